@@ -15,6 +15,7 @@
 - `traces`: OpenTelemetry spans
 - `csv_files`: CSV files of an operator, read strictly
 - `commands`: how the commands in messages start
+- `counts`: counts with their nouns
 - `clocks`: the time, and moments that are past
 - `files`: files replaced whole
 - `interruption`: ends a command on Ctrl-C or SIGTERM

@@ -12,7 +12,8 @@ from pathlib import Path
 PLAIN = "seller-platform"
 _FILE = "command"
 # These two are given the home that has the sandbox, not the sandbox.
-_COMMAND = re.compile(rf"`{PLAIN} (?!(?:dev|demo)\b)")
+_COMMAND = re.compile(rf"`{PLAIN} (?!(?:dev|(?:--)?demo)\b)")
+_DEMO = f"{PLAIN} --demo"
 
 _start = PLAIN
 
@@ -38,6 +39,17 @@ def use_start(folder: Path) -> None:
     """Use the start that is stored in a home folder in all messages of this process; without one, the plain name."""
     global _start  # noqa: PLW0603  # as logging is configured: once for the process
     _start = (folder / _FILE).read_text() if is_sandbox(folder) else PLAIN
+
+
+def use_demo_start() -> None:
+    """Let the commands in all messages of this process have `--demo`."""
+    global _start  # noqa: PLW0603  # as logging is configured: once for the process
+    _start = _DEMO
+
+
+def uses_demo_start() -> bool:
+    """Whether the commands in messages have `--demo`."""
+    return _start == _DEMO
 
 
 def runnable(text: str) -> str:

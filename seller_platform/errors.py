@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import ClassVar
 
-from seller_platform.commands import runnable
+from seller_platform.commands import PLAIN, runnable
 
 _ACCOUNTS_NAMED = 20
 _STATEMENT_SHOWN = 70
@@ -164,18 +164,6 @@ class NotLoadedError(RequestError):
         )
 
 
-class NothingStoredError(RequestError):
-    """A home folder or a database has no rows of Seller Platform, because nothing was connected there yet."""
-
-    next_step = (
-        "Run `seller-platform connect` and `seller-platform sync`, or name the home or the database that has rows."
-    )
-
-    def __init__(self, where: str, hint: str = "") -> None:
-        self.where = where
-        super().__init__(f"nothing was ever connected in {where}{hint}", with_step=True)
-
-
 class ReadOnlyAssetError(RequestError):
     """Another code location tries to write an asset that it may only read."""
 
@@ -282,6 +270,23 @@ class NotConnectedError(RequestError):
         self.connection = connection
         named = f"connection {connection!r}" if connection else "any connection"
         super().__init__(f"there is no grant for {named}; run `{connect_command(connection)}` to authorise one")
+
+
+class NothingStoredError(RequestError):
+    """There is nothing to read: no home folder, or none with a database."""
+
+    def __init__(self, home: str, *, is_demo: bool = False, has_demo: bool = False) -> None:
+        self.home = home
+        if is_demo:
+            super().__init__(f"there is no demo in {home}; run `{PLAIN} demo`")
+            return
+        demo = (
+            f"`{PLAIN} --demo` and the command for the data of `{PLAIN} demo`" if has_demo else f"`{PLAIN} demo` to try"
+        )
+        super().__init__(
+            f"nothing is stored in the home folder {home}. Run `{PLAIN} connect` to begin, or {demo}; if it is stored "
+            "elsewhere, set SELLER_PLATFORM_HOME to that folder"
+        )
 
 
 class OtherApplicationError(RequestError):

@@ -23,7 +23,6 @@ from pydantic import SecretStr
 from seller_platform.contract import Window
 from seller_platform.contract.window import read_month
 from seller_platform.errors import (
-    NothingStoredError,
     NotLoadedError,
     OutdatedSchemaError,
     RequestError,
@@ -108,7 +107,7 @@ def read(
 
     Raises:
         AmbiguousAccountError: Several accounts have the title.
-        NothingStoredError: Nothing was ever connected there.
+        NothingStoredError: The home folder has no database.
         NotLoadedError: A month was never loaded or built; the message has the command that loads it.
         RequestError: An argument does not fit the table.
         UnknownAccountError: No account has that key or title.
@@ -181,8 +180,9 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
     """Open the warehouse for reading, and close its connections at the end. Nothing is created or migrated.
 
     Raises:
-        NothingStoredError: Nothing was ever connected there.
+        NothingStoredError: The home folder has no database.
         OutdatedSchemaError: An older version of this program made the database.
+        RequestError: The database has no tables of Seller Platform.
         SchemaVersionError: A newer version made it.
     """
     if database_url is not None and home is not None:
@@ -190,7 +190,10 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
     with Database(stored_warehouse_url(_settings(database_url, home)), connections=1) as database:
         version = readable_version(database)
         if version is None:
-            raise NothingStoredError(database.where)
+            raise RequestError(
+                f"the database {database.where} has no tables of Seller Platform; nothing was ever connected there. "
+                "Run `seller-platform connect` and `seller-platform sync`, or name another database"
+            )
         if version not in revisions():
             raise SchemaVersionError(version)
         if version != revisions()[-1]:

@@ -19,12 +19,37 @@ OWNER = re.compile(r"team:[A-Za-z0-9_]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 """An owner of assets, as Dagster accepts it."""
 
 
+HOME_FOLDER = ".seller_platform"
+"""The name of a home folder that no setting names."""
+
+
+def nearest_home() -> Path:
+    """Return the home folder that applies where SELLER_PLATFORM_HOME is not set.
+
+    It is `.seller_platform` of the working directory, else the nearest one of the folders above that belongs to this
+    user. Where none of them exists, it is that of the working directory. A command that writes creates it, and says so;
+    a command that reads never creates one.
+    """
+    working = Path.cwd()
+    above = (folder / HOME_FOLDER for folder in working.parents)
+    homes = (working / HOME_FOLDER, *(home for home in above if _is_own_folder(home)))
+    return next((home for home in homes if home.is_dir()), homes[0])
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Whether a folder belongs to this user: others may create folders above the working directory, as in /tmp."""
+    try:
+        return path.stat().st_uid == os.geteuid() and path.is_dir()
+    except OSError:
+        return False
+
+
 class Settings(BaseSettings):
     """All settings with their defaults; the alias is the name of the environment variable."""
 
     model_config = SettingsConfigDict(extra="ignore", frozen=True, validate_default=True)
 
-    home: Path = Field(Path(".seller_platform"), alias="SELLER_PLATFORM_HOME")
+    home: Path = Field(default_factory=nearest_home, alias="SELLER_PLATFORM_HOME")
     root_data_folder: Path = Field(Path("/var/lib/seller-platform"), alias="SELLER_PLATFORM_ROOT_DATA_FOLDER")
     database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_DATABASE_URL")
     service_database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SERVICE_DATABASE_URL")

@@ -16,7 +16,9 @@
 - `doctor`: the checks of `seller-platform doctor`
 - `sandbox`: commands on generated sellers
 - `installation`: settings, warehouse and key of an installation
+- `lazy_groups`: groups whose commands are imported when they run
 - `output`: tables, progress and JSON
+- `terminal`: colours, the layout of tables, and the line of progress
 - `processes`: processes started by a command
 - `terminal`: how the command line begins and ends
 """
@@ -27,7 +29,6 @@ from functools import partial
 from seller_platform import interruption
 from seller_platform.cli.terminal.endings import describe_end, runs_until_ended
 
-# A command's module is imported when the command runs: Dagster alone takes a second to import.
 _COMMANDS = {
     "demo": ("sandbox.demo", "Connect to the sandbox, load all lists and costs, check the rows, and print a table."),
     "dev": ("sandbox.dev", "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C."),
@@ -36,7 +37,10 @@ _COMMANDS = {
     "report": ("reports", "Request reports, list them, download them, and load their rows."),
     "marts": ("marts", "Build the tables of schema marts, which are computed from the lists."),
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
-    "status": ("status.command", "Show what is stored and missing of each dataset, its age, and the state of the grants."),
+    "status": (
+        "status.command",
+        "Show what is stored and missing of each dataset, its age, and the state of the grants.",
+    ),
     "query": ("inspection.query", "Run a SELECT on the warehouse, and print its rows."),
     "explain": ("inspection.explain", "Show the source of a stored row: request, page, time and run."),
     "held": ("inspection.held", "List the readings that were not published."),

@@ -7,6 +7,7 @@ import click
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.terminal.layout import Column
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.errors import UnusableAccountError
@@ -70,7 +71,11 @@ def connect(
     documents = [{"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in accounts]
     output.document({"connection": connection, "accounts": documents})
     rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in accounts]
-    output.table(f"Connected: {len(accounts)} accounts", ("account", "title", "time zone", "currency"), rows)
+    output.table(
+        f"Connected: {len(accounts)} accounts",
+        ("account", "title", Column("time zone", rank=2), Column("currency", rank=1)),
+        rows,
+    )
     for each in accounts:
         if each.account.problem is not None:
             output.say(f"{UnusableAccountError(each.key, each.account.problem)}")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.cells import cell_len
 
 from seller_platform.cli.connect import open_stored_api
-from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.installation import Installation, open_installation, open_stored_installation
 from seller_platform.cli.output import Output, fail, json_option
+from seller_platform.cli.terminal.layout import Column
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
@@ -25,8 +25,15 @@ from seller_platform.ingest.cost_plans.sheets import read_costs
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, periods_document
 
-_CHANGES = ("account, SKU, period", "change", "element", "before", "after")
-_PROOFS = ("account, SKU", "state", "periods", "written", "read back", "by")
+_CHANGES = ("period", "change", "element", "before", "after")
+_PROOFS = (
+    "account, SKU",
+    "state",
+    Column("periods", rank=1),
+    Column("written", rank=3),
+    Column("read back", rank=4),
+    Column("by", rank=2),
+)
 
 out_option = click.option(
     "--out",
@@ -126,7 +133,7 @@ def undo(*, plan: str, out: Path | None, output: Output) -> None:
 @json_option
 def show(*, plan: str, output: Output) -> None:
     """Show a plan and the proof of its writes."""
-    with open_installation() as installation:
+    with open_stored_installation() as installation:
         stored = read_plan(installation.database, plan)
     output.document(_document(stored))
     _show_changes(stored, output)
@@ -178,17 +185,17 @@ def _show(planned: Planned, out: Path | None, output: Output) -> None:
 
 
 def _show_changes(stored: CostPlan, output: Output) -> None:
-    rows: list[Sequence[str]] = []
+    rows: list[Sequence[str] | str] = []
     counted: Counter[ChangeKind] = Counter()
     for write in stored.writes:
-        rows.append((f"{write.account} {printable(write.sku)}", *[""] * (len(_CHANGES) - 1)))
+        rows.append(f"{write.account} {printable(write.sku)}")
         for change in changes_of(write):
             counted[change.kind] += 1
             lines = element_lines(change.before, change.after)
             rows.append((f"  {change.period}", change.kind.value, *lines[0]))
             rows.extend(("", "", *line) for line in lines[1:])
     counts = ", ".join(f"{counted[kind]} {kind.value}" for kind in ChangeKind)
-    _print_table(output, f"Plan {stored.id}: {_count(stored.writes)}; periods: {counts}", _CHANGES, rows)
+    output.table(f"Plan {stored.id}: {_count(stored.writes)}; periods: {counts}", _CHANGES, rows)
 
 
 def _show_proofs(stored: CostPlan, output: Output) -> None:
@@ -204,18 +211,7 @@ def _show_proofs(stored: CostPlan, output: Output) -> None:
         for write in stored.writes
     ]
     holding = sum(write.state is WriteState.HOLDS for write in stored.writes)
-    _print_table(output, f"Plan {stored.id}: {holding} of {_count(stored.writes)} hold", _PROOFS, rows)
-
-
-def _print_table(output: Output, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table without cutting off long cells, because it is reviewed."""
-    # A line that has only a product may be longer than its column.
-    widths = [max(cell_len(row[column]) for row in (columns, *rows) if any(row[1:])) for column in range(len(columns))]
-    output.line(title)
-    for row in (columns, ["─" * width for width in widths], *rows):
-        cells = (cell + " " * max(0, width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
-        output.line("  ".join(cells).rstrip())
-    output.line("")
+    output.table(f"Plan {stored.id}: {holding} of {_count(stored.writes)} hold", _PROOFS, rows)
 
 
 def _document(stored: CostPlan) -> dict[str, Any]:

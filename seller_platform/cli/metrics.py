@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT
 from seller_platform.service.monitoring.prometheus import metrics_page
@@ -28,7 +28,7 @@ def metrics(*, host: str, port: int) -> None:
     They are read from PostgreSQL at each request, so that several of these processes may run.
     """
     registry = CollectorRegistry()
-    with open_installation() as installation:
+    with open_stored_installation() as installation:
         registry.register(WarehouseCollector(installation))
         with metrics_page(registry, host=host, port=port, option="--port") as url, suppress(KeyboardInterrupt):
             Output(as_json=False).line(f"Metrics  {url}")

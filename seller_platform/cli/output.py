@@ -1,25 +1,23 @@
-"""Prints tables and progress for people, and one JSON document for programs."""
+"""Prints tables and messages for people, and one JSON document for programs."""
 
 import json
 import logging
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, Protocol
+from typing import IO, Any, NoReturn, Protocol
 
 import click
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+from seller_platform.cli.terminal.colours import Colour, coloured
+from seller_platform.cli.terminal.layout import Column, table_lines
+from seller_platform.cli.terminal.progress import erase, progress
 from seller_platform.commands import runnable
 from seller_platform.errors import SellerPlatformError
 from seller_platform.logs import are_json, facts
 
 _LOG = logging.getLogger(__name__)
-
-_FILE_WIDTH = 160
 
 
 class ShowProgress(Protocol):
@@ -36,45 +34,63 @@ class Output:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        # Messages go to standard error, so that a pipe receives the result alone.
-        self.console = Console(stderr=True, quiet=as_json, highlight=False, soft_wrap=True)
-        self._result = Console(quiet=as_json, highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
 
     def say(self, text: str) -> None:
-        """Print a message to standard error; where logs are JSON, log it."""
-        if are_json() and not self.as_json:
+        """Print a message to standard error; where logs are JSON, log it.
+
+        A pipe receives the result alone.
+        """
+        if self.as_json:
+            return
+        if are_json():
             _LOG.info("%s", runnable(text))
         else:
-            self.console.print(runnable(text), markup=False)
+            _write(runnable(text), sys.stderr)
 
-    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Print a table; numbers are aligned right."""
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        for index, name in enumerate(columns):
-            is_number = any(isinstance(row[index], int | float) for row in rows)
-            table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
-        for row in rows:
-            table.add_row(*(_cell(value) for value in row))
-        self._result.print(table)
+    def table(self, title: str, columns: Sequence[str | Column], rows: Sequence[Sequence[object] | str]) -> None:
+        """Print a table that fits the terminal; numbers are aligned right.
 
-    def table_by_account(self, title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        Args:
+            columns: Their names. A `Column` with a rank may be left out where the terminal is narrow.
+            rows: The values of each row, or a heading of the rows after it.
+        """
+        if self.as_json:
+            return
+        texts = [printable(row) if isinstance(row, str) else [_printable(value) for value in row] for row in rows]
+        lines = table_lines(columns, texts, terminal_width(), lambda text, colour: coloured(text, colour, sys.stdout))
+        self.heading(title)
+        _write("\n".join([*lines, ""]), sys.stdout)
+
+    def table_by_account(
+        self,
+        title: str,
+        columns: Sequence[str | Column],
+        rows: Sequence[Mapping[str, Any]],
+        titles: Mapping[str, str],
+    ) -> None:
         """Print a table grouped by account.
 
         Args:
-            columns: The keys of the rows to print after `account` and `dataset`.
+            columns: The keys of the rows to print after `dataset`.
+            titles: The titles of accounts, by key.
         """
-        lines: list[Sequence[object]] = []
+        names = [column.name if isinstance(column, Column) else column for column in columns]
+        lines: list[Sequence[object] | str] = []
         for account in dict.fromkeys(row["account"] for row in rows):
-            lines.append((account, *[""] * len(columns)))
+            lines.append(with_title(account, titles))
             of_account = [row for row in rows if row["account"] == account]
-            lines += [(f"  {row['dataset']}", *(row[name] for name in columns)) for row in of_account]
-        self.table(title, ("account, dataset", *columns), lines)
+            lines += [(f"  {row['dataset']}", *(row[name] for name in names)) for row in of_account]
+        self.table(title, ("dataset", *columns), lines)
 
-    def line(self, text: str) -> None:
-        """Print a line of the result without formatting, and flush it."""
+    def heading(self, text: str) -> None:
+        """Print the title of what follows."""
         if not self.as_json:
-            click.echo(runnable(text))
-            sys.stdout.flush()
+            _write(coloured(printable(text), Colour.HEADING, sys.stdout), sys.stdout)
+
+    def line(self, text: str, colour: Colour | None = None) -> None:
+        """Print a line of the result, and flush it."""
+        if not self.as_json:
+            _write(coloured(runnable(text), colour, sys.stdout), sys.stdout)
 
     def result(self, text: str, document: Mapping[str, Any]) -> None:
         """Print a message to standard error; with `--json`, only the document."""
@@ -84,18 +100,13 @@ class Output:
     def document(self, document: Mapping[str, Any]) -> None:
         """Print the JSON document, with `--json` only."""
         if self.as_json:
-            click.echo(json.dumps(_runnable(document), indent=2, default=str, ensure_ascii=False))
-            sys.stdout.flush()
+            _write(json.dumps(_runnable(document), indent=2, default=str, ensure_ascii=False), sys.stdout)
 
     @contextmanager
-    def progress(self, title: str, total: int | None) -> Iterator[ShowProgress]:
-        """Show a bar while the block runs."""
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(
-            *columns, TimeElapsedColumn(), console=self.console, transient=True, disable=not self.console.is_terminal
-        ) as progress:
-            task = progress.add_task(title, total=total)
-            yield lambda done, total=None: progress.update(task, completed=done, total=total)
+    def progress(self, title: str, total: int | None = None) -> Iterator[ShowProgress]:
+        """Say in the terminal what is being done while the block runs, and how much of it is done."""
+        with progress(title, total) as step:
+            yield step
 
 
 json_option = click.option(
@@ -117,12 +128,34 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, An
     name, next_step = type(error).__name__, runnable(error.next_step)
     if as_json:
         failure = {"error": name, "message": str(error), "exit_code": error.exit_code, "next_step": next_step}
-        click.echo(json.dumps(_runnable({**(document or {}), **failure}), indent=2, default=str, ensure_ascii=False))
+        _write(
+            json.dumps(_runnable({**(document or {}), **failure}), indent=2, default=str, ensure_ascii=False),
+            sys.stdout,
+        )
     elif are_json():
         _LOG.error("%s", error, extra=facts(error=name, exit_code=error.exit_code, next_step=next_step))
     else:
-        click.echo(f"error: {error}", err=True)
+        _write(f"{coloured('error:', Colour.ERROR, sys.stderr)} {error}", sys.stderr)
     sys.exit(error.exit_code)
+
+
+def note(text: str) -> None:
+    """Print a message about the installation to standard error, also with `--json`."""
+    if are_json():
+        _LOG.info("%s", text)
+    else:
+        _write(text, sys.stderr)
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal; None where the output is not one, and lines may have any length."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def with_title(account: str, titles: Mapping[str, str]) -> str:
+    """Return an account as people read it: its title, and its key in brackets."""
+    title = titles.get(account)
+    return f"{title} ({account})" if title and title != account else account
 
 
 def printable(text: str) -> str:
@@ -143,16 +176,12 @@ def _runnable(value: Any) -> Any:
             return value
 
 
-def _cell(value: object) -> str:
-    match value:
-        case None:
-            return "–"
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case float():
-            return f"{value:.1f}"
-        case _:
-            # Titles may contain brackets, which rich would read as markup.
-            return str(value).replace("[", "\\[")
+def _printable(value: object) -> object:
+    return printable(value) if isinstance(value, str) else value
+
+
+def _write(text: str, stream: IO[str]) -> None:
+    """Write a line, in place of the line of progress. Colours are in the text where the stream shows them."""
+    erase()
+    click.echo(text, file=stream, color=True)
+    stream.flush()

@@ -2,9 +2,9 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ import click
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, ShowProgress, fail, json_option
+from seller_platform.cli.terminal.layout import Column
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict
@@ -23,12 +24,19 @@ from seller_platform.errors import (
     SlicesFailedError,
     UnknownDatasetError,
 )
-from seller_platform.warehouse.connections.accounts import accounts, accounts_named, connections
+from seller_platform.warehouse.connections.accounts import account_titles, accounts, accounts_named, connections
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
 from seller_platform.warehouse.loads.receipts import count_loads, receipts_of_run
 from seller_platform.warehouse.loads.slices import Receipt
 
-_COLUMNS = ("slices", "rows", "announced", "verdict", "changed", "seconds")
+_COLUMNS = (
+    Column("slices", rank=2),
+    "rows",
+    Column("announced", rank=4),
+    "verdict",
+    Column("changed", rank=3),
+    Column("seconds", rank=1),
+)
 
 
 @dataclass(frozen=True)
@@ -65,12 +73,14 @@ class Synced:
 
     Attributes:
         not_offered: Messages about endpoints that the upstream does not have.
+        titles: The titles of the accounts, by key.
     """
 
     receipts: list[Receipt]
     failures: dict[str, str]
     exit_code: int = 0
     not_offered: frozenset[str] = frozenset()
+    titles: Mapping[str, str] = field(default_factory=dict)
 
 
 @click.command()
@@ -142,7 +152,7 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
             receipt.account for receipt in receipts_of_run(installation.database, discovery.run_id)
         }
         if not discovered_connections:
-            return Synced([], discovered.failures, discovered.exit_code)
+            return Synced([], discovered.failures, discovered.exit_code, titles=account_titles(installation.database))
         readable = {each.key for each in accounts(installation.database) if each.connection in discovered_connections}
         keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
         planned = _plan(installation, selection, scope, keys, account_partitions(instance))
@@ -156,7 +166,8 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         for receipt in receipts_of_run(installation.database, run_id)
     ]
     not_offered = frozenset(message for end in ends for message in end.not_offered)
-    return Synced(receipts, failures, max(end.exit_code for end in (discovered, *ends)), not_offered)
+    exit_code = max(end.exit_code for end in (discovered, *ends))
+    return Synced(receipts, failures, exit_code, not_offered, account_titles(installation.database))
 
 
 @dataclass(frozen=True)
@@ -237,7 +248,7 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None, **
     ordered = sorted(
         rows, key=lambda row: (row["dataset"] != ACCOUNTS.name, row["account"], order.index(row["dataset"]))
     )
-    output.table_by_account("Loaded", _COLUMNS, ordered)
+    output.table_by_account("Loaded", _COLUMNS, ordered, synced.titles)
     for message in sorted(synced.not_offered):
         output.say(message)
     document = {"loads": rows, "not_offered": sorted(synced.not_offered), **more}

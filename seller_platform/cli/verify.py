@@ -2,7 +2,7 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from seller_platform.cli.connect import open_stored_api
-from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.processes import await_answer, free_port, running
 from seller_platform.cli.sync import Month, SliceOptions, datasets_named, keys_of, months_of
+from seller_platform.cli.terminal.layout import Column
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract.datasets.costs import COST_PERIODS
@@ -22,13 +23,18 @@ from seller_platform.errors import CheckFailedError, NotConnectedError
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each
 from seller_platform.ingest.verification.queries import NOT_ASKED, AccountQuery, StoredDays, queries_for
 from seller_platform.service.oauth.temporary_access import temporary_access
-from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts, connections
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.products import accounts_with_offers, skus_of_account
 from seller_platform.warehouse.loads.receipts import latest_receipts
 
 STATISTICS, VELOCITY = "statistics", "velocity"
-_COLUMNS = ("questions", "rows", *(verdict.value for verdict in ComparisonResult), "seconds")
+_COLUMNS = (
+    Column("questions", rank=3),
+    Column("rows", rank=2),
+    *(verdict.value for verdict in ComparisonResult),
+    Column("seconds", rank=1),
+)
 # The differences of each verdict: their name in the document, the word before each line, and the words of the error.
 _KINDS = {
     ComparisonResult.DIFFERENT: ("differences", "different", "source and replica differ"),
@@ -60,9 +66,10 @@ def verify(
     separately. With any of them the exit code is 5.
     """
     selection = SliceOptions(keys or None, names or None, first_month, last_month)
-    with open_installation() as installation:
+    with open_stored_installation() as installation:
         comparisons = run_verification(installation, selection, output)
-    report(output, comparisons)
+        titles = account_titles(installation.database)
+    report(output, comparisons, titles)
 
 
 def run_verification(installation: Installation, selection: SliceOptions, output: Output) -> list[Comparison]:
@@ -119,7 +126,7 @@ def open_replica(installation: Installation) -> Iterator[str]:
         yield base_url
 
 
-def report(output: Output, comparisons: Sequence[Comparison]) -> None:
+def report(output: Output, comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> None:
     """Print the comparisons by account and dataset.
 
     The command ends with an error if any of them differs, is absent or failed.
@@ -132,7 +139,7 @@ def report(output: Output, comparisons: Sequence[Comparison]) -> None:
         "not_known": not_known,
         "not_asked": dict(NOT_ASKED),
     }
-    output.table_by_account("Source and replica", _COLUMNS, rows)
+    output.table_by_account("Source and replica", _COLUMNS, rows, titles)
     for fact in not_known:
         whose = fact["accounts"][0] if len(fact["accounts"]) == 1 else f"{len(fact['accounts'])} accounts"
         output.line(f"not in the replica: {fact['dataset']} of {whose}: {fact['what']}")

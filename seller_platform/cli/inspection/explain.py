@@ -6,8 +6,9 @@ from urllib.parse import urlencode
 
 import click
 
-from seller_platform.cli.installation import open_installation
+from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Output, json_option, printable
+from seller_platform.cli.terminal.layout import Column
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.errors import UnknownDatasetError
 from seller_platform.settings import Settings
@@ -17,7 +18,15 @@ from seller_platform.warehouse.loads.provenance import explain as find_origins
 from seller_platform.warehouse.loads.slices import Receipt
 
 _FORMER = ("stored from load", "until load", "differed in")
-_LOADS = ("load", "finished (UTC)", "window", "rows", "verdict", "changed", "restated")
+_LOADS = (
+    "load",
+    "finished (UTC)",
+    Column("window", rank=2),
+    Column("rows", rank=3),
+    "verdict",
+    Column("changed", rank=1),
+    "restated",
+)
 
 
 @click.command()
@@ -38,7 +47,7 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     declared = declared_dataset(dataset)
     conditions = conditions_of(declared, key)
-    with open_installation() as installation:
+    with open_stored_installation() as installation, output.progress(f"Looking for the row in {declared.table}"):
         key_of_account = None if account is None else account_named(installation.database, account).key
         count, origins = find_origins(installation.database, declared, conditions, account=key_of_account)
         documents = [_document(origin, installation.settings) for origin in origins]

@@ -6,11 +6,9 @@ from typing import Any
 
 import click
 
-from seller_platform.cli.connect import open_stored_api
-from seller_platform.cli.installation import Installation, open_installation
-from seller_platform.cli.output import Output, json_option
-from seller_platform.client.http.api import SellerApi
-from seller_platform.ingest.loads.holds import accept_load
+from seller_platform.cli.installation import Installation, open_installation, open_stored_installation
+from seller_platform.cli.output import Output, json_option, with_title
+from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.slices import Receipt, doubt_of, held_readings, slice_of
 from seller_platform.warehouse.postgres.database import Database
@@ -25,14 +23,17 @@ def held(*, output: Output) -> None:
 
     Publish one with `seller-platform accept LOAD`. Each refresh reads these slices again.
     """
-    with open_installation() as installation:
+    with open_stored_installation() as installation, output.progress("Looking for held readings"):
         readings = [_reading(installation.database, receipt) for receipt in open_holds(installation.database)]
+        titles = account_titles(installation.database)
     output.document({"held": readings})
     if not readings:
         output.say("No reading is held.")
         return
     for each in readings:
-        output.line(f"load {each['load']}: {each['dataset']} of {each['account']}, {each['window']}")
+        output.line(
+            f"load {each['load']}: {each['dataset']} of {with_title(each['account'], titles)}, {each['window']}"
+        )
         output.line(f"  {each['reason']}")
         output.line(f"  rows stored {each['rows_stored']}, read {each['rows_read']}; held since {each['since']}")
     output.say("Publish one with `seller-platform accept LOAD`: it is read again, and published if it says the same.")
@@ -46,6 +47,11 @@ def accept(*, load: int, output: Output) -> None:
 
     What it replaces is kept in schema history; except for lists of accounts, `seller-platform revert` brings it back.
     """
+    # Imported here because `held` and `diff`, which only read, need neither.
+    from seller_platform.cli.connect import open_stored_api
+    from seller_platform.client.http.api import SellerApi
+    from seller_platform.ingest.loads.holds import accept_load
+
     with open_installation() as installation, ExitStack() as apis:
 
         def api(connection: str) -> SellerApi:

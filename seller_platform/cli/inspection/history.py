@@ -8,12 +8,12 @@ import click
 
 from seller_platform.cli.inspection.explain import declared_dataset
 from seller_platform.cli.inspection.held import report_receipt
-from seller_platform.cli.installation import open_installation
-from seller_platform.cli.output import Output, json_option, printable
+from seller_platform.cli.installation import open_installation, open_stored_installation
+from seller_platform.cli.output import Output, json_option, printable, with_title
 from seller_platform.cli.sync import Month
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.errors import RequestError
-from seller_platform.warehouse.connections.accounts import account_named
+from seller_platform.warehouse.connections.accounts import account_named, account_titles
 from seller_platform.warehouse.history.changes import Changes, changes_since, sums_of
 from seller_platform.warehouse.history.reverts import revert as undo
 
@@ -57,9 +57,10 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
     if month is not None and not declared.is_dated:
         raise RequestError(f"{declared.name} has no months; leave {month:%Y-%m} out")
     window = None if month is None else Window.month_of(month)
-    with open_installation() as installation:
+    with open_stored_installation() as installation, output.progress(f"Comparing the rows of {declared.table}"):
         account = account_named(installation.database, account).key
         changes = changes_since(installation.database, declared, account, window, since=since)
+        titles = account_titles(installation.database)
     sums = _sums(declared, changes)
     output.document(
         {
@@ -76,7 +77,7 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
     began = f"since {changes.since:%Y-%m-%d %H:%M:%S} UTC" if changes.since else "with the first load"
     loads = ", ".join(map(str, changes.loads)) or "none"
     output.table(
-        f"{declared.table} of {account}, {began}",
+        f"{declared.table} of {with_title(account, titles)}, {began}",
         ("what", "came", "went", "changed from", "changed to"),
         [(name, *values.values()) for name, values in sums.items()],
     )

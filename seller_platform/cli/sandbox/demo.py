@@ -12,7 +12,7 @@ import click
 import httpx
 
 from seller_platform.cli.connect import connect_upstream
-from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
@@ -44,7 +44,9 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
     It uses the real parts: a service on a socket, OAuth over HTTP, PostgreSQL, a Dagster instance. Its files are in
     the folder `sandbox` of the home folder. It can be run again at any time.
     """
-    with open_local_stack(read_settings().home, output, accounts=accounts, months=months) as stack:
+    settings = read_settings()
+    make_home(settings)
+    with open_local_stack(settings.home, output, accounts=accounts, months=months) as stack:
         os.environ.update(stack.environment)
         with open_installation() as installation:
             connect_local_stack(installation, stack, output)

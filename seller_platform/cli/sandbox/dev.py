@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from seller_platform import interruption
-from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT, Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.demo import connect_local_stack
@@ -55,7 +55,9 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
     output = Output(as_json=False)
-    home = read_settings().home
+    settings = read_settings()
+    make_home(settings)
+    home = settings.home
     with open_local_stack(home, output, port=free_port(service_port), accounts=accounts, months=months) as stack:
         os.environ.update(stack.environment)
         address = f"http://127.0.0.1:{free_port(port)}"

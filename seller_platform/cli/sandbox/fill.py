@@ -2,6 +2,7 @@
 
 import click
 
+from seller_platform.cli.installation import make_home
 from seller_platform.cli.output import Output, json_option
 from seller_platform.clocks import utc_now
 from seller_platform.sandbox import SandboxReport, load_sandbox
@@ -31,7 +32,11 @@ def load(
     """Replace the generated sellers in the service's database."""
     if database_url is not None:
         parsed_url(database_url, "--database-url")
-    url = database_url if database_url is not None else sandbox_url(read_settings())
+    url = database_url
+    if url is None:
+        settings = read_settings()
+        make_home(settings)
+        url = sandbox_url(settings)
     with Database(url) as database:
         database.migrate()
         rows = generate(

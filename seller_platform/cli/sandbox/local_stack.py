@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from seller_platform.cli.installation import DEMO_FOLDER, LEADING_ELSEWHERE
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.fill import generate
@@ -32,8 +33,6 @@ USER_EMAIL = "demo@sandbox.example"
 GROUP_TITLE = "All shops"
 _FILE = "playground.json"
 _HOME = "SELLER_PLATFORM_HOME"
-# These would lead a command of the sandbox to something else, too.
-_OTHER_VARIABLES = ("SELLER_PLATFORM_SERVICE_DATABASE_URL", "SELLER_PLATFORM_SERVICE_PUBLIC_URL")
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def open_local_stack(
     Raises:
         ServiceStartError: The service does not answer.
     """
-    folder = home / "sandbox"
+    folder = home / DEMO_FOLDER
     server = embedded_server(folder, read_settings().root_data_folder)
     sandbox_url, warehouse_url = server.database(SANDBOX), server.database(WAREHOUSE)
     with Database(sandbox_url) as database:
@@ -100,7 +99,7 @@ def open_local_stack(
         "SELLER_API_CLIENT_SECRET": credentials.client_secret,
         "SELLER_API_REDIRECT_URI": credentials.redirect_uri,
     }
-    keep_start(folder, [name for name in (*environment, *_OTHER_VARIABLES) if name in os.environ and name != _HOME])
+    keep_start(folder, [name for name in LEADING_ELSEWHERE if name in os.environ])
     with running(
         "the service",
         [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", str(urlsplit(base_url).port)],

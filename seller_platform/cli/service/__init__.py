@@ -1,6 +1,8 @@
 """`seller-platform service`: runs the REST API, and manages what it needs beside the rows.
 
-- `command`: the commands of processes and groups
+- `command`: the group of these commands
+- `processes`: the commands of processes
+- `groups`: the commands of groups of accounts
 - `applications`: the commands of OAuth applications
 - `users`: the commands of users
 - `events`: the command that lists security events

@@ -5,7 +5,8 @@ from dataclasses import asdict
 import click
 
 from seller_platform.cli.output import Output
-from seller_platform.cli.service.options import open_service, result_options, say
+from seller_platform.cli.service.options import list_options, open_service, result_options, say
+from seller_platform.cli.terminal.layout import Column
 from seller_platform.service.oauth.applications import (
     add_application,
     add_public_application,
@@ -48,7 +49,7 @@ def application_add(
 
 
 @application.command("list")
-@result_options
+@list_options
 def application_list(*, url: str, output: Output) -> None:
     """List the applications, whose they are, and whether they are verified."""
     with open_service(url) as database:
@@ -64,7 +65,11 @@ def application_list(*, url: str, output: Output) -> None:
         )
         for each in applications
     ]
-    output.table("Applications", ("client id", "name", "owner", "verified", "redirect URIs"), rows)
+    output.table(
+        "Applications",
+        ("client id", "name", Column("owner", rank=1), Column("verified", rank=2), "redirect URIs"),
+        rows,
+    )
 
 
 @application.command("verify")

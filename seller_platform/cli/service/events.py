@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from seller_platform.cli.output import Output
-from seller_platform.cli.service.options import open_service, result_options
+from seller_platform.cli.service.options import list_options, open_service
+from seller_platform.cli.terminal.layout import Column
 from seller_platform.clocks import utc_now
 from seller_platform.errors import RequestError, UnknownEventKindError
 from seller_platform.warehouse.readers.security_events import SecurityEvent, find_events
@@ -25,7 +26,7 @@ _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(day
 @click.option(
     "--limit", default=200, show_default=True, type=click.IntRange(1, 100_000), help="How many of the newest."
 )
-@result_options
+@list_options
 def events(
     *, email: str | None, kinds: tuple[str, ...], since: str | None, limit: int, url: str, output: Output
 ) -> None:
@@ -36,7 +37,7 @@ def events(
         found = find_events(database, email=email, kinds=chosen, since=began, limit=limit)
     documents = [{**asdict(event), "at": event.at.astimezone(UTC).isoformat()} for event in found]
     output.document({"events": documents})
-    columns = ("at (UTC)", "kind", "user", "application", "address", "details")
+    columns = ("at (UTC)", "kind", "user", Column("application", rank=2), Column("address", rank=1), "details")
     output.table("Security events", columns, [_row(event) for event in found])
 
 

@@ -6,20 +6,25 @@ from typing import Any
 
 import click
 
+from seller_platform.cli.installation import expect_home, make_home, service_url
 from seller_platform.cli.output import Output, json_option
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import sandbox_url, warehouse_url
+from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.postgres.urls import parsed_url
 
 
-def database_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that choose the database, and pass its `url` to the command."""
+def database_options(command: Callable[..., None], *, creates: bool = True) -> Callable[..., None]:
+    """Add the options that choose the database, and pass its `url` to the command.
+
+    Args:
+        creates: Whether the command creates a database where there is none.
+    """
 
     @click.option(
         "--database-url",
         help="The service's database; by default that of SELLER_PLATFORM_SERVICE_DATABASE_URL, else the sandbox of the "
-        "embedded server.",
+        "home folder, else that of `demo` and `dev`.",
     )
     @click.option("--replica", is_flag=True, help="Use the warehouse that `sync` fills.")
     @functools.wraps(command)
@@ -28,6 +33,7 @@ def database_options(command: Callable[..., None]) -> Callable[..., None]:
             raise click.UsageError("--replica and --database-url name two databases; give one of them")
         settings = read_settings()
         if replica:
+            (make_home if creates else expect_home)(settings)
             url = warehouse_url(settings)
         elif database_url is None and settings.service_database_url is not None:
             url = settings.service_database_url.get_secret_value()
@@ -36,7 +42,7 @@ def database_options(command: Callable[..., None]) -> Callable[..., None]:
             url = database_url
             parsed_url(url, "--database-url")
         else:
-            url = sandbox_url(settings)
+            url = service_url(settings, creates=creates)
         command(url=url, **given)
 
     return with_url
@@ -45,6 +51,11 @@ def database_options(command: Callable[..., None]) -> Callable[..., None]:
 def result_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of commands that print a result: the database and `--json`."""
     return database_options(json_option(command))
+
+
+def list_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the same options to a command that only reads."""
+    return database_options(json_option(command), creates=False)
 
 
 def open_service(url: str) -> Database:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 
 from seller_platform.cli.output import Output
-from seller_platform.cli.service.options import open_service, result_options, say
+from seller_platform.cli.service.options import list_options, open_service, result_options, say
 from seller_platform.errors import RequestError
 from seller_platform.service.own_account.reset import RESET
 from seller_platform.service.users.passkeys import remove_passkeys
@@ -45,7 +45,7 @@ def user_add(*, email: str, name: str | None, url: str, output: Output) -> None:
 
 
 @user.command("list")
-@result_options
+@list_options
 def user_list(*, url: str, output: Output) -> None:
     """List the users, and the accounts that they may read."""
     with open_service(url) as database:

@@ -1,4 +1,8 @@
 """`seller-platform status`: what is stored, and what needs attention.
 
 - `command`: the command
+- `overview`: what the screen shows, read from the warehouse
+- `findings`: what needs attention, with the command for it
+- `screen`: the lines of the screen
+- `by_dataset`: the table of every dataset and account
 """

@@ -1,88 +1,163 @@
-"""`seller-platform status`: expected and stored days, refusals, age, and the grants."""
+"""`seller-platform status`: one screen with what is stored, and what needs attention."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
+import shutil
+import sys
+import time
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from typing import Any
 
 import click
 
-from seller_platform.cli.installation import open_installation
+from seller_platform.cli.installation import Installation, has_demo, open_stored_installation
 from seller_platform.cli.output import Output, json_option
-from seller_platform.contract import REFRESHED
-from seller_platform.warehouse.connections.grants import Grants
-from seller_platform.warehouse.history.settledness import settledness
+from seller_platform.cli.status.by_dataset import coverage_rows, show_coverage
+from seller_platform.cli.status.overview import Overview, overview
+from seller_platform.cli.status.screen import Size, screen
+from seller_platform.cli.terminal.colours import is_terminal
+from seller_platform.warehouse.connections.grants import GrantFacts
 from seller_platform.warehouse.loads.history_start import history_start_in
-from seller_platform.warehouse.monitoring.coverage import Coverage, CoverageState, coverage
+from seller_platform.warehouse.loads.slices import doubt_of
+from seller_platform.warehouse.monitoring.coverage import coverage
 
-_COLUMNS = (
-    "dataset",
-    "account",
-    "state",
-    "first_day",
-    "last_day",
-    "missing_days",
-    "rows",
-    "verdict",
-    "age_hours",
-    "settles_after_days",
-)
+_NOT_CONNECTED = "Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`."
+_BUT_DEMO = "Nothing is connected yet; run `seller-platform connect`. `seller-platform --demo status` shows the demo."
+_CLEAR = "\x1b[H\x1b[2J"
+_USUAL_HEIGHT = 24
+_SECONDS = 10.0
 
 
 @click.command()
+@click.option("--all", "shows_all", is_flag=True, help="Show every account and everything that needs attention.")
+@click.option("--datasets", "by_dataset", is_flag=True, help="Show the days, rows and age of each dataset and account.")
+@click.option("--watch", is_flag=True, help="Show the screen again and again, until Ctrl-C.")
+@click.option(
+    "--seconds",
+    default=_SECONDS,
+    show_default=True,
+    type=click.FloatRange(min=1),
+    help="With --watch: how long to wait before the screen is shown again.",
+)
 @json_option
-def status(*, output: Output) -> None:
-    """Show what is stored and missing of each dataset, its age, and the state of the grants.
+def status(*, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, output: Output) -> None:
+    """Show on one screen what is stored of each account and month, and what needs attention.
 
-    Each account has a line for every dataset that `sync` loads: loaded, never loaded, held, or refused and why. Missing
-    days are counted from the start of history. A day has settled when at most 0.1 % of it still changes.
+    The map has a row for each account and a sign for each month, with the worst state of any dataset. Below it is what
+    was refused, failed, is held, late, missing or was restated since yesterday, each with the command for it. A day is
+    restated if it had been read after it was over.
     """
-    now = datetime.now(UTC)
-    with open_installation() as installation:
-        since = history_start_in(installation.database, installation.settings)
-        covered = coverage(installation.database, since=since)
-        grants = Grants(installation.database, installation.box).facts()
-        keys = sorted({each.account for each in covered})
-        known = settledness(installation.database, REFRESHED, keys)
-    lookbacks = {dataset.name: dataset.lookback_days for dataset in REFRESHED}
-    rows = [
-        {
-            **asdict(each),
-            "settles_after_days": known[each.dataset, each.account].settles_after(lookbacks[each.dataset])
-            if (each.dataset, each.account) in known
-            else None,
-            "reason": each.reason,
-            "age_hours": each.read_at and round((now - each.read_at).total_seconds() / 3600, 1),
-        }
-        for each in covered
-    ]
-    granted = [
-        {
-            "connection": grant.connection,
-            "state": f"refused: {grant.refused}" if grant.refused else "granted",
-            "rotations": grant.generation - 1,
-            "issued_at": f"{grant.issued_at:%Y-%m-%d %H:%M} UTC",
-            "expires_at": f"{grant.expires_at:%Y-%m-%d %H:%M} UTC",
-        }
-        for grant in grants
-    ]
-    output.document({"history_start": since, "coverage": rows, "grants": granted})
+    if watch and (output.as_json or by_dataset):
+        raise click.UsageError("--watch shows the screen; leave out --json and --datasets")
+    with open_stored_installation() as installation:
+        if watch:
+            with suppress(KeyboardInterrupt):
+                while True:
+                    _show(installation, output, shows_all=shows_all, clears=is_terminal(sys.stdout))
+                    time.sleep(seconds)
+        elif output.as_json or by_dataset:
+            _show_datasets(installation, output)
+        else:
+            _show(installation, output, shows_all=shows_all)
+
+
+def _show(installation: Installation, output: Output, *, shows_all: bool, clears: bool = False) -> None:
+    """Print the screen.
+
+    Args:
+        clears: Whether to remove what the terminal shows.
+    """
+    with output.progress("Reading what is stored"):
+        state = overview(installation.database, since=_since(installation), now=datetime.now(UTC))
+        size = _size(shows_all=shows_all)
+        lines = screen(state, size) if state.grants else []
+    text = "\n".join(lines)
+    output.line(f"{_CLEAR}{text}" if clears else text) if lines else output.say(_first_step(installation))
+
+
+def _size(*, shows_all: bool) -> Size:
+    terminal = shutil.get_terminal_size((80, _USUAL_HEIGHT))
+    return Size(
+        terminal.columns if sys.stdout.isatty() else None,
+        None if shows_all else max(terminal.lines, _USUAL_HEIGHT) - 1,  # the last line is for the shell's prompt
+    )
+
+
+def _show_datasets(installation: Installation, output: Output) -> None:
+    """Print the grants, and the table of every dataset and account."""
+    database, now = installation.database, datetime.now(UTC)
+    since = _since(installation)
+    with output.progress("Counting the stored rows"):
+        covered = coverage(database, since=since)
+        rows = coverage_rows(database, covered, now)
+        state = overview(database, since=since, now=now)
+    granted = [_grant(each) for each in state.grants]
+    output.document({"history_start": since, "coverage": rows, "grants": granted, **_document(state)})
     if not granted:
-        output.say("Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`.")
+        output.say(_first_step(installation))
         return
-    names = tuple(granted[0])
+    names = ("connection", "state", "rotations", "issued_at", "expires_at")
     output.table("Grants", names, [tuple(grant[name] for name in names) for grant in granted])
-    output.table(f"Coverage since {since}", _COLUMNS, [tuple(row[name] for name in _COLUMNS) for row in rows])
-    _report_absent(covered, output)
+    show_coverage(output, covered, rows, state.titles)
 
 
-def _report_absent(covered: Sequence[Coverage], output: Output) -> None:
-    """Print the reason of each refusal once, and what to run for what was never loaded."""
-    concerned: dict[tuple[str, str], list[str]] = {}
-    for each in covered:
-        if each.reason is not None:
-            concerned.setdefault((each.dataset, each.reason), []).append(each.account)
-    for (dataset, reason), keys in concerned.items():
-        output.line(f"not loaded anew: {dataset} of {keys[0] if len(keys) == 1 else f'{len(keys)} accounts'}: {reason}")
-    never = sum(each.state is CoverageState.NEVER_LOADED for each in covered)
-    if never:
-        output.say(f"{never} of {len(covered)} were never loaded; `seller-platform sync` loads what is missing.")
+def _first_step(installation: Installation) -> str:
+    return _BUT_DEMO if has_demo(installation.settings.home) else _NOT_CONNECTED
+
+
+def _since(installation: Installation) -> date:
+    return history_start_in(installation.database, installation.settings)
+
+
+def _grant(grant: GrantFacts) -> dict[str, Any]:
+    return {
+        "connection": grant.connection,
+        "state": f"refused: {grant.refused}" if grant.refused else "granted",
+        "rotations": grant.generation - 1,
+        "issued_at": f"{grant.issued_at:%Y-%m-%d %H:%M} UTC",
+        "expires_at": f"{grant.expires_at:%Y-%m-%d %H:%M} UTC",
+        "ends_at": f"{grant.dies_at:%Y-%m-%d %H:%M} UTC",
+    }
+
+
+def _document(state: Overview) -> dict[str, Any]:
+    """Return what the screen shows."""
+    months = [f"{month:%Y-%m}" for month in state.months.months]
+    return {
+        "months": {
+            account.key: dict(zip(months, state.months.states_of(account.key), strict=True))
+            for account in state.accounts
+        },
+        "late": [
+            {
+                "dataset": each.dataset,
+                "account": each.account,
+                "read_at": each.read_at and each.read_at.isoformat(),
+                "age_hours": round(each.age_hours(state.now), 1),
+            }
+            for each in (*state.late, *state.unread)
+        ],
+        "held": [
+            {
+                "load": each.id,
+                "dataset": each.dataset,
+                "account": each.account,
+                "window": str(each.window),
+                "reason": doubt_of(each).reason,
+            }
+            for each in state.held
+        ],
+        "restated": [
+            {
+                "dataset": each.dataset,
+                "account": each.account,
+                "first_day": each.first_day,
+                "last_day": each.last_day,
+                "rows_came": each.rows_came,
+                "rows_went": each.rows_went,
+                "amount": each.amount,
+                "amount_of": each.amount_name,
+            }
+            for each in state.activity.restatements
+        ],
+        "since_yesterday": {"loads": state.activity.loads, "rows_came": state.activity.rows_came},
+    }

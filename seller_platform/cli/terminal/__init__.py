@@ -1,6 +1,9 @@
-"""How the command line begins and ends.
+"""How the command line begins, what it shows in a terminal, and how it ends.
 
 - `root`: the group of all commands, and how their errors end
 - `endings`: the sentences for commands that a signal ends
 - `foreseen`: errors of PostgreSQL and the file system as sentences
+- `colours`: colours of verdicts, errors and headings
+- `layout`: tables that fit the width of the terminal
+- `progress`: a line that says what is being done
 """

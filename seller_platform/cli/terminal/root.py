@@ -5,60 +5,29 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib import import_module
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from seller_platform import __version__, interruption
-from seller_platform.cli.completion import COMPLETE, complete_names
-from seller_platform.cli.output import fail
-from seller_platform.cli.terminal.foreseen import foreseen_error
-from seller_platform.commands import use_start
+from seller_platform.cli.completion import COMPLETE
+from seller_platform.cli.lazy_groups import LazyGroup
+from seller_platform.cli.terminal.progress import progress
 from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError
-from seller_platform.logs import write_json_logs
-from seller_platform.settings import read_settings
-from seller_platform.traces import send_traces
 
 _LOG = logging.getLogger(__name__)
 
+_DEMO_OPTION, _DEMO_VARIABLE = "--demo", "SELLER_PLATFORM_DEMO"
+_WITH_DEMO_ANYWAY = ("demo", "dev")
 
-class _Commands(click.Group):
-    def __init__(self, table: Mapping[str, tuple[str, str]], **options: Any) -> None:
-        super().__init__(**options)
-        self._table = table
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        return list(self._table)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
-        if cmd_name not in self._table:
-            return None
-        module, _ = self._table[cmd_name]
-        command = getattr(import_module(f"seller_platform.cli.{module}"), cmd_name)
-        assert isinstance(command, click.Command)
-        if COMPLETE in os.environ:
-            complete_names(command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:  # click suggests the commands that it has imported: none of ours
-            raise click.NoSuchCommand(error.command_name, possibilities=self._table, ctx=ctx) from None
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        names = [
-            CompletionItem(name, help=text) for name, (_, text) in self._table.items() if name.startswith(incomplete)
-        ]
-        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, sentence) for name, (_, sentence) in self._table.items()])
+class _Commands(LazyGroup):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take `--demo` also after the name of a command."""
+        options = args[: args.index("--")] if "--" in args else args
+        if _DEMO_OPTION in options:
+            args = [_DEMO_OPTION, *(each for each in options if each != _DEMO_OPTION), *args[len(options) :]]
+        return super().parse_args(ctx, args)
 
 
 def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -70,14 +39,14 @@ def _print_version(context: click.Context, _: click.Parameter, value: bool) -> N
         context.exit()
 
 
-def command_group(table: Mapping[str, tuple[str, str]]) -> click.Group:
+def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
     """Return the group of all commands.
 
     Args:
-        table: The module of each command, which is imported on first use, and its sentence in `--help`.
+        modules: The module of each command, which is imported on first use, and its sentence in `--help`.
     """
 
-    @click.group(cls=_Commands, table=table, context_settings={"help_option_names": ["-h", "--help"]})
+    @click.group(cls=_Commands, modules=modules, context_settings={"help_option_names": ["-h", "--help"]})
     @click.option(
         "--version",
         is_flag=True,
@@ -86,17 +55,38 @@ def command_group(table: Mapping[str, tuple[str, str]]) -> click.Group:
         callback=_print_version,
         help="Show the versions of Seller Platform, Python and Dagster, and exit.",
     )
+    @click.option(
+        _DEMO_OPTION,
+        "uses_demo",
+        is_flag=True,
+        envvar=_DEMO_VARIABLE,
+        help="Use the data of `demo` and `dev`, as SELLER_PLATFORM_DEMO=1 does.",
+    )
     @click.pass_context
-    def seller_platform(context: click.Context) -> None:
+    def seller_platform(context: click.Context, *, uses_demo: bool) -> None:
         """Load a marketplace seller's API into PostgreSQL through Dagster, check it, and serve it again.
 
         Exit codes: 0 done, 1 failed, 2 usage, 3 authorise again, 4 upstream unavailable or faulty, 5 a check failed
         or a reading is held, 130 ended by Ctrl-C, 143 ended by SIGTERM.
         """
         interruption.begin()
+        os.environ.pop(_DEMO_VARIABLE, None)  # the programs that a command starts have the demo's home already
+        uses_demo = uses_demo and context.invoked_subcommand not in _WITH_DEMO_ANYWAY
+        with progress("Starting"):
+            # Imported here because `--help` needs none of them, and they take most of its time.
+            from seller_platform.commands import use_start
+            from seller_platform.logs import write_json_logs
+            from seller_platform.settings import read_settings
+            from seller_platform.traces import send_traces
+
+        if uses_demo:
+            from seller_platform.cli.installation import use_demo  # imports SQLAlchemy, as above
+
+            use_demo(os.environ)
         with suppress(InvalidSettingError):  # a command that needs settings reports it
             settings = read_settings()
-            use_start(settings.home)
+            if not uses_demo:
+                use_start(settings.home)
             if settings.log_format == "json":
                 write_json_logs()
                 sys.excepthook = lambda kind, error, traceback: _LOG.critical(
@@ -122,12 +112,13 @@ def run(group: click.Group) -> NoReturn:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:
-        if interruption.is_ending():
-            interruption.finish()
-        fail(RequestError("nothing was entered; run the command again, and answer its question"), as_json=as_json)
+        nothing = RequestError("nothing was entered; run the command again, and answer its question")
+        _end(nothing, as_json=as_json)
     except KeyboardInterrupt:
         interruption.finish()
     except Exception as error:
+        from seller_platform.cli.terminal.foreseen import foreseen_error  # `--help` needs none of it
+
         known = foreseen_error(error)
         if known is None and not interruption.is_ending():
             raise
@@ -138,4 +129,6 @@ def _end(error: SellerPlatformError, *, as_json: bool) -> NoReturn:
     """Print an error; where a signal has come, the signal is its cause."""
     if interruption.is_ending():
         interruption.finish()
+    from seller_platform.cli.output import fail  # as above
+
     fail(error, as_json=as_json)

@@ -115,6 +115,12 @@ def reseal_client_secrets(transaction: Connection, box: SecretBox) -> int:
     return len(rows)
 
 
+def account_titles(database: Database) -> dict[str, str]:
+    """Return the titles of all accounts by key, retired ones included."""
+    with database.begin() as connection:
+        return dict(connection.execute(select(ACCOUNTS.c.key, ACCOUNTS.c.title)).tuples().all())
+
+
 def connections(database: Database) -> tuple[KnownConnection, ...]:
     """Return every connection, by name."""
     columns = [CONNECTIONS.c[name] for name in KnownConnection.__dataclass_fields__]

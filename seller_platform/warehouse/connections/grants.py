@@ -98,10 +98,15 @@ class Grants:
 
     def facts(self) -> tuple[GrantFacts, ...]:
         """Return what may be shown of every grant."""
-        columns = [GRANTS.c[name] for name in GrantFacts.__dataclass_fields__]
-        with self._database.begin() as transaction:
-            rows = transaction.execute(select(*columns).order_by(GRANTS.c.connection)).tuples()
-            return tuple(GrantFacts(*row) for row in rows)
+        return grant_facts(self._database)
+
+
+def grant_facts(database: Database) -> tuple[GrantFacts, ...]:
+    """Return what may be shown of every grant; no key is needed."""
+    columns = [GRANTS.c[name] for name in GrantFacts.__dataclass_fields__]
+    with database.begin() as transaction:
+        rows = transaction.execute(select(*columns).order_by(GRANTS.c.connection)).tuples()
+        return tuple(GrantFacts(*row) for row in rows)
 
 
 def reseal_grants(transaction: Connection, box: SecretBox) -> int:

@@ -69,7 +69,7 @@ _STORED = text("""
 """)
 
 # Readings whose rows do not add up to the announced total, and of which no later one covers the days.
-_MISMATCHED = text("""
+MISMATCHED = text("""
     SELECT DISTINCT dataset, account, to_char(window_start, 'YYYY-MM')
     FROM platform.loads AS load
     WHERE verdict = 'mismatch' AND NOT EXISTS (
@@ -79,6 +79,7 @@ _MISMATCHED = text("""
           AND later.window_start <= load.window_start AND later.window_end >= load.window_end
     )
 """)
+"""Selects the dataset, account and month of each."""
 
 
 def slice_states(
@@ -108,7 +109,7 @@ def slice_states(
     read_at: dict[tuple[str, str], datetime] = {}
     with database.begin() as connection:
         bound = {"since": since, "until": until, "datasets": list(by_name)}
-        mismatched = connection.execute(_MISMATCHED).tuples().all()
+        mismatched = connection.execute(MISMATCHED).tuples().all()
         for row in connection.execute(_STORED, bound):
             pair = (row.dataset, row.account)
             read_at[pair] = max(row.read_at, read_at.get(pair, row.read_at))

@@ -11,7 +11,7 @@ import psycopg
 import sqlalchemy
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, Engine, column, create_engine, func, select, table, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from seller_platform.errors import SchemaVersionError, WarehouseError, WarehouseUnavailableError
 from seller_platform.warehouse.postgres.advisory_locks import lock_number

@@ -118,6 +118,11 @@ class EmbeddedServer:
                     connection.execute(statement)
         return self.url(name)
 
+    def has_database(self, name: str) -> bool:
+        """Whether a database of this name was created."""
+        with psycopg.connect(self.url("postgres")) as connection:
+            return connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone() is not None
+
     def revive(self) -> bool:
         """Start the server again if it no longer runs, and return whether it did not.
 

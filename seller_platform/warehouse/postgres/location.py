@@ -42,9 +42,11 @@ def stored_warehouse_url(settings: Settings) -> str:
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
     if not has_database(settings.home):
-        has_sandbox = has_database(settings.home / SANDBOX)
-        hint = f" (`seller-platform demo` stored its rows in {settings.home / SANDBOX})" if has_sandbox else ""
-        raise NothingStoredError(str(settings.home), hint)
+        demo = settings.home / SANDBOX
+        error = NothingStoredError(str(settings.home), has_demo=has_database(demo))
+        if has_database(demo):
+            error.add_note(f"In Python, the data of `seller-platform demo` is read with home={str(demo)!r}.")
+        raise error
     return embedded_server(settings.home, settings.root_data_folder).url(WAREHOUSE)
 
 

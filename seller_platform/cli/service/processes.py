@@ -1,0 +1,71 @@
+"""`seller-platform service run` and `worker`: the processes of the service."""
+
+from datetime import timedelta
+
+import click
+
+from seller_platform.cli.processes import PORT
+from seller_platform.cli.service.options import database_options
+from seller_platform.service.http.connections import ConnectionLimits
+from seller_platform.service.limits.policy import limits_of, report_limits_of
+from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
+from seller_platform.settings import listed, read_settings
+from seller_platform.warehouse.postgres.database import Database
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8700, show_default=True, type=PORT, help="The port to listen on; 0 takes a free one.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1), help="How many processes.")
+@click.option(
+    "--worker/--no-worker", "writes_reports", default=True, show_default=True, help="Whether to write reports as well."
+)
+@click.option("--metrics-port", type=PORT, help="Serve metrics to Prometheus on this port; 0 takes a free one.")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of that port.")
+@database_options
+def run(
+    *,
+    host: str,
+    port: int,
+    workers: int,
+    writes_reports: bool,
+    metrics_port: int | None,
+    metrics_host: str,
+    url: str,
+) -> None:
+    """Serve the REST API over a database, until Ctrl-C.
+
+    Without SELLER_PLATFORM_SERVICE_PUBLIC_URL it answers only requests for this machine's loopback, or for --host.
+    """
+    settings = read_settings()
+    with Database(url) as database:
+        database.migrate()
+    metrics = MetricsAddress(metrics_host, metrics_port) if metrics_port is not None else None
+    connection_limits = ConnectionLimits(
+        connections=settings.service_connections,
+        of_one_address=settings.service_connections_of_one_address,
+        trusted_proxies=listed(settings.service_trusted_proxies),
+    )
+    run_service(
+        url,
+        host=host,
+        port=port,
+        public_url=settings.service_public_url,
+        connection_limits=connection_limits,
+        workers=workers,
+        writes_reports=writes_reports,
+        metrics=metrics,
+        limits=limits_of(settings, host=host, has_public_url=settings.service_public_url is not None),
+        log_format=settings.log_format,
+        grant_lifetime=timedelta(days=settings.service_grant_days),
+    )
+
+
+@click.command()
+@database_options
+def worker(*, url: str) -> None:
+    """Write requested reports, until Ctrl-C; several workers share the queue."""
+    with Database(url) as database:
+        database.migrate()
+    settings = read_settings()
+    run_report_worker(url, limits=report_limits_of(settings), log_format=settings.log_format)

@@ -1,0 +1,135 @@
+"""What needs attention, with the exact command for each, what matters most first."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from seller_platform.cli.output import with_title
+from seller_platform.cli.status.overview import Overview
+from seller_platform.cli.terminal.colours import Colour
+from seller_platform.contract.tokens import WARN_BEFORE_DEATH
+from seller_platform.counts import count_of
+from seller_platform.errors import connect_command
+from seller_platform.warehouse.loads.slices import doubt_of
+from seller_platform.warehouse.monitoring.restatements import Restatement
+
+_SYNC = "seller-platform sync"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that needs attention.
+
+    Attributes:
+        word: What it is, in one word.
+        command: What to run; without backticks.
+    """
+
+    word: str
+    colour: Colour
+    text: str
+    command: str
+
+
+def findings(overview: Overview) -> list[Sequence[Finding]]:
+    """Return the findings in groups of one kind; groups without a finding are left out."""
+    kinds = (_grants, _failed, _held, _mismatched, _unread, _late, _missing, _restated, _ending)
+    return [group for kind in kinds if (group := list(kind(overview)))]
+
+
+def _grants(overview: Overview) -> Iterator[Finding]:
+    for grant in overview.grants:
+        if grant.refused is not None:
+            text = f"the grant of connection {grant.connection}: {grant.refused}"
+            yield Finding("refused", Colour.BAD, text, connect_command(grant.connection))
+
+
+def _ending(overview: Overview) -> Iterator[Finding]:
+    for grant in overview.grants:
+        if grant.refused is None and overview.now >= grant.dies_at - WARN_BEFORE_DEATH:
+            text = f"the grant of connection {grant.connection} ends at {grant.dies_at:%Y-%m-%d %H:%M} UTC"
+            yield Finding("ends", Colour.DOUBTFUL, text, _SYNC)
+
+
+def _failed(overview: Overview) -> Iterator[Finding]:
+    """Yield a finding for each dataset and message, with its months and accounts."""
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for (dataset, account), of_pair in overview.failed.items():
+        for refusal in of_pair:
+            groups.setdefault((dataset, refusal.message), []).append((account, refusal.month))
+    for (dataset, message), slices in sorted(groups.items(), key=lambda item: -len(item[1])):
+        named = sorted({account for account, _ in slices})
+        months = sorted({month for _, month in slices if month})
+        of_months = f", {months[0]}" if len(months) == 1 else f", {count_of(len(months), 'month')}" if months else ""
+        whose = with_title(named[0], overview.titles) if len(named) == 1 else count_of(len(named), "account")
+        command = _SYNC if dataset == "accounts" else f"{_SYNC} --dataset {dataset}"
+        if len(named) == 1 and dataset != "accounts":
+            command += f" --account {named[0]}"
+        if months:
+            command += f" --from {months[0]} --to {months[-1]}"
+        yield Finding("failed", Colour.BAD, f"{dataset} of {whose}{of_months}: {message}", command)
+
+
+def _held(overview: Overview) -> Iterator[Finding]:
+    for receipt in overview.held:
+        whose = with_title(receipt.account, overview.titles)
+        text = f"load {receipt.id}, {receipt.dataset} of {whose}, {receipt.window}: {doubt_of(receipt).reason}"
+        yield Finding("held", Colour.DOUBTFUL, text, f"seller-platform accept {receipt.id}")
+
+
+def _mismatched(overview: Overview) -> Iterator[Finding]:
+    for dataset, account, month in overview.months.mismatched:
+        whose = with_title(account, overview.titles)
+        command = f"{_SYNC} --dataset {dataset} --account {account} --from {month} --to {month}"
+        text = f"{dataset} of {whose}, {month}: the rows do not add up to the announced total"
+        yield Finding("mismatch", Colour.BAD, text, command)
+
+
+def _unread(overview: Overview) -> Iterator[Finding]:
+    if overview.unread:
+        named = {each.account for each in overview.unread}
+        text = f"{count_of(len(overview.unread), 'dataset')} of {count_of(len(named), 'account')} were never loaded"
+        if len(overview.unread) == 1:
+            only = overview.unread[0]
+            text = f"{only.dataset} of {with_title(only.account, overview.titles)} was never loaded"
+        yield Finding("missing", Colour.BAD, text, _SYNC)
+
+
+def _late(overview: Overview) -> Iterator[Finding]:
+    if overview.late:
+        oldest = overview.late[0]
+        named = {each.account for each in overview.late}
+        text = (
+            f"{count_of(len(overview.late), 'dataset')} of {count_of(len(named), 'account')}; the oldest is "
+            f"{oldest.dataset} of {with_title(oldest.account, overview.titles)}, read "
+            f"{count_of(round(oldest.age_hours(overview.now)), 'hour')} ago"
+        )
+        yield Finding("late", Colour.DOUBTFUL, text, _SYNC)
+
+
+def _missing(overview: Overview) -> Iterator[Finding]:
+    months = overview.months
+    if months.missing and len(overview.unread) == 0:
+        named = [account.key for account in overview.accounts if months.problems_of(account.key)]
+        whose = with_title(named[0], overview.titles) if len(named) == 1 else count_of(len(named), "account")
+        text = f"{count_of(months.missing, 'month')} of datasets of {whose}: days were never loaded"
+        yield Finding("missing", Colour.DOUBTFUL, text, _SYNC)
+
+
+def _restated(overview: Overview) -> Iterator[Finding]:
+    for each in overview.activity.restatements:
+        month = f" {each.first_day:%Y-%m}" if f"{each.first_day:%Y-%m}" == f"{each.last_day:%Y-%m}" else ""
+        yield Finding(
+            "restated",
+            Colour.HEADING,
+            f"{each.dataset} of {with_title(each.account, overview.titles)}, {_days(each)}: {_amounts(each)}",
+            f"seller-platform diff {each.dataset} {each.account}{month}",
+        )
+
+
+def _days(each: Restatement) -> str:
+    return f"{each.first_day}" if each.first_day == each.last_day else f"{each.first_day}..{each.last_day}"
+
+
+def _amounts(each: Restatement) -> str:
+    rows = f"{count_of(each.rows_came, 'row')} came, {each.rows_went:,} went"
+    return rows if each.amount is None else f"{each.amount_name} {each.amount:+,f}; {rows}"

@@ -1,0 +1,80 @@
+"""Everything that the screen of `status` shows, read from the warehouse."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from seller_platform.contract import REFRESHED
+from seller_platform.errors import ReadingHeldError
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts
+from seller_platform.warehouse.connections.grants import GrantFacts, grant_facts
+from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.refusals import Refusal, refusals
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.monitoring.account_months import AccountMonths, account_months
+from seller_platform.warehouse.monitoring.freshness import READ_WITHIN, LastReading, last_readings
+from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
+from seller_platform.warehouse.postgres.database import Database
+
+_RECENT = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The state of the warehouse at a moment.
+
+    Attributes:
+        since: The first day of history.
+        accounts: The accounts that are listed today.
+        titles: The titles of all accounts, by key.
+        late: Datasets of accounts whose last reading is too long ago, the oldest first.
+        unread: Datasets of accounts that were never read.
+        failed: The slices that failed when they were last tried, by name of dataset and account.
+        held: The readings that are held.
+        activity: What was read and restated since yesterday.
+    """
+
+    now: datetime
+    since: date
+    accounts: Sequence[KnownAccount]
+    titles: Mapping[str, str]
+    months: AccountMonths
+    late: Sequence[LastReading]
+    unread: Sequence[LastReading]
+    failed: Mapping[tuple[str, str], Sequence[Refusal]]
+    held: Sequence[Receipt]
+    activity: Activity
+    grants: Sequence[GrantFacts]
+
+
+def overview(database: Database, *, since: date, now: datetime) -> Overview:
+    """Read the state of the warehouse at a moment.
+
+    Args:
+        since: The first day of history.
+    """
+    listed = accounts(database)
+    keys = {account.key for account in listed}
+    failed = {
+        pair: others
+        for pair, of_pair in refusals(database).items()
+        if (others := [each for each in of_pair if each.error != ReadingHeldError.__name__])
+        and (pair[1] in keys or pair[0] == "accounts")
+    }
+    held = [receipt for receipt in open_holds(database) if receipt.account in keys or receipt.dataset == "accounts"]
+    readings = last_readings(database, REFRESHED, now=now)
+    oldest = now - READ_WITHIN
+    late = [each for each in readings if each.read_at is not None and each.read_at < oldest]
+    return Overview(
+        now,
+        since,
+        listed,
+        account_titles(database),
+        account_months(database, REFRESHED, listed, since=since, now=now, failed=failed, held=held),
+        sorted(late, key=lambda each: each.age_hours(now), reverse=True),
+        [each for each in readings if each.read_at is None],
+        failed,
+        held,
+        activity_since(database, now - _RECENT),
+        grant_facts(database),
+    )

@@ -1,0 +1,141 @@
+"""The lines of the screen: the heat map of accounts and months, and what needs attention."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+
+from rich.cells import cell_len
+
+from seller_platform.cli.output import printable, with_title
+from seller_platform.cli.status.findings import Finding, findings
+from seller_platform.cli.status.overview import Overview
+from seller_platform.cli.terminal.colours import Colour, coloured
+from seller_platform.cli.terminal.layout import wrapped
+from seller_platform.commands import runnable
+from seller_platform.counts import count_of
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.monitoring.slice_states import SliceState
+
+_ANY_WIDTH = 10_000
+_MOST_MONTHS = 36
+_FEWEST_ACCOUNTS = 3
+_INDENT = 10
+_MORE = "seller-platform status --all"
+# Letters for what a person must act on, so that the map can be read without colours.
+_SIGNS = {
+    SliceState.LOADED: ("■", "#", Colour.GOOD),
+    SliceState.LATE: ("▪", "-", Colour.DOUBTFUL),
+    SliceState.INCOMPLETE: ("▪", "+", Colour.DOUBTFUL),
+    SliceState.MISSING: ("·", ".", Colour.FAINT),
+    SliceState.MISMATCHED: ("M", "M", Colour.BAD),
+    SliceState.HELD: ("H", "H", Colour.DOUBTFUL),
+    SliceState.FAILED: ("F", "F", Colour.BAD),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of the screen; None for as wide or as high as it needs."""
+
+    width: int | None
+    height: int | None
+
+
+def screen(overview: Overview, size: Size) -> list[str]:
+    """Return the lines of the screen, at most as many as it is high."""
+    width = size.width or _ANY_WIDTH
+    head = _head(overview, width)
+    groups = findings(overview)
+    room = None if size.height is None else size.height - len(head) - 2
+    attention = list(_attention(groups, width, shows_all=room is None))
+    if room is not None:
+        attention = _shortened(groups, attention, width, room - _FEWEST_ACCOUNTS - 4)
+        room -= len(attention) + 4  # the two heads of the map, the rest of the accounts, and the legend
+    return [*head, *_map(overview, width, room), "", *attention]
+
+
+def _head(overview: Overview, width: int) -> list[str]:
+    now, activity = overview.now.astimezone(UTC), overview.activity
+    text = (
+        f"{now:%a %d %b %Y %H:%M} UTC. {count_of(len(overview.accounts), 'account')} since {overview.since}. Since "
+        f"yesterday: {count_of(activity.loads, 'load')}, {count_of(activity.rows_came, 'new row')}."
+    )
+    return [_painted(line, Colour.HEADING) for line in wrapped(text, width)]
+
+
+def _map(overview: Overview, width: int, room: int | None) -> Iterator[str]:
+    """Yield the heat map, the accounts with most problems first."""
+    months = overview.months
+    order = sorted(overview.accounts, key=lambda account: (-months.problems_of(account.key), account.key))
+    shown = order if room is None else order[: max(room, _FEWEST_ACCOUNTS)]
+    longest = max((len(account.key) for account in shown), default=0)
+    count = max(1, min(len(months.months), _MOST_MONTHS, width - longest - 2))
+    latest = months.months[-count:]
+    years = ""
+    for position, month in enumerate(latest):
+        if position == 0 or (month.month == 1 and len(years) < position):
+            years = f"{years:<{position}}{month:%Y}"
+    yield _painted(years, Colour.FAINT)
+    yield _painted("".join("JFMAMJJASOND"[month.month - 1] for month in latest), Colour.FAINT)
+    for account in shown:
+        states = months.states_of(account.key)[-count:]
+        yield f"{''.join(map(_sign, states))}  {_name(overview, account, width - count - 2)}"
+    if len(order) > len(shown):
+        rest = order[len(shown) :]
+        troubled = sum(months.problems_of(account.key) > 0 for account in rest)
+        which = f"{troubled:,} of them with months that are not loaded" if troubled else "with every month loaded"
+        yield _painted(f"and {count_of(len(rest), 'more account')}, {which}", Colour.FAINT)
+    states_shown = {
+        SliceState.LOADED,
+        *(state for account in shown for state in months.states_of(account.key)[-count:]),
+    }
+    legend = "  ".join(f"{_sign(state)} {state.value}" for state in SliceState if state in states_shown)
+    earlier = len(months.months) - count
+    yield legend + (f"  ({count_of(earlier, 'earlier month')} left out)" if earlier else "")
+
+
+def _attention(groups: Sequence[Sequence[Finding]], width: int, *, shows_all: bool) -> Iterator[str]:
+    for group in groups:
+        for finding in group if shows_all else group[:1]:
+            yield from _lines(finding, width, more=0 if shows_all else len(group) - 1)
+    if not groups:
+        yield _painted("Everything is loaded, and nothing needs attention.", Colour.GOOD)
+
+
+def _shortened(groups: Sequence[Sequence[Finding]], lines: list[str], width: int, room: int) -> list[str]:
+    """Return the lines of the first groups that fit, and how many others there are."""
+    shown = len(groups)
+    while len(lines) > room and shown > 1:
+        shown -= 1
+        others = ", ".join(dict.fromkeys(group[0].word for group in groups[shown:]))
+        lines = list(_attention(groups[:shown], width, shows_all=False))
+        lines += wrapped(f"More ({others}): {runnable(f'`{_MORE}`')}", width)
+    return lines
+
+
+def _lines(finding: Finding, width: int, *, more: int) -> Iterator[str]:
+    """Yield a finding: its word and text, and its command on a line of its own, to be copied."""
+    text = printable(finding.text) + (f" (and {more:,} more)" if more else "")
+    command = runnable(f"`{finding.command}`").strip("`")
+    lines = wrapped(text, max(width - _INDENT, 1))
+    yield f"{_painted(f'{finding.word:<{_INDENT}}', finding.colour)}{lines[0]}"
+    yield from (f"{' ' * _INDENT}{line}" for line in lines[1:])
+    indent = " " * _INDENT if len(command) + _INDENT <= width else ""
+    yield f"{indent}{_painted(command, Colour.HEADING)}"
+
+
+def _name(overview: Overview, account: KnownAccount, room: int) -> str:
+    """Return the title and the key of an account; where they do not fit, the key, which can be typed."""
+    named = printable(with_title(account.key, overview.titles))
+    return named if cell_len(named) <= room else account.key
+
+
+def _sign(state: SliceState) -> str:
+    sign, plain, colour = _SIGNS[state]
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    return _painted(sign if is_unicode else plain, colour)
+
+
+def _painted(text: str, colour: Colour) -> str:
+    return coloured(text, colour, sys.stdout)

@@ -1,0 +1,69 @@
+"""Tests where colours and progress are written."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seller_platform_tests.support.processes import environment, run
+from seller_platform_tests.support.terminals import show
+
+RED_ERROR = "\x1b[1;31merror:\x1b[0m"
+WRONG = "postgresql://user@127.0.0.1:1/none"
+
+
+@pytest.fixture
+def variables(tmp_path: Path) -> dict[str, str]:
+    """The variables of a shell whose database is away."""
+    kept = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=WRONG)
+    return {name: value for name, value in kept.items() if name not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
+
+
+def test_errors_are_red_in_a_terminal_and_plain_in_a_pipe(variables: dict[str, str]) -> None:
+    seen, piped = show(["status"], variables), run(["status"], variables)
+
+    assert RED_ERROR in seen.raw
+    assert seen.text.startswith("error: ")
+    assert piped.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("setting", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_code_is_written_where_colours_are_not_wanted(variables: dict[str, str], setting: dict[str, str]) -> None:
+    seen = show(["status"], {**variables, **setting})
+
+    assert "\x1b[1;31m" not in seen.raw
+    assert "error: " in seen.raw
+
+
+def test_colours_can_be_forced_into_a_pipe(variables: dict[str, str]) -> None:
+    piped = run(["status"], {**variables, "FORCE_COLOR": "1"})
+
+    assert piped.stderr.startswith(RED_ERROR)
+
+
+def test_a_step_that_takes_long_is_named_without_a_count_that_is_not_known(tmp_path: Path) -> None:
+    code = """
+import time
+from seller_platform.cli.terminal.progress import progress
+with progress("Reading the orders"):
+    time.sleep(0.5)
+with progress("Loading", 3) as show:
+    show(2)
+    time.sleep(0.5)
+print("done")
+"""
+    screen, device = os.openpty()
+    variables = {**environment(tmp_path), "TERM": "xterm"}
+    with subprocess.Popen([sys.executable, "-c", code], env=variables, stdout=device, stderr=device) as process:
+        os.close(device)
+        process.wait()
+        raw = os.read(screen, 1 << 16).decode()
+        os.close(screen)
+
+    assert "Reading the orders" in raw
+    assert re.search(r"Loading  #+\.+  2/3", raw)
+    assert "?" not in raw
+    assert raw.rpartition("\x1b[2K")[2] == "done\r\n"

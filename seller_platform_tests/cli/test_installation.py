@@ -1,0 +1,123 @@
+"""Tests which home folder a command uses, and which commands create one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from seller_platform.cli.installation import DEMO_FOLDER
+from seller_platform.settings import HOME_FOLDER, read_settings
+from seller_platform_tests.support.processes import environment, run
+
+READING = (
+    ["status"],
+    ["status", "--datasets"],
+    ["held"],
+    ["diff", "orders", "S.DE"],
+    ["explain", "orders", "1"],
+    ["verify"],
+    ["metrics", "--port", "0"],
+    ["costs", "show", "1"],
+    ["service", "user", "list"],
+    ["service", "application", "list"],
+    ["service", "group", "list", "ann@shop.example"],
+    ["service", "events"],
+    ["service", "user", "list", "--replica"],
+)
+
+
+@pytest.fixture
+def variables(tmp_path: Path) -> dict[str, str]:
+    """The variables of a shell in which no setting names a home folder."""
+    given = environment(tmp_path)
+    return {name: value for name, value in given.items() if name != "SELLER_PLATFORM_HOME"}
+
+
+@pytest.mark.parametrize("arguments", READING, ids=" ".join)
+def test_a_reading_command_creates_nothing_and_names_the_home(
+    arguments: list[str], variables: dict[str, str], tmp_path: Path
+) -> None:
+    result = run(arguments, variables, folder=tmp_path)
+
+    assert result.returncode == 2
+    assert f"nothing is stored in the home folder {tmp_path / HOME_FOLDER}" in result.stderr
+    assert "`seller-platform connect`" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["before", "after", "variable"])
+def test_a_reading_command_says_that_there_is_no_demo(place: str, variables: dict[str, str], tmp_path: Path) -> None:
+    words = {"before": ["--demo", "held"], "after": ["held", "--demo"], "variable": ["held"]}[place]
+    result = run(
+        words, {**variables, **({"SELLER_PLATFORM_DEMO": "1"} if place == "variable" else {})}, folder=tmp_path
+    )
+
+    assert result.returncode == 2
+    assert f"there is no demo in {tmp_path / HOME_FOLDER / DEMO_FOLDER}; run `seller-platform demo`" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_that_writes_says_which_home_it_created(variables: dict[str, str], tmp_path: Path) -> None:
+    first = run(["connect"], variables, folder=tmp_path)
+    second = run(["connect"], variables, folder=tmp_path)
+
+    assert f"A new home folder was created: {tmp_path / HOME_FOLDER}" in first.stderr
+    assert "home folder" not in second.stderr
+    assert (tmp_path / HOME_FOLDER).is_dir()
+
+
+def test_the_home_of_a_folder_above_is_used_and_named(
+    variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    run(["connect"], variables, folder=tmp_path)
+
+    result = run(["status"], variables, folder=below)
+    monkeypatch.delenv("SELLER_PLATFORM_HOME", raising=False)
+    monkeypatch.chdir(below)
+
+    assert f"The home folder is {tmp_path / HOME_FOLDER}, in a folder above this one." in result.stderr
+    assert "Nothing is connected yet" in result.stderr
+    assert read_settings().home == tmp_path / HOME_FOLDER
+    assert list(below.iterdir()) == []
+
+
+def test_the_home_of_another_user_above_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    (tmp_path / HOME_FOLDER).symlink_to("/proc/1/net" if Path("/proc/self").stat().st_uid else "/nonexistent")
+    monkeypatch.delenv("SELLER_PLATFORM_HOME", raising=False)
+    monkeypatch.chdir(below)
+
+    assert read_settings().home == below / HOME_FOLDER
+
+
+def test_the_service_opens_the_sandbox_of_the_demo_and_says_so(variables: dict[str, str], tmp_path: Path) -> None:
+    """A sandbox of its own, once filled, comes first."""
+    demo = {**variables, "SELLER_PLATFORM_HOME": str(tmp_path / HOME_FOLDER / DEMO_FOLDER)}
+    add = ["service", "user", "add", "ann@shop.example", "--json"]
+    load = ["sandbox", "load", "--accounts", "1", "--months", "1", "--orders-per-month", "1"]
+    assert run(["service", "application", "add", "Demo", "--redirect-uri", "http://127.0.0.1:1/"], demo).returncode == 0
+
+    result = run(["service", "application", "list", "--json"], variables, folder=tmp_path)
+    with_option = run(["--demo", "service", "application", "list", "--json"], variables, folder=tmp_path)
+    assert run(load, variables, folder=tmp_path).returncode == 0
+    own = run(["service", "application", "list", "--json"], variables, folder=tmp_path)
+
+    assert add
+    assert "This is the database of `demo` and `dev`" in result.stderr
+    assert [each["name"] for each in json.loads(result.stdout)["applications"]] == ["Demo"]
+    assert json.loads(with_option.stdout) == json.loads(result.stdout)
+    assert json.loads(own.stdout) == {"applications": []}
+
+
+def test_the_demo_ignores_the_settings_of_a_real_connection(variables: dict[str, str], tmp_path: Path) -> None:
+    demo = {**variables, "SELLER_PLATFORM_HOME": str(tmp_path / HOME_FOLDER / DEMO_FOLDER)}
+    assert run(["connect"], demo).returncode == 2  # for want of settings; the warehouse was created
+    elsewhere = {**variables, "SELLER_PLATFORM_DATABASE_URL": "postgresql://user@127.0.0.1:1/none"}
+
+    result = run(["status", "--demo"], elsewhere, folder=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert "run `seller-platform --demo connect`" in result.stderr
