@@ -70,7 +70,7 @@ class RequestError(SellerPlatformError):
 class SettingsError(SellerPlatformError):
     """A setting is missing or wrong."""
 
-    next_step = "Fix the setting that the message names; the README lists them all."
+    next_step = "Fix the setting that the message names; `seller-platform docs settings` lists them all."
     exit_code = 2
 
 
@@ -105,6 +105,17 @@ class UnknownDatasetError(RequestError):
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name, self.known = name, tuple(known)
         super().__init__(f"there is no dataset {name!r}{did_you_mean(name, known)}; choose one of {', '.join(known)}")
+
+
+class UnknownPageError(RequestError):
+    """The documentation has no page of that name."""
+
+    next_step = "Take one of the pages that `seller-platform docs` lists."
+
+    def __init__(self, name: str, known: Sequence[str], similar: Sequence[str]) -> None:
+        self.name, self.known, self.similar = name, tuple(known), tuple(similar)
+        question = f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+        super().__init__(f"there is no page {name!r}.{question} The pages are: {', '.join(known)}")
 
 
 class UnknownRelationError(RequestError):

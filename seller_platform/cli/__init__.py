@@ -14,6 +14,7 @@
 - `completion`: completion of commands and names in a shell
 - `service`: the REST API, its users, groups, applications, rates and products
 - `doctor`: the checks of `seller-platform doctor`
+- `docs`: the pages of documentation
 - `sandbox`: commands on generated sellers
 - `installation`: settings, warehouse and key of an installation
 - `lazy_groups`: groups whose commands are imported when they run
@@ -58,6 +59,7 @@ _COMMANDS = {
     "prune": ("database.maintenance", "Delete old snapshots and receipts, and old events and runs of Dagster."),
     "database": ("database.command", "Manage who may read the database with SQL."),
     "doctor": ("doctor.command", "Check every prerequisite, and print the next step for each problem."),
+    "docs": ("docs.command", "Show a page of the documentation, or list all pages."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
     "completion": ("completion", "Print the script by which bash, zsh or fish completes commands and names."),
     "service": ("service.command", "Run the REST API, and manage its users, groups and applications."),

@@ -1,0 +1,61 @@
+"""`seller-platform docs`: lists the pages of documentation, or shows one."""
+
+import os
+import shutil
+import sys
+
+import click
+
+from seller_platform.cli.docs.pages import PAGES, page_named
+from seller_platform.cli.output import Output, json_option
+
+
+@click.command()
+@click.argument("page", required=False)
+@click.option("--path", "prints_path", is_flag=True, help="Print the path of the page's file, in Markdown.")
+@json_option
+def docs(*, page: str | None, prints_path: bool, output: Output) -> None:
+    """Show a page of the documentation; without PAGE, list all pages.
+
+    In a terminal, a page that is longer than the screen is shown by the pager of the variable PAGER. A pipe receives
+    the Markdown.
+
+    \b
+    seller-platform docs
+    seller-platform docs connect
+    seller-platform docs settings
+    """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
+    if page is None:
+        _list_pages(output, prints_path=prints_path)
+        return
+    chosen = page_named(page)
+    output.document({"page": chosen.name, "title": chosen.title, "path": str(chosen.path), "text": chosen.text})
+    if output.as_json:
+        return
+    if prints_path:
+        click.echo(str(chosen.path))
+        return
+    if not sys.stdout.isatty():
+        click.echo(chosen.text, nl=False)
+        return
+    from seller_platform.cli.docs.rendering import rendered  # rich's Markdown is needed by no other output
+
+    size = shutil.get_terminal_size()
+    text = rendered(
+        chosen, width=size.columns, has_colour="NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    )
+    if text.count("\n") >= size.lines:
+        click.echo_via_pager(text)
+    else:
+        click.echo(text, nl=False)
+
+
+def _list_pages(output: Output, *, prints_path: bool) -> None:
+    output.document({"pages": [{"page": each.name, "purpose": each.purpose, "path": str(each.path)} for each in PAGES]})
+    if prints_path:
+        output.line("\n".join(str(each.path) for each in PAGES))
+        return
+    width = max(len(each.name) for each in PAGES)
+    for each in PAGES:
+        output.line(f"{each.name:<{width}}  {each.title}")
+    output.say("Show a page with `seller-platform docs PAGE`.")

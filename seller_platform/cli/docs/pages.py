@@ -1,0 +1,77 @@
+"""The pages of documentation that are shipped with the package."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+import seller_platform
+from seller_platform.errors import UnknownPageError
+
+FOLDER = Path(seller_platform.__file__).parent / "docs"
+_NAMES = (
+    "concepts",
+    "connect",
+    "backfill",
+    "checks",
+    "consume",
+    "reports",
+    "costs",
+    "serve",
+    "deploy",
+    "operate",
+    "reference",
+    "reference/commands",
+    "reference/settings",
+    "reference/errors",
+    "reference/checks",
+    "reference/assets",
+    "reference/automation",
+)
+
+
+@dataclass(frozen=True)
+class DocumentPage:
+    """A page of documentation, in Markdown.
+
+    Attributes:
+        name: The path of its file in the folder of pages, without the ending.
+    """
+
+    name: str
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / f"{self.name}.md"
+
+    @property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def title(self) -> str:
+        return self.text.partition("\n")[0].removeprefix("# ")
+
+    @property
+    def purpose(self) -> str:
+        """The first sentence: what its reader can do afterwards."""
+        return " ".join(self.text.split("\n\n")[1].split())
+
+
+PAGES = tuple(map(DocumentPage, _NAMES))
+"""All pages, in the order in which a new user reads them."""
+
+
+def page_named(name: str) -> DocumentPage:
+    """Return the page of a name, or of the last part of a name.
+
+    Raises:
+        UnknownPageError: No page has that name.
+    """
+    asked = name.lower().removesuffix(".md")
+    by_name = {
+        **{page.name.rpartition("/")[2]: page for page in reversed(PAGES)},
+        **{page.name: page for page in PAGES},
+    }
+    if asked not in by_name:
+        raise UnknownPageError(name, sorted(by_name), get_close_matches(asked, by_name, n=3))
+    return by_name[asked]

@@ -1,0 +1,82 @@
+"""Renders a page of documentation for the width of a terminal, without cutting a value."""
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Markdown, MarkdownElement, TableElement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from seller_platform.cli.docs.pages import PAGES, DocumentPage
+
+_WIDEST = 100
+_COLUMN_GAP = 3
+_COMMENT = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
+_IMAGE = re.compile(r"^!\[([^\]]*)\]\([^)]*\)$", re.MULTILINE)
+_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)#]*)[^)]*\)")
+
+
+class _Table(TableElement):
+    """A table; where its longest words do not fit side by side, one block of lines for each row."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = [cell.content for cell in self.header.row.cells] if self.header and self.header.row else []
+        rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
+        widths = [max(map(_longest_word, column)) for column in zip(names, *rows, strict=True)]
+        if sum(widths) + _COLUMN_GAP * len(widths) <= options.max_width:
+            table = Table(box=box.SIMPLE, pad_edge=False, collapse_padding=True)
+            for name, least in zip(names, widths, strict=True):
+                table.add_column(name, min_width=least)
+            for row in rows:
+                table.add_row(*row)
+            yield table
+        else:
+            yield from self._blocks(names, rows)
+
+    def _blocks(self, names: list[Text], rows: list[list[Text]]) -> Iterator[Padding | Text]:
+        for first, *others in rows:
+            first.stylize("bold")
+            yield first
+            for name, value in zip(names[1:], others, strict=True):
+                yield Padding(Text.assemble(name, ": ", value), (0, 0, 0, 2))
+            yield Text()
+
+
+class _PageMarkdown(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "table_open": _Table}
+
+
+def rendered(page: DocumentPage, *, width: int, has_colour: bool) -> str:
+    """Return a page as lines of a terminal.
+
+    Pictures are replaced by their descriptions, and links by their texts; the last line names the linked pages.
+    """
+    console = Console(
+        width=min(width, _WIDEST),
+        force_terminal=has_colour,
+        color_system="standard" if has_colour else None,
+        highlight=False,
+    )
+    text = _IMAGE.sub(r"*(Picture: \1.)*", _COMMENT.sub("", page.text))
+    linked = _linked_pages(page, text)
+    with console.capture() as capture:
+        console.print(_PageMarkdown(_LINK.sub(r"\1", text), code_theme="ansi_light", hyperlinks=False))
+        if linked:
+            console.print()
+            console.print(f"Linked pages: {', '.join(f'seller-platform docs {name}' for name in linked)}", markup=False)
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+def _linked_pages(page: DocumentPage, text: str) -> list[str]:
+    """Return the names of the pages that a page links, in their order."""
+    by_path = {other.path.resolve(): other.name for other in PAGES}
+    paths = [(page.path.parent / target).resolve() for _, target in _LINK.findall(text) if target]
+    return [name for path, name in by_path.items() if path in paths and name != page.name]
+
+
+def _longest_word(text: Text) -> int:
+    return max((Text(word).cell_len for word in text.plain.split()), default=0)

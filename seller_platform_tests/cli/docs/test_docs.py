@@ -1,0 +1,80 @@
+"""Tests of `seller-platform docs`."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from seller_platform.cli.docs.command import docs
+from seller_platform.cli.docs.pages import PAGES, DocumentPage, page_named
+from seller_platform.cli.docs.rendering import rendered
+from seller_platform.errors import UnknownPageError
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(docs, list(arguments), catch_exceptions=False)
+
+
+def test_without_a_name_every_page_is_listed_with_its_title() -> None:
+    listed = _run().stdout.splitlines()
+
+    assert all(any(page.name in line and page.title in line for line in listed) for page in PAGES)
+    assert len(listed) <= 24
+
+
+def test_json_has_the_markdown_of_a_page() -> None:
+    document = json.loads(_run("connect", "--json").stdout)
+
+    assert document["page"] == "connect"
+    assert document["text"] == Path(document["path"]).read_text()
+    assert len(json.loads(_run("--json").stdout)["pages"]) == len(PAGES)
+
+
+def test_the_path_of_a_page_is_that_of_its_file() -> None:
+    assert _run("connect", "--path").stdout == f"{page_named('connect').path}\n"
+    assert len(_run("--path").stdout.splitlines()) == len(PAGES)
+
+
+def test_a_pipe_receives_the_markdown() -> None:
+    assert _run("concepts").stdout == page_named("concepts").text
+
+
+def test_a_page_is_named_by_its_last_part_and_in_any_case() -> None:
+    assert page_named("settings") == page_named("reference/settings") == page_named("Settings.md")
+    assert page_named("checks").name == "checks"
+
+
+def test_a_wrong_name_is_answered_with_similar_ones_and_all() -> None:
+    with pytest.raises(UnknownPageError, match=r"no page 'conect'\. Did you mean 'connect'") as raised:
+        page_named("conect")
+
+    assert "concepts, connect" in str(raised.value)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_value_is_cut_at_any_width(page: DocumentPage, width: int) -> None:
+    lines = rendered(page, width=width, has_colour=False).splitlines()
+    words = {word for value in re.findall(r"`([^`\n]+)`", page.text.replace("\\|", "|")) for word in value.split()}
+
+    shown = "".join("".join(line.split()) for line in lines)
+
+    assert [word for word in words if word not in shown] == []
+    assert max(map(len, lines)) <= width
+    assert "<!--" not in shown
+
+
+def test_pictures_are_described_and_linked_pages_are_named() -> None:
+    text = rendered(page_named("checks"), width=80, has_colour=False)
+
+    assert "(Picture: A reading that is held.)" in text
+    assert "seller-platform docs reference/checks" in text
+
+
+def test_colour_is_used_only_where_the_terminal_has_it() -> None:
+    page = page_named("connect")
+
+    assert "\x1b[" in rendered(page, width=80, has_colour=True)
+    assert "\x1b[" not in rendered(page, width=80, has_colour=False)
