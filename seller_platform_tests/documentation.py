@@ -1,4 +1,4 @@
-"""The generated parts of documents: tables of the README and the tree of ARCHITECTURE.md."""
+"""The generated parts of documents: the pages of reference and the tree of ARCHITECTURE.md."""
 
 import ast
 import inspect
@@ -8,17 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+import click
 import dagster as dg
 
 from seller_platform import errors
-from seller_platform.cli import _COMMANDS
+from seller_platform.cli import _COMMANDS, _cli
 from seller_platform.contract.dataset import Dataset, Slicing, Source
 from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
-from seller_platform.settings import read_settings
+from seller_platform.settings import Settings, read_settings
 
 _TOP = Path(__file__).parents[1]
 README, ARCHITECTURE = _TOP / "README.md", _TOP / ".github" / "ARCHITECTURE.md"
+PAGES = _TOP / "seller_platform" / "docs"
 _FLOORS = ("cli", "orchestration", "service", "sandbox", "ingest", "client", "warehouse", "contract")
 
 _PARTITIONS = {
@@ -37,13 +39,20 @@ def sections() -> Mapping[str, Callable[[], str]]:
     """Return the function of each generated part of the documents, by its name."""
     return {
         "tree": _tree,
+        "commands": _commands,
+        "options": _options,
+        "settings": _settings,
         "datasets": _datasets,
         "assets": _assets,
         "checks": _checks,
         "automation": _automation,
-        "commands": _commands,
         "errors": _errors,
     }
+
+
+def documents() -> list[Path]:
+    """Return the files that have generated parts."""
+    return [ARCHITECTURE, *sorted(PAGES.glob("reference/*.md"))]
 
 
 def found_in(text: str, name: str) -> str | None:
@@ -167,6 +176,55 @@ def _automation() -> str:
 
 def _commands() -> str:
     return _table(("command", "does"), ((f"`seller-platform {name}`", text) for name, (_, text) in _COMMANDS.items()))
+
+
+def _options() -> str:
+    """Return a section for each command without commands of its own: usage, description, arguments and options."""
+
+    def sections_of(command: click.Command, names: tuple[str, ...]) -> Iterator[str]:
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                below = command.get_command(context, name)
+                assert below is not None
+                yield from sections_of(below, (*names, name))
+        else:
+            yield _section_of(command, " ".join(names))
+
+    return "\n\n".join(sections_of(_cli, ("seller-platform",)))
+
+
+def _section_of(command: click.Command, name: str) -> str:
+    context = click.Context(command, info_name=name)
+    usage = " ".join(command.collect_usage_pieces(context))
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    records = [record for option in options if (record := option.get_help_record(context)) is not None]
+    lines = [f"## {name}", _help_of(command), f"```text\n{name} {usage}\n```"]
+    if records:
+        lines.append("\n".join(f"- `{names}`: {text}" for names, text in records))
+    return "\n\n".join(lines)
+
+
+def _help_of(command: click.Command) -> str:
+    """Return the paragraphs of a command's help; those whose lines click keeps apart become blocks of text."""
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    return "\n\n".join(
+        f"```text\n{paragraph.partition(chr(8) + chr(10))[2]}\n```"
+        if paragraph.startswith("\b")
+        else " ".join(paragraph.split())
+        for paragraph in paragraphs
+    )
+
+
+def _settings() -> str:
+    """Return a row for each setting: the variable, its default and its effect."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for field in sorted(Settings.model_fields.values(), key=lambda each: each.alias or ""):
+            default = "–" if field.default is None else f"`{field.default}`"
+            yield f"`{field.alias}`", default, field.description or ""
+
+    return _table(("variable", "default", "is"), rows())
 
 
 def _errors() -> str:

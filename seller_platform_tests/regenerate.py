@@ -1,6 +1,6 @@
 """Writes all generated files: `python -m seller_platform_tests.regenerate "Returns"`.
 
-It writes the migration that the declared tables lack, the tables of the README, the tree of ARCHITECTURE.md and the
+It writes the migration that the declared tables lack, the pages of reference, the tree of ARCHITECTURE.md and the
 file of stored names. Read the difference before it is committed: in a migration, a renamed column looks like one
 dropped and one added.
 """
@@ -21,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("message", nargs="?", help="what changes, in a few words: the name of the migration, if any")
     message = parser.parse_args().message
-    # The tables of the README and the stored names must not depend on the environment.
+    # The pages of reference and the stored names must not depend on the environment.
     for variable in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
         del os.environ[variable]
     from seller_platform_tests import documentation, migration, stored_names  # they import Dagster's definitions
@@ -34,7 +34,7 @@ def main() -> None:
         with _migrated_database(folder) as database:
             stored_names.GOLDEN.write_text(stored_names.written(stored_names.read_names(database.url)))
         print(stored_names.GOLDEN)
-    for document in (documentation.README, documentation.ARCHITECTURE):
+    for document in documentation.documents():
         document.write_text(documentation.written(document.read_text()))
         print(document)
 

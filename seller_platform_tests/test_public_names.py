@@ -1,9 +1,7 @@
 """Tests the public names of `seller_platform` and `seller_platform.dagster`, and the examples of them."""
 
-import re
 import subprocess
 import sys
-from datetime import date
 from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
@@ -13,12 +11,6 @@ import pytest
 
 import seller_platform
 import seller_platform.dagster as public_dagster
-from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.documentation import README
-from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.stored_rows import copy_rows
 
 
 @pytest.mark.parametrize("name", seller_platform.__all__)
@@ -82,23 +74,3 @@ def test_importing_the_package_imports_neither_pandas_nor_sqlalchemy() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
 
     assert loaded.strip() == "[]"
-
-
-def test_the_readmes_python_example_reads_orders(
-    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    save_accounts(database, "default", [("A1B2.US", Account(1, "Shop", "US", "USD", "America/New_York", "US", "A1B2"))])
-    with database.begin() as connection:
-        row = ("o1", "2026-03-02T10:00:00-05:00", "Shipped", None, "USD", 2, "SKU", "ASIN", None, "2026-03-02")
-        driver: Any = connection.connection.driver_connection
-        copy_rows(driver, dataset_named("orders"), [row], account="A1B2.US", tags=("platform",))
-    mark_loaded(database, dataset_named("orders"), "A1B2.US", Window.month_of(date(2026, 3, 1)))
-    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
-    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path / "home"))
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    names: dict[str, Any] = {}
-
-    exec(example, names)  # the README's text, as a reader runs it
-
-    assert list(names["frame"]["platform_order_id"]) == ["o1"]

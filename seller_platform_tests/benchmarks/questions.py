@@ -1,4 +1,4 @@
-"""Measures the README's questions in SQL, and what the indexes that answer them cost a load.
+"""Measures the documented questions in SQL, and what the indexes that answer them cost a load.
 
 `python -m seller_platform_tests.benchmarks.questions` prints two tables.
 

@@ -59,7 +59,7 @@ def test_no_secret_is_in_the_compose_file() -> None:
             assert "postgresql://" not in str(value), f"{name}: {variable}"
 
 
-def test_git_ignores_the_secrets_and_the_readme_keeps_others_from_them() -> None:
+def test_git_ignores_the_secrets_and_the_page_keeps_others_from_them() -> None:
     secrets = [f"docker/{secret['file'].removeprefix('./')}" for secret in COMPOSE["secrets"].values()]
 
     ignored = subprocess.run(
@@ -67,7 +67,7 @@ def test_git_ignores_the_secrets_and_the_readme_keeps_others_from_them() -> None
     )
 
     assert ignored.stdout.split() == secrets
-    assert "umask 077; mkdir docker/secrets" in (TOP / "README.md").read_text()
+    assert "umask 077; mkdir docker/secrets" in (TOP / "seller_platform/docs/deploy.md").read_text()
 
 
 def test_the_service_trusts_only_the_gateway_of_its_network() -> None:

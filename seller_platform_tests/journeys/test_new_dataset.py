@@ -55,7 +55,7 @@ def test_a_declared_list_with_a_generator_is_landed_whole(tmp_path: Path) -> Non
     assert sum(load["rows"] for load in returns) > 100
     assert {load["verdict"] for load in returns} == {"match"}
     assert list((tree / "seller_platform/warehouse/migrations/versions").glob("*_returns.py"))
-    assert "| `seller/returns` | `/sales/returns` |" in (tree / "README.md").read_text()
+    assert "| `seller/returns` | `/sales/returns` |" in (tree / "seller_platform/docs/reference/assets.md").read_text()
 
 
 def _replace(file: Path, old: str, new: str) -> None:

@@ -1,4 +1,4 @@
-"""The embedded warehouse served as a replica, by the commands of the README."""
+"""The embedded warehouse served as a replica, by the documented commands."""
 
 import signal
 import subprocess

@@ -19,7 +19,17 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 pytestmark = [pytest.mark.journey, pytest.mark.browser, pytest.mark.timeout(1800)]
 
 SCREENSHOTS = "SELLER_PLATFORM_SCREENSHOTS"
-"""Names the folder that gets a screenshot of each step; by default they are in the test's own folder."""
+"""Names the folder of the screenshots, whose parent is then the home; by default both are in the test's own folder."""
+
+PICTURES = (
+    "backfill",
+    "partition-that-failed",
+    "reason-of-a-failure",
+    "launchpad-request_reports",
+    "checks",
+    "reading-that-is-held",
+)
+"""The screenshots that the README and the pages show; `seller_platform_tests.screenshots` renews them."""
 
 ORDERS = "/assets/seller/orders"
 _PATIENCE_MILLISECONDS = 1_000 * PATIENCE_SECONDS
@@ -103,8 +113,9 @@ def page() -> Iterator[Page]:
 
 
 def test_the_work_of_a_day_is_done_in_the_dagster_ui(tmp_path: Path, page: Page) -> None:
-    folder = Path(os.environ.get(SCREENSHOTS) or tmp_path / "screenshots")
-    with deployment(tmp_path / "a home", "--accounts", "1", "--months", "2", "--no-load") as place:
+    chosen = os.environ.get(SCREENSHOTS)
+    folder, home = (Path(chosen), Path(chosen).parent) if chosen else (tmp_path / "screenshots", tmp_path / "a home")
+    with deployment(home, "--accounts", "1", "--months", "2", "--no-load") as place:
         desk = DagsterPages(page, place.told["Dagster UI"], folder)
         account, month = _closed_month(place)
 
@@ -125,6 +136,7 @@ def test_the_work_of_a_day_is_done_in_the_dagster_ui(tmp_path: Path, page: Page)
     assert "no row was read" in held
     assert still_held == []
     assert "reading_is_plausible" not in red.get("seller/orders", [])
+    assert {path.stem for path in folder.glob("*.png")} >= set(PICTURES)
 
 
 def _materialize_all(desk: DagsterPages) -> None:

@@ -22,6 +22,7 @@ _FILES_WITH_PATHS = (
     "workspace.yaml",
     "pyproject.toml",
     "README.md",
+    "seller_platform/docs/**/*.md",
     ".ci/run",
     ".github/*.md",
     ".github/workflows/*",

@@ -11,7 +11,7 @@ DATED = ("orders", "daily_product_sales", "transactions")
 ACCOUNT = "A1B2.US"
 """The first account; the others are A2.US, A3.US, ..."""
 
-_README = Path(__file__).parents[2] / "README.md"
+_PAGE = Path(__file__).parents[2] / "seller_platform" / "docs" / "consume.md"
 
 _COLUMNS = """
 SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
@@ -71,8 +71,8 @@ def fill(connection: psycopg.Connection[Any], accounts: int, rows: int, datasets
 
 
 def questions() -> dict[str, str]:
-    """Return the README's examples in SQL by their comments."""
-    (examples,) = re.findall(r"^```sql\n(.+?)^```$", _README.read_text(), re.MULTILINE | re.DOTALL)
+    """Return the examples in SQL of the page about consuming, by their comments."""
+    (examples,) = re.findall(r"^```sql\n(.+?)^```$", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
     parted = [example.strip().partition("\n") for example in examples.split(";") if example.strip()]
     return {comment.removeprefix("-- "): statement for comment, _, statement in parted}
 

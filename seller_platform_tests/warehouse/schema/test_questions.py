@@ -1,4 +1,4 @@
-"""Tests that PostgreSQL answers the README's questions in SQL by indexes."""
+"""Tests that PostgreSQL answers the documented questions in SQL by indexes."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,0 +1,180 @@
+"""A reader types every command of the documents, and runs every example in SQL, Python and YAML."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from sqlalchemy import text
+
+from seller_platform.cli.output import Output
+from seller_platform.cli.sandbox.demo import approve
+from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
+from seller_platform.contract.window import Window
+from seller_platform.orchestration.component import SellerPlatformComponent
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.documentation import PAGES, README
+from seller_platform_tests.documents.markdown import Document
+from seller_platform_tests.documents.shell import Shell
+from seller_platform_tests.support.processes import environment
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(900)]
+
+TOP = README.parent
+# The README last: it assumes what `demo` leaves, an installation with rows.
+ORDER = ("connect", "backfill", "checks", "consume", "reports", "costs", "serve", "deploy", "operate", "README.md")
+NOT_TYPED = {
+    "pip install -e . && seller-platform demo": "journeys/test_demo.py runs `demo`, .ci/run installs",
+    "pip install -e '.[test]' && pytest": ".ci/run runs both",
+    "pip install ../seller-platform dagster-dg-cli 'typer<0.26'": ".ci/run installs all three",
+    "dg scaffold defs seller_platform.SellerPlatformComponent market": "journeys/test_mounted_project.py runs it",
+    "dg dev": "journeys/test_mounted_project.py launches the same assets with `dg launch`",
+    "seller-platform dev": "journeys/test_desk.py runs it",
+    "seller-platform service run --replica": "journeys/test_replica.py runs it",
+    "sudo chown 10001 database_url secret_key && sudo chown 999 postgres_password": "only root may give files away",
+    "docker compose -f ../compose.yaml up --detach": "deployment/test_compose.py runs the programs of the file",
+}
+"""Lines that this test does not type, each with its reason."""
+ENDS = {
+    "seller-platform service doctor --url https://api.example.com": 5,  # the sandbox has no TLS
+}
+"""The exit codes of lines that end with another one than 0."""
+
+
+@dataclass
+class Reader:
+    """A reader with an installation beside a served sandbox."""
+
+    stack: LocalStack
+    shell: Shell
+    account: str
+    month: Window
+
+    def ask(self, query: str) -> Any:
+        """Return the first value of a query over the warehouse."""
+        with Database(self.stack.environment["SELLER_PLATFORM_DATABASE_URL"]) as database, database.begin() as opened:
+            return opened.execute(text(query)).scalar()
+
+    def prepare(self, page: str) -> None:
+        """Bring about what a page is about: a reading that is held, files of costs, rates and products."""
+        folder = self.shell.folder
+        if page == "checks":
+            with Database(self.stack.sandbox_url) as served, served.begin() as opened:
+                of_month = {"first": self.month.start, "end": self.month.end}
+                opened.execute(
+                    text("DELETE FROM seller.orders WHERE local_day >= :first AND local_day < :end"), of_month
+                )
+                opened.execute(text("DELETE FROM service.summaries"))
+            assert self.shell.type("seller-platform sync --full --dataset orders") == 5, self.shell.printed
+        if page == "costs":
+            (lines,) = Document(PAGES / "costs.md").blocks("csv")
+            (folder / "costs.csv").write_text(self.shell.spelled(lines))
+        if page == "serve":
+            (folder / "rates.csv").write_text(f"day,currency,per_euro\n{self.month.start},USD,1.08\n")
+            (folder / "products.csv").write_text(
+                self.shell.spelled("account,sku,lead_time_days\nA1B2.US,MUG-BLUE-350,20\n")
+            )
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """A reader in a clone of the repository, before anything is connected."""
+    top = tmp_path_factory.mktemp("documents")
+    clone = top / "seller platform"
+    shutil.copytree(TOP / "docker", clone / "docker", ignore=shutil.ignore_patterns("secrets"))
+    for name in ("dagster.yaml", "workspace.yaml"):
+        shutil.copy(TOP / name, clone / name)
+    with open_local_stack(top / "home", Output(as_json=True), accounts=1, months=2) as stack:
+        yield _reader(stack, clone, top / "programs")
+        stack.server.close()
+
+
+def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
+    with Database(stack.sandbox_url) as served, served.begin() as opened:
+        account, first = opened.execute(text("SELECT account, min(local_day) FROM seller.orders GROUP BY 1")).one()
+    month = Window.month_of(first)
+
+    def of_warehouse(query: str) -> Callable[[], str]:
+        return lambda: str(reader.ask(query))
+
+    def printed(pattern: str) -> Callable[[], str]:
+        return lambda: re.findall(pattern, shell.printed)[-1]
+
+    values: dict[str, Callable[[], str]] = {
+        "SELLER_API_CLIENT_ID=...": lambda: f"SELLER_API_CLIENT_ID={stack.credentials.client_id}",
+        "SELLER_API_CLIENT_SECRET=...": lambda: f"SELLER_API_CLIENT_SECRET={stack.credentials.client_secret}",
+        "https://api.example.com": lambda: stack.base_url,
+        "https://app.example.com": lambda: stack.base_url,
+        ".seller_platform/sandbox": lambda: str(stack.home),
+        "postgresql://seller@db.example/empty": lambda: f"'{stack.server.database('empty')}'",
+        "A1B2.US": lambda: account,
+        "MUG-BLUE-350": of_warehouse("SELECT min(sku) FROM seller.inventory_latest"),
+        "305-1234567-1234567": of_warehouse("SELECT max(platform_order_id) FROM seller.orders"),
+        "2026-04-01": lambda: str(month.end),
+        "date(2026, 3, 1)": lambda: f"date({month.start.year}, {month.start.month}, 1)",
+        "2026-03": lambda: f"{month.start:%Y-%m}",
+        "2026-01": lambda: f"{month.start:%Y-%m}",
+        "accept LOAD": lambda: f"accept {reader.ask(_HELD)}",
+        "revert LOAD": lambda: f"revert {reader.ask(_CHANGED)}",
+        "PLAN": printed(r"costs (?:apply|undo) (\S+?)[`.]"),
+    }
+    person = partial(approve, email=USER_EMAIL, password=stack.credentials.password)
+    variables = environment(
+        stack.home,
+        SELLER_API_REDIRECT_URI=stack.credentials.redirect_uri,
+        SELLER_PLATFORM_HISTORY_START=str(month.start),
+    )
+    shell = Shell(clone, variables, values, person, programs)
+    reader = Reader(stack, shell, account, month)
+    return reader
+
+
+_HELD = "SELECT max(id) FROM platform.loads WHERE verdict = 'held'"
+_CHANGED = "SELECT max(id) FROM platform.loads WHERE dataset = 'orders' AND changed"
+
+
+def test_every_command_and_example_of_the_documents_works_in_their_order(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = []
+    for name in ORDER:
+        document = Document(README if name == README.name else PAGES / f"{name}.md")
+        reader.prepare(name)
+        for line in document.lines:
+            if line in NOT_TYPED:
+                continue
+            code = reader.shell.type(line)
+            if code != ENDS.get(line, 0):
+                failures.append(f"{name}: {line}\nended with {code}:\n{reader.shell.printed[-1500:]}")
+        for query in document.blocks("sql"):
+            reader.ask(reader.shell.spelled(query))
+        with monkeypatch.context() as patch:
+            for variable, value in reader.shell.variables.items():
+                patch.setenv(variable, value)
+            for example in document.blocks("python"):
+                names: dict[str, Any] = {}
+                exec(reader.shell.spelled(example), names)  # the text, as a reader runs it
+                assert len(names["frame"] if "frame" in names else names["defs"].assets) > 0, example
+
+    assert not failures, "\n\n".join(failures)
+
+
+def test_the_component_accepts_the_attributes_of_the_example() -> None:
+    (example,) = (yaml.safe_load(block) for block in Document(PAGES / "consume.md").blocks("yaml"))
+
+    model = SellerPlatformComponent.get_model_cls()
+
+    assert model is not None
+    model.model_validate(example["attributes"])
+
+
+def test_the_lines_that_are_not_typed_are_still_in_the_documents() -> None:
+    typed = {line for path in (README, *PAGES.rglob("*.md")) for line in Document(path).lines}
+
+    assert NOT_TYPED.keys() | ENDS.keys() <= typed
+    assert {path.stem for path in PAGES.rglob("*.md") if Document(path).lines} <= set(ORDER)
