@@ -12,11 +12,12 @@ import click
 import dagster as dg
 
 from seller_platform import errors
-from seller_platform.cli import _COMMANDS, _cli
+from seller_platform.cli import _COMMANDS
 from seller_platform.contract.dataset import Dataset, Slicing, Source
 from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
+from seller_platform_tests.support.command_line import COMMAND_LINE
 
 _TOP = Path(__file__).parents[1]
 README, ARCHITECTURE = _TOP / "README.md", _TOP / ".github" / "ARCHITECTURE.md"
@@ -191,7 +192,7 @@ def _options() -> str:
         else:
             yield _section_of(command, " ".join(names))
 
-    return "\n\n".join(sections_of(_cli, ("seller-platform",)))
+    return "\n\n".join(sections_of(COMMAND_LINE, ("seller-platform",)))
 
 
 def _section_of(command: click.Command, name: str) -> str:

@@ -14,11 +14,11 @@ from click.shell_completion import get_completion_class
 from sqlalchemy import text
 
 from seller_platform import __version__
-from seller_platform.cli import _cli
 from seller_platform.cli.completion import COMPLETE
 from seller_platform.contract import REFRESHED
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.processes import environment, run
 
 TITLES = ("North Pine US", 'Köhler "Haus & Hof", DE', "Twice", "Twice")
@@ -47,7 +47,7 @@ def completed(line: str, monkeypatch: pytest.MonkeyPatch, variables: dict[str, s
     kind = get_completion_class("zsh")
     assert kind is not None
     *words, incomplete = line.split(" ")
-    offered = kind(_cli, {}, "seller-platform", COMPLETE).get_completions(words[1:], incomplete)
+    offered = kind(COMMAND_LINE, {}, "seller-platform", COMPLETE).get_completions(words[1:], incomplete)
     return {str(each.value): str(each.help) for each in offered}
 
 

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from seller_platform.cli import _cli
+from seller_platform_tests.support.command_line import COMMAND_LINE
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from seller_platform.cli import _cli
     ],
 )
 def test_a_command_or_an_option_that_is_nearly_right_is_suggested(words: list[str], question: str) -> None:
-    result = CliRunner().invoke(_cli, words)
+    result = CliRunner().invoke(COMMAND_LINE, words)
 
     assert result.exit_code == 2
     assert question in result.output

@@ -8,9 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from seller_platform import errors
-from seller_platform.cli import _COMMANDS, _cli
+from seller_platform.cli import _COMMANDS
 from seller_platform.errors import SellerPlatformError
 from seller_platform_tests.documents.markdown import Document, commands_of, documents, others
+from seller_platform_tests.support.command_line import COMMAND_LINE
 
 _TYPED = [(document.name, line) for document in documents() for line in document.lines]
 _HELP = ("--help", "--version")
@@ -22,7 +23,7 @@ def _problem(words: Sequence[str], *, is_whole: bool) -> str | None:
     Args:
         is_whole: Whether its required arguments must be there.
     """
-    command: click.Command = _cli
+    command: click.Command = COMMAND_LINE
     context = click.Context(command, info_name="seller-platform")
     rest = list(words[1:])
     while isinstance(command, click.Group) and rest and rest[0] not in _HELP:
@@ -61,7 +62,7 @@ def test_every_command_that_the_prose_names_exists(document: Document) -> None:
 
 def test_every_command_has_help() -> None:
     for name in _COMMANDS:
-        result = CliRunner().invoke(_cli, [name, "--help"])
+        result = CliRunner().invoke(COMMAND_LINE, [name, "--help"])
         assert result.exit_code == 0, result.output
 
 

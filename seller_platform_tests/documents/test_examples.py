@@ -17,6 +17,7 @@ from seller_platform.cli.sandbox.demo import approve
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.contract.window import Window
 from seller_platform.orchestration.component import SellerPlatformComponent
+from seller_platform.warehouse.marts.formulas import read_formula
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.documentation import PAGES, README
 from seller_platform_tests.documents.markdown import Document

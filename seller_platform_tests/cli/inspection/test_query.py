@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 from psycopg import sql
 
-from seller_platform.cli import _cli
 from seller_platform.errors import SellerPlatformError, StatementError, StatementForbiddenError
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.statements import open_result
+from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.postgres import Databases
 
 VALUES = """
@@ -43,7 +43,7 @@ def url(postgres: EmbeddedServer, databases: Databases) -> Iterator[str]:
 
 
 def _query(url: str, *words: str, given: str | None = None) -> Result:
-    return CliRunner().invoke(_cli, ["query", *words], input=given, env={"SELLER_PLATFORM_DATABASE_URL": url})
+    return CliRunner().invoke(COMMAND_LINE, ["query", *words], input=given, env={"SELLER_PLATFORM_DATABASE_URL": url})
 
 
 def _refused(url: str, *words: str, given: str | None = None) -> str:
