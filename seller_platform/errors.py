@@ -1370,6 +1370,35 @@ class OutdatedSchemaError(WarehouseError):
         )
 
 
+class NotEmbeddedError(RequestError):
+    """The warehouse is on a server of its own, which no command keeps up."""
+
+    next_step = (
+        "Connect to that server: `seller-platform database reader NAME` prints a line for psql, and "
+        "`seller-platform database url` prints the URL."
+    )
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        super().__init__(
+            f"SELLER_PLATFORM_DATABASE_URL names {where}, so there is no embedded server to run", with_step=True
+        )
+
+
+class WarehouseInUseError(RequestError):
+    """Generated rows would replace those of a warehouse."""
+
+    next_step = "Name another database in --database-url, or leave it out to use the sandbox of the home folder."
+
+    def __init__(self, where: str, connections: Sequence[str]) -> None:
+        self.where, self.connections = where, tuple(connections)
+        listed = _first_few(connections, _ACCOUNTS_NAMED)
+        super().__init__(
+            f"{where} is a warehouse with the connections {listed}; generated rows would replace its rows",
+            with_step=True,
+        )
+
+
 class SchemaVersionError(WarehouseError):
     """A newer version of this program made the database."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from seller_platform.cli.database.access import run, url
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.errors import ReaderRightsError
@@ -15,7 +16,11 @@ from seller_platform.warehouse.schema.readers import remove_reader, save_reader,
 
 @click.group()
 def database() -> None:
-    """Manage who may read the database with SQL."""
+    """Reach the database from other programs, and manage who may read it with SQL."""
+
+
+database.add_command(run)
+database.add_command(url)
 
 
 @database.command()

@@ -5,6 +5,7 @@
 - `refusals`: refusals of PostgreSQL as errors with a next step
 - `embedded`: the embedded server
 - `programs`: PostgreSQL's own programs, and the files of a server
+- `loopback_port`: a port for desktop clients of the embedded server
 - `root_user`: the user and the folders of root's server
 - `location`: the URL of the warehouse
 - `backup`: backup and restore of a database

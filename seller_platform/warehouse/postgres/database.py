@@ -26,6 +26,8 @@ _MIGRATIONS = Path(__file__).parents[1] / "migrations"
 _PORT = 5432
 _MIGRATION_LOCK = 0x5E11E4
 _HEAD = "head"
+SECRET_PARAMETERS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+"""The parameters of libpq that no other user may see."""
 _OPTIONS_OF_SERVER = ("host", "port", "sslmode", "sslrootcert")
 
 
@@ -186,6 +188,16 @@ def parameters(url: str) -> dict[str, str]:
     parsed = driver_url(url, "psycopg")
     _, given = parsed.get_dialect()().create_connect_args(parsed)
     return {name: str(value) for name, value in given.items()}
+
+
+def url_without_secrets(url: str) -> str:
+    """Return a URL without its password and other secrets.
+
+    Raises:
+        InvalidSettingError: The URL is not one of PostgreSQL.
+    """
+    parsed = driver_url(url, "psycopg").set(drivername="postgresql", password=None)
+    return parsed.difference_update_query(SECRET_PARAMETERS).render_as_string()
 
 
 def conninfo(url: str) -> str:

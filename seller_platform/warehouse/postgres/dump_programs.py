@@ -18,7 +18,7 @@ from typing import Any
 from psycopg.conninfo import make_conninfo
 
 from seller_platform.errors import BackupError
-from seller_platform.warehouse.postgres.database import Database, driver_of, parameters
+from seller_platform.warehouse.postgres.database import SECRET_PARAMETERS, Database, driver_of, parameters
 from seller_platform.warehouse.postgres.programs import postgres_library
 
 _FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
@@ -29,8 +29,6 @@ _OPTIONAL_TLS = ("allow", "prefer")
 _REQUIRED_TLS = "require"
 # From this version on `pg_restore` sets a parameter that older servers do not have.
 _SETS_TRANSACTION_TIMEOUT = 17
-# These never become arguments of a program, because the list of processes shows arguments to every user.
-_SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 _SERVICE = "seller_platform"
 
 
@@ -169,8 +167,9 @@ def _encrypts(pg_dump: Path) -> bool:
 
 
 def _run_on(server: DumpServer, program: _Program, *options: str) -> str:
-    shown = {name: value for name, value in server.parameters.items() if name not in _SECRETS}
-    secrets = {name: value for name, value in server.parameters.items() if name in _SECRETS}
+    # Secrets never become arguments, because the list of processes shows those to every user.
+    shown = {name: value for name, value in server.parameters.items() if name not in SECRET_PARAMETERS}
+    secrets = {name: value for name, value in server.parameters.items() if name in SECRET_PARAMETERS}
     variables = {"PGPASSWORD": secrets.pop("password")} if "password" in secrets else {}
     with _service_file(server, shown, secrets) as of_service:
         target = make_conninfo("", **shown, **({"service": _SERVICE} if of_service else {}))

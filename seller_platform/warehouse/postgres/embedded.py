@@ -99,6 +99,11 @@ class EmbeddedServer:
         """The folder of the server's data; for root it may lie outside of the server's own folder."""
         return self._data.resolve()
 
+    @property
+    def socket_file(self) -> Path:
+        """The socket that the server listens on."""
+        return self._socket_folder / ".s.PGSQL.5432"
+
     def url(self, database: str) -> str:
         """Return the URL of a database of this server, which need not exist yet."""
         return f"postgresql://{SUPERUSER}@/{quote(database)}?host={quote(str(self._socket_folder), safe='')}"

@@ -12,14 +12,14 @@ from typing import Any
 from seller_platform.warehouse.postgres.root_user import ServerUser, is_root, reachable_programs
 
 SUPERUSER = "postgres"
+CLIENT_USER = "desktop"
+"""The role of desktop clients, whose password PostgreSQL checks, whoever asks."""
 
 _MAP = "seller_platform"
 
 
 def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
     """Create the files of a server on first use, and let only the user of this process connect.
-
-    PostgreSQL asks the kernel who connects (peer authentication). That user may connect as any role.
 
     Raises:
         OSError: Another major version of PostgreSQL created the files.
@@ -40,10 +40,20 @@ def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
             f"its files are of PostgreSQL {version}, and its programs of {target}; back up with the former "
             "installation, and restore into a new home folder"
         )
+    write_rules(data)
+
+
+def write_rules(data: Path) -> None:
+    """Write who may connect; a running server must be told to read it again.
+
+    PostgreSQL asks the kernel who connects (peer authentication). The user of this process may connect as any role, but
+    needs the password of the one for desktop clients.
+    """
     import pwd  # Windows has no such module
 
     name = pwd.getpwuid(os.geteuid()).pw_name.replace('"', '""')
-    (data / "pg_hba.conf").write_text(f"# Written at each start.\nlocal all all peer map={_MAP}\n")
+    rules = f"local all {CLIENT_USER} scram-sha-256\nlocal all all peer map={_MAP}\n"
+    (data / "pg_hba.conf").write_text(f"# Written at each start.\n{rules}")
     (data / "pg_ident.conf").write_text(f'# Written at each start.\n{_MAP} "{name}" all\n')
 
 

@@ -1,0 +1,96 @@
+"""`seller-platform database run` and `url`: how other programs reach the database."""
+
+import secrets
+import threading
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from seller_platform.cli.installation import open_installation
+from seller_platform.cli.output import Output, json_option
+from seller_platform.errors import NotEmbeddedError
+from seller_platform.files import write_atomically
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.postgres.database import Database, parameters, url_without_secrets
+from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_server, warehouse_url
+from seller_platform.warehouse.postgres.loopback_port import HOST, loopback_port
+from seller_platform.warehouse.postgres.programs import CLIENT_USER
+from seller_platform.warehouse.schema.readers import save_reader
+
+_PASSWORD_FILE = "desktop.password"  # noqa: S105  # the name of a file
+_LOOK_SECONDS = 1.0
+
+
+@click.command()
+@click.option("--port", default=15432, show_default=True, type=click.IntRange(0, 65_535), help="0 takes a free one.")
+@click.option("--new-password", is_flag=True, help="Replace the password that is stored in the home folder.")
+@json_option
+def run(*, port: int, new_password: bool, output: Output) -> None:
+    """Keep the embedded server up for desktop clients and psql, until Ctrl-C.
+
+    It listens on a port of this machine. The login may read what a reader may, and write nothing; its password stays
+    the same from start to start. Other commands of the same home folder work meanwhile.
+    """
+    settings = read_settings()
+    if settings.database_url is not None:
+        with Database(settings.database_url.get_secret_value()) as database:
+            raise NotEmbeddedError(database.where)
+    with open_installation() as installation:
+        password = _stored_password(settings.home / _PASSWORD_FILE, renew=new_password)
+        save_reader(installation.database, CLIENT_USER, password)
+        server = embedded_server(settings.home, settings.root_data_folder)
+        with loopback_port(server, port) as opened, suppress(KeyboardInterrupt):
+            _show(output, opened, password)
+            while not threading.Event().wait(_LOOK_SECONDS):
+                if server.revive():
+                    output.say("PostgreSQL ended unexpectedly and is started again.")
+
+
+@click.command()
+@click.option("--with-password", is_flag=True, help="Show the password of the URL, too.")
+@json_option
+def url(*, with_password: bool, output: Output) -> None:
+    """Print the URL of the warehouse, for psql and other programs.
+
+    The password is left out. The embedded server is reached through a socket, by your user of this machine.
+    """
+    settings = read_settings()
+    address = warehouse_url(settings)
+    given = parameters(address)
+    shown = address if with_password else url_without_secrets(address)
+    document = {
+        "url": shown,
+        "host": given.get("host"),
+        "port": given.get("port"),
+        "database": given.get("dbname"),
+        "user": given.get("user"),
+        "is_embedded": settings.database_url is None,
+    }
+    output.document(document | ({"password": given.get("password")} if with_password else {}))
+    output.line(shown)
+    if settings.database_url is None:
+        output.say("The embedded server runs while a program uses it; `seller-platform database run` keeps it up.")
+
+
+def _show(output: Output, port: int, password: str) -> None:
+    """Print how a desktop client and psql connect."""
+    secret = quote(password, safe="")
+    address = f"postgresql://{CLIENT_USER}@{HOST}:{port}/{WAREHOUSE}"
+    psql = f"PGPASSWORD={secret} psql {address}"
+    fields = {"host": HOST, "port": port, "database": WAREHOUSE, "user": CLIENT_USER, "password": password}
+    full = f"postgresql://{CLIENT_USER}:{secret}@{HOST}:{port}/{WAREHOUSE}"
+    output.document({"url": full, "psql": psql, **fields})
+    output.line(f"URL       {full}")
+    output.line(f"psql      {psql}")
+    for name, value in fields.items():
+        output.line(f"{name.capitalize():<9} {value}")
+    output.line("This login only reads. Ctrl-C ends it.")
+
+
+def _stored_password(file: Path, *, renew: bool) -> str:
+    """Return the password in a file that only its owner can read, which is written on first use."""
+    if renew or not file.exists():
+        write_atomically(file, secrets.token_urlsafe(24).encode(), 0o600)
+    return file.read_text()
