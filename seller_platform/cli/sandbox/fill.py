@@ -1,7 +1,6 @@
 """`seller-platform sandbox`: fills the service's database with generated sellers."""
 
 import click
-from sqlalchemy import text
 
 from seller_platform.cli.installation import make_home
 from seller_platform.cli.output import Output, json_option
@@ -9,13 +8,10 @@ from seller_platform.clocks import utc_now
 from seller_platform.errors import WarehouseInUseError
 from seller_platform.sandbox import SandboxReport, load_sandbox
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.connections.accounts import connection_names
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import sandbox_url
 from seller_platform.warehouse.postgres.urls import parsed_url
-
-
-_HAS_CONNECTIONS = text("SELECT to_regclass('platform.connections') IS NOT NULL")
-_CONNECTIONS = text("SELECT name FROM platform.connections ORDER BY name")
 
 
 @click.group()
@@ -46,25 +42,14 @@ def load(
         make_home(settings)
         url = sandbox_url(settings)
     with Database(url) as database:
-        _refuse_warehouse(database)
+        if names := connection_names(database):
+            raise WarehouseInUseError(database.where, names)
         database.migrate()
         rows = generate(
             database, output, accounts=accounts, months=months, orders_per_month=orders_per_month, seed=seed
         ).rows
     output.document({"rows": rows})
     output.table("Generated", ("table", "rows"), list(rows.items()))
-
-
-def _refuse_warehouse(database: Database) -> None:
-    """Raise an error for a database with connections: its rows come from an API, and would be replaced.
-
-    It may be of an older version, so nothing of this version is used.
-    """
-    with database.begin() as connection:
-        if connection.execute(_HAS_CONNECTIONS).scalar_one():
-            names = connection.execute(_CONNECTIONS).scalars().all()
-            if names:
-                raise WarehouseInUseError(database.where, names)
 
 
 def generate(
