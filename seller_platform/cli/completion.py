@@ -1,10 +1,13 @@
 """`seller-platform completion`, and the names of datasets, accounts and marts that a shell completes."""
 
+import io
 import os
 import re
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, suppress
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -12,7 +15,9 @@ from click.shell_completion import CompletionItem, get_completion_class
 from seller_platform.errors import SellerPlatformError
 
 COMPLETE = "_SELLER_PLATFORM_COMPLETE"
-"""The variable by which the script of a shell asks for completions; click reads it."""
+"""The variable by which the script of a shell asks for completions."""
+
+_PROGRAM = "seller-platform"
 
 Names = Iterator[tuple[str, str | None]]
 """Names, each with the sentence that zsh and fish show beside it."""
@@ -33,19 +38,40 @@ def completion(context: click.Context, /, *, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(context.find_root().command, {}, "seller-platform", COMPLETE).source())
+    click.echo(kind(context.find_root().command, {}, _PROGRAM, COMPLETE).source())
 
 
-def complete_names(command: click.Command) -> None:
-    """Let the parameters of a command that take names of datasets, accounts and marts complete them.
+def answer_shell(program: click.Group) -> NoReturn:
+    """Print what the script of a shell asks for, and exit."""
+    shell, _, _ = os.environ[COMPLETE].partition("_")
+    kind = get_completion_class(shell)
+    if kind is None:
+        sys.exit(f"{COMPLETE} is {os.environ[COMPLETE]}; run `seller-platform completion bash`, or zsh, or fish")
+    completer = kind(program, {}, _PROGRAM, COMPLETE)
+    # What a command writes there would appear in the line that a person is typing.
+    with redirect_stderr(io.StringIO()):
+        words, _ = completer.get_completion_args()
+        complete_names(program, words)
+        click.echo(completer.complete())
+    sys.exit(0)
+
+
+def complete_names(program: click.Group, words: Sequence[str]) -> None:
+    """Let the command in these words complete names of datasets, accounts and marts.
 
     The commands of `service` are left out: they are about the accounts of the service's database.
     """
-    if command.name == "service":
-        return
-    if isinstance(command, click.Group):
-        for each in command.commands.values():
-            complete_names(each)
+    command: click.Command = program
+    for word in words:
+        if word == "service" or not isinstance(command, click.Group):
+            return
+        inner = command.get_command(click.Context(command), word)
+        if inner is not None:
+            command = inner
+            _complete_parameters(command)
+
+
+def _complete_parameters(command: click.Command) -> None:
     for parameter in command.params:
         # An option is known by what a person types, an argument by its only name.
         name = max(parameter.opts, key=len).lstrip("-").removesuffix("s")

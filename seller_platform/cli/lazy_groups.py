@@ -1,6 +1,5 @@
 """Groups whose commands are imported when they run: Dagster alone takes a second to import."""
 
-import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from seller_platform.cli.completion import COMPLETE, complete_names
 from seller_platform.cli.terminal.progress import progress
 
 
@@ -30,8 +28,6 @@ class LazyGroup(click.Group):
         with progress("Starting"):
             command = getattr(import_module(f"seller_platform.cli.{module}"), cmd_name)
         assert isinstance(command, click.Command)
-        if COMPLETE in os.environ:
-            complete_names(command)
         return command
 
     def resolve_command(

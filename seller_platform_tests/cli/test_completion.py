@@ -14,7 +14,7 @@ from click.shell_completion import get_completion_class
 from sqlalchemy import text
 
 from seller_platform import __version__
-from seller_platform.cli.completion import COMPLETE
+from seller_platform.cli.completion import COMPLETE, complete_names
 from seller_platform.contract import REFRESHED
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
@@ -47,6 +47,7 @@ def completed(line: str, monkeypatch: pytest.MonkeyPatch, variables: dict[str, s
     kind = get_completion_class("zsh")
     assert kind is not None
     *words, incomplete = line.split(" ")
+    complete_names(COMMAND_LINE, words)
     offered = kind(COMMAND_LINE, {}, "seller-platform", COMPLETE).get_completions(words[1:], incomplete)
     return {str(each.value): str(each.help) for each in offered}
 

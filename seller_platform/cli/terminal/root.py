@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from seller_platform import __version__, interruption
-from seller_platform.cli.completion import COMPLETE
+from seller_platform.cli.completion import COMPLETE, answer_shell
 from seller_platform.cli.lazy_groups import LazyGroup
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError
@@ -100,9 +100,11 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
 
 def run(group: click.Group) -> NoReturn:
     """Run the command line and exit; what was foreseen ends in one line and its exit code."""
+    if COMPLETE in os.environ:
+        answer_shell(group)
     as_json = "--json" in sys.argv
     try:
-        code = group.main(standalone_mode=False, complete_var=COMPLETE)
+        code = group.main(standalone_mode=False)
         if interruption.is_ending():  # a command that runs until then
             interruption.finish()
         sys.exit(code)

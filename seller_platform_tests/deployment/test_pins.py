@@ -1,4 +1,4 @@
-"""Tests that images and actions of others are pinned by digest or commit, and that their files are valid."""
+"""Tests that CI and the image use pinned images, actions and packages, and that their files are valid."""
 
 import re
 import subprocess
@@ -41,6 +41,13 @@ def test_the_workflow_runs_the_locked_and_the_newest_packages() -> None:
 
     assert ".ci/run" in commands["locked"]
     assert ".ci/run --newest" in commands["newest"]
+
+
+def test_ci_refuses_an_option_that_it_does_not_have() -> None:
+    ended = subprocess.run([TOP / ".ci" / "run", "--latest"], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 2
+    assert ended.stderr == "usage: .ci/run [--locked | --newest]; '--latest' is neither\n"
 
 
 @pytest.mark.parametrize(
