@@ -1162,9 +1162,7 @@ class InvalidReportError(RequestError):
 class ReportFailedError(UpstreamError):
     """A requested report failed."""
 
-    next_step = (
-        "Nothing of it was stored; request it again with `seller-platform report request`, or `request_reports`."
-    )
+    next_step = "Nothing of it was stored; request it again with `seller-platform report request`."
 
     def __init__(self, report: str, problem: str) -> None:
         self.report, self.problem = report, problem

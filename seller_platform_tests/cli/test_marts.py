@@ -55,7 +55,7 @@ def _build(variables: dict[str, str], *words: str) -> dict[tuple[str, str], dict
     return {(each["account"], each["month"]): each for each in partitions}
 
 
-def test_partitions_with_their_inputs_are_built_and_others_named_with_the_reason(
+def test_what_has_its_inputs_is_built_and_the_rest_is_named_with_a_reason(
     shop: Shop, variables: dict[str, str]
 ) -> None:
     built = _build(variables, PROFIT, "--from", "2026-02", "--to", "2026-04")
