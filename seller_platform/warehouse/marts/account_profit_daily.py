@@ -154,7 +154,7 @@ ACCOUNT_PROFIT_DAILY = Mart(
     ),
     chart=Chart(
         ChartForm.LINES,
-        "Sales, profit and net profit by day",
+        "Sales and profit by day",
         "{currency} per day",
         sql.SQL(_CHART),
         "Nothing was sold and nothing was charged.",

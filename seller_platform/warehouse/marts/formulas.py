@@ -66,7 +66,7 @@ class EntryPattern:
 
 
 @dataclass(frozen=True)
-class Line:
+class FormulaLine:
     """One line of a formula, and the entries that belong to it."""
 
     name: str
@@ -86,7 +86,7 @@ class Formula:
 
     name: str
     beside: dict[str, Part]
-    lines: tuple[Line, ...]
+    lines: tuple[FormulaLine, ...]
     other: Part
 
     @property
@@ -111,9 +111,9 @@ class Formula:
         return sql.SQL("CASE {} ELSE {} END").format(sql.SQL(" ").join(cases), sql.Literal(OTHER))
 
 
-def _standard_lines() -> Iterator[Line]:
-    def named(line: str, part: Part, *entries: EntryPattern) -> Line:
-        return Line(line, part, entries)
+def _standard_lines() -> Iterator[FormulaLine]:
+    def named(line: str, part: Part, *entries: EntryPattern) -> FormulaLine:
+        return FormulaLine(line, part, entries)
 
     yield named("payments", Part.NOT_COUNTED, EntryPattern("Order"))
     yield named("payouts", Part.NOT_COUNTED, *map(EntryPattern, ("Transfer*", "Payout*", "Disbursement*")))
@@ -210,19 +210,19 @@ class _Reader:
             if amount not in BESIDE or amount in counted:
                 raise self._error(each, f"beside has {amount!r}; it takes {', '.join(BESIDE)}, once each")
             counted[amount] = Part.COUNTED
-        lines: list[Line] = []
+        lines: list[FormulaLine] = []
         for each in self._sequence(fields["lines"], "lines"):
             lines.append(self._line(each, taken=(OTHER, *BESIDE, *(line.name for line in lines))))
         other = self._part(fields["other_counts"], "other_counts") if "other_counts" in fields else Part.COUNTED
         return Formula(name, {each: counted.get(each, Part.NOT_COUNTED) for each in BESIDE}, tuple(lines), other)
 
-    def _line(self, node: _Node, taken: Sequence[str]) -> Line:
+    def _line(self, node: _Node, taken: Sequence[str]) -> FormulaLine:
         fields = self._mapping(node, _LINE_KEYS, required=_LINE_KEYS, what="a line")
         name = self._name(fields["line"], "line", taken=taken)
         entries = tuple(map(self._entry, self._sequence(fields["entries"], "entries")))
         if not entries:
             raise self._error(fields["entries"], f"line {name!r} names no entries; give at least a type or description")
-        return Line(name, self._part(fields["counts"], "counts"), entries)
+        return FormulaLine(name, self._part(fields["counts"], "counts"), entries)
 
     def _entry(self, node: _Node) -> EntryPattern:
         fields = self._mapping(node, _ENTRY_KEYS, required=(), what="an entry")

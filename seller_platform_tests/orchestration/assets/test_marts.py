@@ -14,16 +14,19 @@ from sqlalchemy import text
 
 from seller_platform.contract import LISTS, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
+from seller_platform.errors import FormulaError
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.marts import SENSOR, extent, mart_definitions, mart_key
+from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import CheckResult
+from seller_platform.warehouse.marts.formulas import EntryPattern, Formula, FormulaLine, Part
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
@@ -240,7 +243,12 @@ def test_nothing_is_built_before_its_inputs_are_loaded(marts: Marts) -> None:
     partition = str(partition_key("S1.US", FEBRUARY))
     assert first == {}
     assert second == {"cost_coverage": {partition}}
-    assert third.keys() == {"cost_coverage", "account_profit_daily", "product_performance_monthly"}
+    assert third.keys() == {
+        "cost_coverage",
+        "account_profit_daily",
+        "product_performance_monthly",
+        "profit_bridge_monthly",
+    }
     assert set.union(*third.values()) == {partition}
 
 
@@ -276,6 +284,7 @@ def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> 
     january, february, march = (str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH))
     assert after_sales == {
         "account_profit_daily": {february},
+        "profit_bridge_monthly": {february},
         "product_performance_monthly": {february, march},  # it compares with the month before
         "inventory_health": {"S1.US"},
         "restock_plan": {"S1.US"},
@@ -284,6 +293,7 @@ def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> 
     }
     assert after_ledger == {
         "account_profit_daily": {march},
+        "profit_bridge_monthly": {march},
         "product_performance_monthly": {march},
         "settlement_reconciliation": {january, february, march},  # it may pay for orders of other months
     }
@@ -297,7 +307,7 @@ def test_new_costs_rebuild_all_months_of_the_account_and_of_no_other(marts: Mart
 
     months = {str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH)}
     assert marts.tick() == dict.fromkeys(
-        ("account_profit_daily", "product_performance_monthly", "cost_coverage"), months
+        ("account_profit_daily", "profit_bridge_monthly", "product_performance_monthly", "cost_coverage"), months
     )
 
 
@@ -320,6 +330,28 @@ def test_another_account_in_the_list_requests_nothing(marts: Marts) -> None:
     marts._report(asset_key(LISTED), None, "2")
 
     assert marts.tick() == {}
+
+
+def test_a_formula_of_ones_own_changes_the_code_version_of_its_mart_alone() -> None:
+    own = Formula("own", {}, (FormulaLine("fees", Part.COUNTED, (EntryPattern("Fee"),)),), Part.COUNTED)
+
+    definitions = [mart_definitions(HISTORY_START, formula=formula) for formula in (None, own)]
+
+    versions = [
+        {spec.key.path[-1]: spec.code_version for spec in each.resolve_all_asset_specs()} for each in definitions
+    ]
+    assert {name for name in versions[0] if versions[0][name] != versions[1][name]} == {"profit_bridge_monthly"}
+
+
+def test_a_formula_that_cannot_be_used_is_an_error_of_the_definitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "formula.yaml"
+    path.write_text("formula: cash\nlines: none\n")
+    monkeypatch.setenv("SELLER_PLATFORM_PROFIT_FORMULA", str(path))
+
+    with pytest.raises(FormulaError, match=r"formula\.yaml, line 2: lines is no list"):
+        SellerPlatformComponent().definitions(history_start=HISTORY_START)
 
 
 def test_the_sensor_runs_over_the_marts_and_nothing_else(marts: Marts) -> None:

@@ -435,14 +435,14 @@ def test_the_channels_of_a_row_are_added_before_they_are_converted(service: Serv
 
 
 def test_a_large_amount_just_below_half_a_cent_is_rounded_once(service: Served) -> None:
-    # 1083409819.44 * 0.853429 / 1.083517 = 853334579.5449999953..., which eight decimals would round to half a cent.
+    # 1083409819.44 * 0.853429 / 1.083517 = 853344579.5449999953..., which eight decimals would round to half a cent.
     _rate(service, "2026-03-01", "USD", "1.083517")
     _rate(service, "2026-03-01", "GBP", "0.853429")
     _sell(service, "S1.US", "2026-03-01", "1083409819.44")
 
     row = _body(_get(service, DAILY, **{**MARCH, "account_title": "Shop US"}, currency="GBP"))["data"][0]
 
-    assert row["product_sales"] == Decimal("853334579.54")
+    assert row["product_sales"] == Decimal("853344579.54")
 
 
 def test_amounts_in_several_currencies_need_one_to_be_named(service: Served) -> None:

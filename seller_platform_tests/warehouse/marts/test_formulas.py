@@ -18,7 +18,7 @@ from seller_platform.warehouse.marts.formulas import (
     STANDARD,
     EntryPattern,
     Formula,
-    Line,
+    FormulaLine,
     Part,
     read_formula,
 )
@@ -68,7 +68,7 @@ def test_a_file_is_read_as_a_formula(tmp_path: Path) -> None:
     assert (formula.name, formula.other) == ("cash", Part.COUNTED)
     assert {name for name, part in formula.beside.items() if part is Part.COUNTED} == {"product_cost"}
     assert [line.name for line in formula.lines] == ["payments", "bank", "ads", "unnamed"]
-    assert formula.lines[2] == Line(
+    assert formula.lines[2] == FormulaLine(
         "ads", Part.COUNTED, (EntryPattern("Advertising"), EntryPattern("Fee", "*100% ads_*"))
     )
 
@@ -228,7 +228,7 @@ _FORMULAS = st.lists(st.tuples(_PARTS, st.lists(st.tuples(_PATTERNS, _PATTERNS),
 
 def _formula(lines: Sequence[tuple[Part, Sequence[tuple[str, str]]]]) -> Formula:
     named = (
-        Line(f"line_{number}", part, tuple(EntryPattern(*pattern) for pattern in patterns))
+        FormulaLine(f"line_{number}", part, tuple(EntryPattern(*pattern) for pattern in patterns))
         for number, (part, patterns) in enumerate(lines)
     )
     return Formula("own", dict.fromkeys(BESIDE, Part.NOT_COUNTED), tuple(named), Part.COUNTED)

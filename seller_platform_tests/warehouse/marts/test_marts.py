@@ -359,6 +359,89 @@ def test_sales_and_fees_are_compared_with_the_statistics(shop: Shop) -> None:
     ]
 
 
+def test_net_profit_is_profit_with_every_step_of_the_day(shop: Shop) -> None:
+    shop.sell("2026-03-01", "A", 2, "100.00")  # with a credit of 0.20 and a rebate of 0.05
+    shop.cost("A", "2026-01-01", None, f"[{_element('10.00')}]")
+    for kind, amount in (
+        ("Fee", "-15.00"),
+        ("Refund", "-7.00"),
+        ("Advertising", "-4.00"),
+        ("Storage", "-3.00"),
+        ("Subscription", "-2.00"),
+        ("Reimbursement", "5.00"),
+        ("Deal", "-1.50"),
+        ("Order", "100.15"),
+        ("Transfer", "-50.00"),
+    ):
+        shop.post("2026-03-01", kind, amount, "A")
+
+    for mart in (PROFIT, PRODUCTS):
+        build = shop.build(mart)
+
+        assert shop.rows(
+            "SELECT profit, shipping_credits, rebates, refunds, advertising, storage, subscriptions, reimbursements, "
+            f"other_entries, net_profit FROM {mart.table}"
+        ) == [_d("65.00", "0.20", "0.05", "7.00", "4.00", "3.00", "2.00", "5.00", "-1.50", "52.65")]
+        assert _failed(build) == []
+
+
+def test_a_payout_is_compared_with_what_was_posted_since_the_one_before(shop: Shop) -> None:
+    shop.post("2026-02-20", "Order", "70.00", order="0")
+    shop.post("2026-02-25", "Transfer", "-70.00")
+    shop.post("2026-03-01", "Order", "100.00", order="1")
+    shop.post("2026-03-02", "Fee", "-10.00")
+    shop.post("2026-03-11", "Transfer", "-90.00")
+    shop.post("2026-03-20", "Order", "30.00", order="2")
+    shop.post("2026-03-25", "Transfer", "-25.00")
+
+    build = shop.build(SETTLEMENT)
+
+    assert _settled(shop, "earnings and payouts") == [
+        (*_d("90.00", "90.00", "0.00", "0.00"), "equal"),
+        (*_d("30.00", "25.00", "-5.00", "0.00"), "unexplained"),
+    ]
+    assert _failed(build) == ["everything_is_explained"]
+    assert build.check_results[-1].examples[0]["unexplained"] == Decimal("-5.00")
+
+
+def test_a_balance_that_is_carried_over_to_the_next_payout_is_explained(shop: Shop) -> None:
+    for day, amount in (
+        ("03-01", "80.00"),
+        ("03-10", "8.00"),
+        ("03-12", "40.00"),
+        ("03-24", "4.00"),
+        ("03-30", "9.00"),
+    ):
+        shop.post(f"2026-{day}", "Order", amount, order=day)
+    shop.post("2026-02-25", "Transfer", "-1.00")
+    shop.post("2026-03-11", "Transfer", "-80.00")  # the period had closed three days before, so without the 8
+    shop.post("2026-03-25", "Transfer", "-48.00")
+
+    build = shop.build(SETTLEMENT)
+    patient = shop.rows("SELECT verdict FROM marts.settlement_reconciliation WHERE local_day = '2026-03-30'")
+    shop.build(SETTLEMENT, payout_days=4)
+    impatient = shop.rows("SELECT verdict FROM marts.settlement_reconciliation WHERE local_day = '2026-03-30'")
+
+    assert build.check_results[-1].passed
+    assert (patient, impatient) == ([("explained",)], [("unexplained",)])
+    assert _settled(shop, "earnings and payouts")[:2] == [
+        (*_d("88.00", "80.00", "-8.00", "-8.00"), "explained"),
+        (*_d("44.00", "48.00", "4.00", "4.00"), "explained"),
+    ]
+
+
+def test_the_first_payout_is_not_comparable_and_a_ledger_without_any_has_no_row(shop: Shop) -> None:
+    shop.post("2026-03-01", "Order", "100.00", order="1")
+    shop.build(SETTLEMENT)
+    without = _settled(shop, "earnings and payouts")
+
+    shop.post("2026-03-11", "Transfer", "-90.00")
+    shop.build(SETTLEMENT)
+
+    assert without == []
+    assert _settled(shop, "earnings and payouts") == [(None, Decimal("90.00"), None, None, "not comparable")]
+
+
 def test_a_mart_is_read_as_a_frame(shop: Shop) -> None:
     with shop.database.begin() as connection:
         connection.execute(

@@ -169,3 +169,33 @@ def _insert_a_row(connection: Connection, table: str) -> None:
 
 def _rows(connection: Connection, table: str) -> list[dict[str, object]]:
     return [dict(row) for row in connection.execute(text(f"SELECT * FROM {table}")).mappings()]
+
+
+def test_marts_that_gain_net_profit_are_built_again(postgres: EmbeddedServer) -> None:
+    url = postgres.database("before_net_profit")
+    with Database(url) as database:
+        database.migrate(to="0019")
+        with database.begin() as connection:
+            connection.execute(
+                text(
+                    "INSERT INTO marts.cost_coverage (month, sku, currency, units, product_sales, units_without_cost, "
+                    "sales_without_cost, days_sold, days_without_cost, account, build_id) "
+                    "VALUES ('2026-03-01', 'A', 'USD', 1, 1, 0, 0, 1, 0, 'S1.US', 2);"
+                    "INSERT INTO marts.account_profit_daily (local_day, currency, units, product_sales, taxes, "
+                    "shipping_credits, rebates, refunds, platform_fees, units_without_cost, sales_without_cost, "
+                    "account, build_id) VALUES ('2026-03-01', 'USD', 1, 1, 0, 0, 0, 0, 0, 0, 0, 'S1.US', 1);"
+                    "INSERT INTO platform.mart_builds (mart, account, rows, digest, parameters, loads, started_at, "
+                    "finished_at) SELECT mart, 'S1.US', 1, '', '{}', '{}', now(), now() "
+                    "FROM unnest(ARRAY['account_profit_daily', 'cost_coverage']) AS mart"
+                )
+            )
+
+        database.migrate()
+
+        with database.begin() as connection:
+            assert connection.execute(text("SELECT mart FROM platform.mart_builds")).scalars().all() == [
+                "cost_coverage"
+            ]
+            assert connection.execute(text("SELECT count(*) FROM marts.account_profit_daily")).scalar_one() == 0
+            assert connection.execute(text("SELECT count(*) FROM marts.cost_coverage")).scalar_one() == 1
+    drop_database(postgres, "before_net_profit")
