@@ -131,7 +131,13 @@ def build_partition(
             finished_at=datetime.now(UTC),
         )
         start, end = (window.start, window.end) if window else (None, None)
-        values = vars(build) | {"mart": mart.name, "window_start": start, "window_end": end, "run_id": run_id}
+        values = vars(build) | {
+            "mart": mart.name,
+            "window_start": start,
+            "window_end": end,
+            "version": mart.version,
+            "run_id": run_id,
+        }
         connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
     return build
 

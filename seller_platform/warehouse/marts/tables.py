@@ -32,6 +32,7 @@ BUILDS = Table(
         nullable=False,
         comment="The newest load of each dataset that was read: dataset and platform.loads.id.",
     ),
+    Column("version", Text, comment="Digest of the code that computed them; null for builds of earlier versions."),
     Column("run_id", Text, comment="The Dagster run."),
     Column("started_at", DateTime(timezone=True), nullable=False, comment="When the build began."),
     Column("finished_at", DateTime(timezone=True), nullable=False, comment="When its rows were stored."),

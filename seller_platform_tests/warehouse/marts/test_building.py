@@ -40,9 +40,9 @@ def test_building_again_changes_nothing_but_the_receipt(shop: Shop) -> None:
 
     assert (second.rows, second.digest) == (1, first.digest)
     assert second.id > first.id
-    assert shop.rows("SELECT id, mart, account, rows FROM platform.mart_builds ORDER BY id") == [
-        (first.id, "account_profit_daily", ACCOUNT, 1),
-        (second.id, "account_profit_daily", ACCOUNT, 1),
+    assert shop.rows("SELECT id, mart, account, rows, version FROM platform.mart_builds ORDER BY id") == [
+        (first.id, "account_profit_daily", ACCOUNT, 1, PROFIT.version),
+        (second.id, "account_profit_daily", ACCOUNT, 1, PROFIT.version),
     ]
     assert shop.rows("SELECT build_id FROM marts.account_profit_daily") == [(second.id,)]
     shop.sell("2026-03-01", "A", 1, "0.01")

@@ -266,3 +266,13 @@ def upgrade() -> None:
         existing_nullable=True,
         schema="marts",
     )
+    op.add_column(
+        "mart_builds",
+        sa.Column(
+            "version",
+            sa.Text(),
+            nullable=True,
+            comment="Digest of the code that computed them; null for builds of earlier versions.",
+        ),
+        schema="platform",
+    )
