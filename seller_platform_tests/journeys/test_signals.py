@@ -185,7 +185,7 @@ def test_a_command_that_waits_ends_soon(connected: Connected, arguments: list[st
     ],
 )
 def test_an_embedded_server_is_not_left_behind(tmp_path: Path, arguments: list[str], file: str, code: int) -> None:
-    home = tmp_path / "a home"
+    home = tmp_path / 'a "home" of $HOME, 100 %s'
     with started(arguments, environment(home), forked=False) as (command, _, errors):
         wait_for(lambda: (home / file).exists() or command.poll() is not None, explain=lambda _: _text(errors))
         os.kill(command.pid, signal.SIGTERM)

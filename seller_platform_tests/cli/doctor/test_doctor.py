@@ -21,7 +21,7 @@ from seller_platform.cli.doctor.command import (
     examine_secrets,
 )
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
-from seller_platform.cli.doctor.findings import Finding, FindingLevel
+from seller_platform.cli.doctor.findings import NOT_CONNECTED, Finding, FindingLevel, ok, report_findings, warn
 from seller_platform.cli.doctor.local_checks import (
     examine_disk,
     examine_history_start,
@@ -32,6 +32,8 @@ from seller_platform.cli.doctor.local_checks import (
     examine_root_data,
     examine_stored_history,
 )
+from seller_platform.cli.output import Output
+from seller_platform.commands import keep_start
 from seller_platform.contract import Account
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream
@@ -492,3 +494,40 @@ def test_before_the_first_connection_the_settings_are_looked_at(
     assert [finding.verdict for finding in findings] == [FindingLevel.WARN, FindingLevel.OK, FindingLevel.FAIL]
     assert "SELLER_API_REDIRECT_URI" in findings[2].message
     assert "canary" not in str(findings)
+
+
+def test_the_sandbox_that_is_ended_is_no_problem(connected: Connected) -> None:
+    connected.change("UPDATE platform.connections SET base_url = 'http://127.0.0.1:1'")
+    keep_start(read_settings().home, [])
+
+    findings = connected.findings()
+
+    assert [finding.verdict for finding in findings] == [FindingLevel.OK] * 4
+    assert "runs while `dev` or `demo` runs" in findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("findings", "message"),
+    [
+        ([ok("disk", "is there")], "All prerequisites are met."),
+        ([ok("disk", "is there"), warn("clock", "is late", "set it")], "These need a look: clock"),
+        (
+            [warn(NOT_CONNECTED, "nothing is connected yet", "connect")],
+            "This machine is ready, but nothing is connected yet. Next: `seller-platform connect`",
+        ),
+    ],
+)
+def test_the_last_line_is_what_the_findings_say(
+    findings: list[Finding], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report_findings(findings, Output(as_json=False), command="seller-platform doctor")
+
+    assert message in capsys.readouterr().err
+
+
+def test_commands_to_type_are_quoted(tmp_path: Path) -> None:
+    home = tmp_path / "a home"
+    home.mkdir(mode=0o755)
+    home.chmod(0o733)
+
+    assert f"`chmod go-w '{home}'`" in only(examine_home(home), FindingLevel.FAIL).next_step

@@ -1,0 +1,162 @@
+"""Tests that errors of PostgreSQL and the file system name what is missing, whoever raises them."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.cli.terminal.foreseen import foreseen_error
+from seller_platform.errors import (
+    DatabaseFullError,
+    FileAccessError,
+    FullDiskError,
+    HomeFolderError,
+    InvalidSettingError,
+    MissingRightError,
+    ReadOnlyDatabaseError,
+)
+from seller_platform.files import write_atomically
+from seller_platform.orchestration.instance.home import open_instance
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+
+pytestmark = pytest.mark.slow
+
+ROLE = "Ana Who Reads"
+
+
+@pytest.fixture
+def restricted(database: Database) -> Iterator[Database]:
+    """The database as a role without rights on tables."""
+    with database.begin() as connection:
+        connection.execute(text(f'CREATE ROLE "{ROLE}" LOGIN'))
+        connection.execute(text(f'GRANT USAGE ON SCHEMA seller, platform TO "{ROLE}"'))
+
+    with Database(f"{database.url}&user={ROLE.replace(' ', '%20')}") as opened:
+        yield opened
+    with database.begin() as connection:
+        connection.execute(text(f'REVOKE USAGE ON SCHEMA seller, platform FROM "{ROLE}"'))
+        connection.execute(text(f'DROP ROLE "{ROLE}"'))
+
+
+@pytest.mark.parametrize(
+    ("statement", "right", "grant"),
+    [
+        ("SELECT * FROM seller.orders", "SELECT on the table seller.orders", "SELECT ON seller.orders"),
+        ("DELETE FROM platform.loads", "DELETE on the table platform.loads", "DELETE ON platform.loads"),
+        ("SELECT * FROM marts.account_profit_daily", "USAGE on the schema marts", "USAGE ON SCHEMA marts"),
+        ("CREATE TABLE seller.other (a int)", "CREATE on the schema seller", "CREATE ON SCHEMA seller"),
+        ("ALTER TABLE seller.orders ADD other int", "the ownership of the table seller.orders", None),
+    ],
+)
+def test_a_missing_right_is_named_with_the_line_that_grants_it(
+    restricted: Database, statement: str, right: str, grant: str | None
+) -> None:
+    with pytest.raises(MissingRightError) as raised, restricted.begin() as connection:
+        connection.execute(text(statement))
+
+    assert raised.value.right == right
+    assert raised.value.grant == (grant and f'GRANT {grant} TO "{ROLE}"')
+    assert (grant or "grant the right") in str(raised.value)
+
+
+def test_a_schema_that_may_not_be_created_names_the_right_on_the_database(restricted: Database) -> None:
+    with pytest.raises(MissingRightError) as raised, restricted.begin() as connection:
+        connection.execute(text("CREATE SCHEMA other"))
+
+    assert str(raised.value.grant).startswith("GRANT CREATE ON DATABASE ")
+
+
+def test_a_right_that_dagster_lacks_is_named_as_well(
+    restricted: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", restricted.url)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+
+    with pytest.raises(Exception, match="permission denied") as raised, open_instance(tmp_path) as instance:
+        instance.get_runs()
+    error = foreseen_error(raised.value)
+
+    assert isinstance(error, MissingRightError)
+    assert f'TO "{ROLE}"' in str(error)
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "words"),
+    [
+        ("53100", DatabaseFullError, "the disk of PostgreSQL at"),
+        ("25006", ReadOnlyDatabaseError, "can only be read"),
+    ],
+)
+def test_a_full_disk_of_the_server_and_one_that_only_reads_are_named(
+    database: Database, state: str, kind: type[Exception], words: str
+) -> None:
+    statement = f"DO $$ BEGIN RAISE EXCEPTION 'could not write' USING ERRCODE = '{state}'; END $$"
+
+    with pytest.raises(kind, match=words) as raised, database.begin() as connection:
+        connection.execute(text(statement))
+
+    assert database.where in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "error"),
+    [
+        (errno.ENOSPC, "x/file", FullDiskError),
+        (errno.EACCES, "x/file", FileAccessError),
+        (errno.EACCES, "home/file", HomeFolderError),
+        (errno.ENOTDIR, "home", HomeFolderError),
+    ],
+)
+def test_an_error_of_a_file_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, name: str, error: type[Exception]
+) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("SELLER_PLATFORM_DATABASE_URL", raising=False)
+    wrapped = RuntimeError("a library wraps it")
+    wrapped.__cause__ = OSError(number, os.strerror(number), str(tmp_path / name))
+
+    foreseen = foreseen_error(wrapped)
+
+    assert isinstance(foreseen, error)
+    assert f"{tmp_path / name}" in str(foreseen)
+    assert os.strerror(number) in str(foreseen)
+
+
+def test_bugs_of_this_program_stay_what_they_are() -> None:
+    assert foreseen_error(KeyError("x")) is None
+
+
+def test_a_file_that_a_full_disk_cannot_take_is_named(tmp_path: Path) -> None:
+    draft = tmp_path / "draft"
+    draft.symlink_to("/dev/full")
+
+    with pytest.raises(OSError, match="draft") as raised:
+        write_atomically(tmp_path / "file", b"content", 0o600, draft=draft)
+
+    assert isinstance(foreseen_error(raised.value), FullDiskError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_working_directory_that_was_deleted_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", "relative")
+
+    with pytest.raises(InvalidSettingError, match="the working directory, which no longer exists"):
+        read_settings()
+
+
+@pytest.mark.parametrize("name", ['a "b" c', "$HOME", "100 %s", "back\\slash", "it's, @home", "$(touch x)"])
+def test_a_server_starts_in_a_folder_with_special_characters(tmp_path: Path, name: str) -> None:
+    server = EmbeddedServer(tmp_path / name / "postgres")
+
+    with Database(server.database("warehouse")) as database, database.begin() as connection:
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    server.close()
