@@ -1,17 +1,18 @@
 """Counts with their nouns, such as `1 row` and `2,000 rows`."""
 
-_IRREGULAR = {"query": "queries", "entry": "entries", "currency": "currencies", "is": "are", "was": "were"}
+_PLURALS = {"query": "queries", "is": "are", "was": "were", "has": "have", "does": "do", "matches": "match"}
 
 
-def count_of(count: int, noun: str) -> str:
-    """Return a count with its noun, in the singular for one.
+def count_of(count: float, noun: str, verb: str = "") -> str:
+    """Return a count with its noun, both in the singular for one, such as `1 row was` and `2 rows were`.
 
-    The noun may have words before it, such as `more row`.
+    Args:
+        noun: In the singular; words before it stay as they are, such as `more row`.
+        verb: In the singular, where one follows.
     """
-    return f"{count:,} {noun if count == 1 else plural(noun)}"
-
-
-def plural(noun: str) -> str:
-    """Return the plural of a noun, or of `is` and `was`."""
+    number = f"{count:,}" if isinstance(count, int) else f"{count:,g}"
+    if count == 1:
+        return f"{number} {noun} {verb}".rstrip()
     before, space, last = noun.rpartition(" ")
-    return f"{before}{space}{_IRREGULAR.get(last, f'{last}s')}"
+    verbs = _PLURALS.get(verb, verb.removesuffix("s"))
+    return f"{number} {before}{space}{_PLURALS.get(last, f'{last}s')} {verbs}".rstrip()

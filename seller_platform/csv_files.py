@@ -12,6 +12,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
+from seller_platform.counts import count_of
 from seller_platform.errors import SheetError
 
 _MOST_PROBLEMS = 20
@@ -85,7 +86,10 @@ def csv_lines(path: Path, problems_of: Callable[[Sequence[str]], Sequence[str]],
                     yield Line(position, dict(zip(columns, cells, strict=True)))
                 else:
                     shown = ",".join(cells)[:_SHOWN]
-                    problems.add(f"{position}: {shown!r} has {len(cells)} cells under {len(columns)} columns")
+                    problems.add(
+                        f"{position}: {shown!r} has {count_of(len(cells), 'cell')} under "
+                        f"{count_of(len(columns), 'column')}"
+                    )
             began = reader.line_num + 1
     except csv.Error as fault:
         raise error(source, [f"line {reader.line_num}: it is not CSV: {fault}"]) from fault
@@ -137,7 +141,7 @@ def number_in(line: Line, column: str, problems: Problems, *, limit: Decimal, mo
         return None
     number = Decimal(written) if _NUMBER.fullmatch(written) else None
     if number is None or number >= limit or len(written.partition(".")[2].rstrip("0")) > most_decimals:
-        decimals = f" with at most {most_decimals} decimals" if most_decimals else ""
+        decimals = f" with at most {count_of(most_decimals, 'decimal')}" if most_decimals else ""
         allowed = f"a number from 0 to less than {limit}{decimals}"
         example = "1234.50" if most_decimals else "1234"
         problems.add_cell(line, column, f"{written!r} is not {allowed}, written as {example}")

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from seller_platform.commands import PLAIN, runnable
+from seller_platform.counts import count_of
 
 _ACCOUNTS_NAMED = 20
 _STATEMENT_SHOWN = 70
@@ -562,7 +563,8 @@ class CostsNotWrittenError(SellerPlatformError):
     def __init__(self, plan: int, problems: Mapping[str, str], *, planned: int, exit_code: int) -> None:
         self.plan, self.problems, self.exit_code = plan, dict(problems), exit_code
         super().__init__(
-            f"cost plan {plan}: {len(self.problems)} of {planned} SKUs do not hold:{_by_problem(problems)}\n"
+            f"cost plan {plan}: {len(self.problems)} of {count_of(planned, 'SKU', 'does')} not hold:"
+            f"{_by_problem(problems)}\n"
             f"Fix the cause, then continue with `seller-platform costs apply {plan}`"
         )
 
@@ -806,7 +808,8 @@ class QuotaUsedError(NotAdmittedError):
     def __init__(self, name: str, requests: int, window_seconds: int, *, retry_after_seconds: int) -> None:
         self.name, self.requests, self.window_seconds = name, requests, window_seconds
         super().__init__(
-            f"this {name} has used its {requests} requests in {window_seconds} seconds; try again in "
+            f"this {name} has used its {count_of(requests, 'request')} in {count_of(window_seconds, 'second')}; try "
+            f"again in "
             f"{retry_after_seconds} s",
             retry_after_seconds=retry_after_seconds,
         )
@@ -821,8 +824,8 @@ class TooManyUnderWayError(NotAdmittedError):
     def __init__(self, kind: str, *, most: int, retry_after_seconds: int) -> None:
         self.kind, self.most = kind, most
         super().__init__(
-            f"{most} {kind} of yours are under way, as many as one user may have; wait for one to end, or try again "
-            f"in {retry_after_seconds} s",
+            f"as many {kind} of yours are under way as one user may have, which is {most}; wait for one to end, or "
+            f"try again in {retry_after_seconds} s",
             retry_after_seconds=retry_after_seconds,
         )
 
@@ -857,7 +860,7 @@ class LoginsBusyError(ApiError):
 
     def __init__(self, retry_after_seconds: int) -> None:
         super().__init__(
-            f"Many people are logging in at the moment. Try again in {retry_after_seconds} seconds.",
+            f"Many people are logging in at the moment. Try again in {count_of(retry_after_seconds, 'second')}.",
             retry_after_seconds=retry_after_seconds,
         )
 
@@ -1048,7 +1051,7 @@ class UpstreamUnavailableError(RetryableError):
         """
         self.request, self.problem, self.attempts = request, problem, attempts
         self.retry_after_seconds, self.long_pause = retry_after_seconds, long_pause
-        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        tries = count_of(attempts, "attempt")
         step = "run the command again when the upstream is back"
         if long_pause is not None and retry_after_seconds is not None:
             step = (
@@ -1237,7 +1240,8 @@ class ListChangedError(RetryableError):
     def __init__(self, what: str, *, attempts: int, last: str) -> None:
         self.what, self.attempts, self.last = what, attempts, last
         super().__init__(
-            f"{what}: the list changed while it was read, in each of {attempts} attempts (last: {last})", with_step=True
+            f"{what}: the list changed while it was read, in each of {count_of(attempts, 'attempt')} (last: {last})",
+            with_step=True,
         )
 
 
@@ -1501,7 +1505,7 @@ class SlicesFailedError(SellerPlatformError):
 
     def __init__(self, failures: Mapping[str, str], exit_code: int = 1) -> None:
         self.failures, self.exit_code = dict(failures), exit_code
-        count = "1 slice was" if len(self.failures) == 1 else f"{len(self.failures)} slices were"
+        count = count_of(len(self.failures), "slice", "was")
         super().__init__(f"{count} not loaded; all others were:{_by_problem(failures)}")
 
 

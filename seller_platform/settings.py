@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 from datetime import date
 from ipaddress import ip_network
 from pathlib import Path
@@ -27,8 +28,8 @@ def nearest_home() -> Path:
     """Return the home folder that applies where SELLER_PLATFORM_HOME is not set.
 
     It is `.seller_platform` of the working directory, else the nearest one of the folders above that belongs to this
-    user. Where none of them exists, it is that of the working directory. A command that writes creates it, and says so;
-    a command that reads never creates one.
+    user, in a folder where others may not write. Where none of them exists, it is that of the working directory. A
+    command that writes creates it, and says so; a command that reads never creates one.
     """
     working = Path.cwd()
     above = (folder / HOME_FOLDER for folder in working.parents)
@@ -37,9 +38,10 @@ def nearest_home() -> Path:
 
 
 def _is_own_folder(path: Path) -> bool:
-    """Whether a folder belongs to this user: others may create folders above the working directory, as in /tmp."""
+    """Whether a folder belongs to this user, in a folder where others may not create one, as they may in /tmp."""
     try:
-        return path.stat().st_uid == os.geteuid() and path.is_dir()
+        is_shared = path.parent.stat().st_mode & (stat.S_IWOTH | stat.S_IWGRP)
+        return path.stat().st_uid == os.geteuid() and not is_shared
     except OSError:
         return False
 

@@ -11,6 +11,7 @@ from seller_platform_tests.structure.names import (
     repeated_prefixes,
     unlisted_modules,
 )
+from seller_platform_tests.structure.plurals import counts_without_singular
 
 MOST_MODULES = 16
 
@@ -47,6 +48,10 @@ def test_every_import_inside_a_function_gives_its_reason() -> None:
 
 def test_no_class_name_has_two_meanings() -> None:
     assert repeated_classes() == {}
+
+
+def test_counts_are_followed_by_a_noun_that_agrees_with_them() -> None:
+    assert [str(count) for count in counts_without_singular()] == []
 
 
 def test_every_path_named_in_files_and_texts_can_be_imported() -> None:

@@ -7,9 +7,10 @@ import click
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
-from seller_platform.cli.terminal.layout import Column
+from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
+from seller_platform.counts import count_of
 from seller_platform.errors import UnusableAccountError
 from seller_platform.ingest.connections.authorization import authorize
 from seller_platform.ingest.connections.upstream import (
@@ -72,8 +73,8 @@ def connect(
     output.document({"connection": connection, "accounts": documents})
     rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in accounts]
     output.table(
-        f"Connected: {len(accounts)} accounts",
-        ("account", "title", Column("time zone", rank=2), Column("currency", rank=1)),
+        f"Connected: {count_of(len(accounts), 'account')}",
+        ("account", "title", TableColumn("time zone", rank=2), TableColumn("currency", rank=1)),
         rows,
     )
     for each in accounts:

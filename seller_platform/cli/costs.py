@@ -15,9 +15,10 @@ import click
 from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_installation, open_stored_installation
 from seller_platform.cli.output import Output, fail, json_option
-from seller_platform.cli.terminal.layout import Column
+from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
+from seller_platform.counts import count_of
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
 from seller_platform.ingest.cost_plans.files import plan_document, read_plan
 from seller_platform.ingest.cost_plans.planning import Apis, ChangeKind, Planned, changes_of, make_plan, plan_undo
@@ -29,10 +30,10 @@ _CHANGES = ("period", "change", "element", "before", "after")
 _PROOFS = (
     "account, SKU",
     "state",
-    Column("periods", rank=1),
-    Column("written", rank=3),
-    Column("read back", rank=4),
-    Column("by", rank=2),
+    TableColumn("periods", rank=1),
+    TableColumn("written", rank=3),
+    TableColumn("read back", rank=4),
+    TableColumn("by", rank=2),
 )
 
 out_option = click.option(
@@ -103,7 +104,7 @@ def apply(*, plan: str, seconds: float, output: Output) -> None:
     """
     with open_installation() as installation, open_apis(installation) as apis:
         stored = read_plan(installation.database, plan)
-        with output.progress(f"Writing {len(stored.writes)} SKUs", None):
+        with output.progress(f"Writing {count_of(len(stored.writes), 'SKU')}", None):
             applied = apply_plan(
                 apis, installation.database, stored.id, applied_by=user_name(), patience=Patience(seconds=seconds)
             )
@@ -311,4 +312,4 @@ def _moment(moment: datetime | None) -> str:
 
 
 def _count(products: Sequence[object]) -> str:
-    return "1 SKU" if len(products) == 1 else f"{len(products):,} SKUs"
+    return count_of(len(products), "SKU")

@@ -4,6 +4,7 @@ import click
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
+from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError
 from seller_platform.ingest.connections.key_rotation import Resealed, reseal, rotate_key_file, sealed_otherwise
 from seller_platform.warehouse.connections.secrets import key_file, new_key
@@ -57,7 +58,7 @@ def rotate(*, finish: bool, output: Output) -> None:
         _check(installation)
     counts = {"grants": resealed.grants, "client_secrets": resealed.client_secrets, "spools": resealed.spools}
     output.document({"encrypted": counts, "next": next_step})
-    output.line(f"Encrypted again: {resealed.grants} grants, {resealed.client_secrets} client secrets.")
+    output.line(f"Encrypted again: {count_of(resealed.grants, 'grant')}, {resealed.client_secrets} client secrets.")
     output.line(next_step)
 
 

@@ -11,7 +11,7 @@ from typing import IO, Any, NoReturn, Protocol
 import click
 
 from seller_platform.cli.terminal.colours import Colour, coloured
-from seller_platform.cli.terminal.layout import Column, table_lines
+from seller_platform.cli.terminal.layout import TableColumn, table_lines
 from seller_platform.cli.terminal.progress import erase, progress
 from seller_platform.commands import runnable
 from seller_platform.errors import SellerPlatformError
@@ -47,11 +47,11 @@ class Output:
         else:
             _write(runnable(text), sys.stderr)
 
-    def table(self, title: str, columns: Sequence[str | Column], rows: Sequence[Sequence[object] | str]) -> None:
+    def table(self, title: str, columns: Sequence[str | TableColumn], rows: Sequence[Sequence[object] | str]) -> None:
         """Print a table that fits the terminal; numbers are aligned right.
 
         Args:
-            columns: Their names. A `Column` with a rank may be left out where the terminal is narrow.
+            columns: Their names. A `TableColumn` with a rank may be left out where the terminal is narrow.
             rows: The values of each row, or a heading of the rows after it.
         """
         if self.as_json:
@@ -64,7 +64,7 @@ class Output:
     def table_by_account(
         self,
         title: str,
-        columns: Sequence[str | Column],
+        columns: Sequence[str | TableColumn],
         rows: Sequence[Mapping[str, Any]],
         titles: Mapping[str, str],
     ) -> None:
@@ -74,7 +74,7 @@ class Output:
             columns: The keys of the rows to print after `dataset`.
             titles: The titles of accounts, by key.
         """
-        names = [column.name if isinstance(column, Column) else column for column in columns]
+        names = [column.name if isinstance(column, TableColumn) else column for column in columns]
         lines: list[Sequence[object] | str] = []
         for account in dict.fromkeys(row["account"] for row in rows):
             lines.append(with_title(account, titles))

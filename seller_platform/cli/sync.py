@@ -12,11 +12,12 @@ import click
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, ShowProgress, fail, json_option
-from seller_platform.cli.terminal.layout import Column
+from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.contract.window import read_month
+from seller_platform.counts import count_of
 from seller_platform.errors import (
     CheckFailedError,
     NotConnectedError,
@@ -30,12 +31,12 @@ from seller_platform.warehouse.loads.receipts import count_loads, receipts_of_ru
 from seller_platform.warehouse.loads.slices import Receipt
 
 _COLUMNS = (
-    Column("slices", rank=2),
+    TableColumn("slices", rank=2),
     "rows",
-    Column("announced", rank=4),
+    TableColumn("announced", rank=4),
     "verdict",
-    Column("changed", rank=3),
-    Column("seconds", rank=1),
+    TableColumn("changed", rank=3),
+    TableColumn("seconds", rank=1),
 )
 
 
@@ -157,7 +158,10 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
         planned = _plan(installation, selection, scope, keys, account_partitions(instance))
         slices = sum(run.slices for run in planned)
-        with output.progress(f"Loading {len(keys)} accounts", slices) as show, _counted(installation, planned, show):
+        with (
+            output.progress(f"Loading {count_of(len(keys), 'account')}", slices) as show,
+            _counted(installation, planned, show),
+        ):
             ends = [execute(run, job, instance) for run in planned]
     failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
     receipts = [
@@ -263,7 +267,7 @@ def problem_of(synced: Synced) -> SellerPlatformError | None:
         return SlicesFailedError(synced.failures, synced.exit_code)
     problems = []
     if wrong := [
-        f"{each.dataset} of {each.account}, {each.window}: {each.rows} rows, {each.announced} announced"
+        f"{each.dataset} of {each.account}, {each.window}: {count_of(each.rows, 'row')}, {each.announced} announced"
         for each in synced.receipts
         if each.verdict is CountVerdict.MISMATCH
     ]:
@@ -272,7 +276,7 @@ def problem_of(synced: Synced) -> SellerPlatformError | None:
             "`seller-platform sync --from ... --to ...`; if they still differ, report it to the upstream"
         )
     if unnamed := [
-        f"{each.dataset} of {each.account}, {each.window}: {each.notes['null_keys']['rows']} rows"
+        f"{each.dataset} of {each.account}, {each.window}: {count_of(each.notes['null_keys']['rows'], 'row')}"
         for each in synced.receipts
         if each.notes and "null_keys" in each.notes
     ]:

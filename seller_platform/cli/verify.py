@@ -14,11 +14,12 @@ from seller_platform.cli.installation import Installation, open_stored_installat
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.processes import await_answer, free_port, running
 from seller_platform.cli.sync import Month, SliceOptions, datasets_named, keys_of, months_of
-from seller_platform.cli.terminal.layout import Column
+from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.wire import SERVICE_STATUS
+from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, NotConnectedError
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each
 from seller_platform.ingest.verification.queries import NOT_ASKED, AccountQuery, StoredDays, queries_for
@@ -30,10 +31,10 @@ from seller_platform.warehouse.loads.receipts import latest_receipts
 
 STATISTICS, VELOCITY = "statistics", "velocity"
 _COLUMNS = (
-    Column("questions", rank=3),
-    Column("rows", rank=2),
+    TableColumn("questions", rank=3),
+    TableColumn("rows", rank=2),
     *(verdict.value for verdict in ComparisonResult),
-    Column("seconds", rank=1),
+    TableColumn("seconds", rank=1),
 )
 # The differences of each verdict: their name in the document, the word before each line, and the words of the error.
 _KINDS = {
@@ -141,7 +142,7 @@ def report(output: Output, comparisons: Sequence[Comparison], titles: Mapping[st
     }
     output.table_by_account("Source and replica", _COLUMNS, rows, titles)
     for fact in not_known:
-        whose = fact["accounts"][0] if len(fact["accounts"]) == 1 else f"{len(fact['accounts'])} accounts"
+        whose = fact["accounts"][0] if len(fact["accounts"]) == 1 else count_of(len(fact["accounts"]), "account")
         output.line(f"not in the replica: {fact['dataset']} of {whose}: {fact['what']}")
     for what, reason in NOT_ASKED.items():
         output.line(f"not compared: {what}: {reason}")

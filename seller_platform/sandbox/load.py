@@ -10,6 +10,7 @@ from psycopg import sql
 from sqlalchemy import Connection, Table, delete, select, text
 
 from seller_platform.contract import DATASETS, Account, Source, Window, dataset_named
+from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
 from seller_platform.sandbox.rates import rates
@@ -104,7 +105,7 @@ def _period(months: int, today: date) -> Window:
     """Return the days of the sales: whole months, the last of them until yesterday."""
     if months > _MOST_MONTHS or not MINYEAR + _MOST_MONTHS // 12 < today.year < MAXYEAR - 1:
         raise RequestError(
-            f"{months} months up to {today} cannot be invented; ask for {_MOST_MONTHS} months or fewer, "
+            f"{count_of(months, 'month')} up to {today} cannot be invented; ask for {_MOST_MONTHS} months or fewer, "
             "and for a day of this age"
         )
     first = (today - timedelta(days=1)).replace(day=1)

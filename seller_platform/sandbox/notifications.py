@@ -6,6 +6,7 @@ from datetime import date
 
 import numpy as np
 
+from seller_platform.counts import count_of
 from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.demand import Demand
 from seller_platform.sandbox.local_days import LocalDay
@@ -87,11 +88,16 @@ class Notifications:
             yield _Notice("inventory_alerts", "Out of stock", message, "high", product)
         for product in np.flatnonzero(is_low & ~self._was_low & ~self._was_out).tolist():
             units = int(stock.sellable[product])
-            message = f"{self._name(product)}: {units} units are left, less than {_LOW_DAYS} days usually need."
+            message = (
+                f"{self._name(product)}: {count_of(units, 'unit', 'is')} left, less than {_LOW_DAYS} days usually need."
+            )
             yield _Notice("inventory_alerts", "Low stock", message, "medium", product)
         for product in reordered.tolist():
             units, lead = int(stock.sellable[product]), self._products[product].lead_time_days
-            message = f"{self._name(product)}: {units} units are left and the supplier needs {lead} days. Order now."
+            message = (
+                f"{self._name(product)}: {count_of(units, 'unit', 'is')} left and the supplier needs "
+                f"{count_of(lead, 'day')}. Order now."
+            )
             severity = "high" if units == 0 else "medium"
             yield _Notice("restock_alerts", "Time to restock", message, severity, product)
         for product in np.flatnonzero(self._demand.price_change == day_number).tolist():

@@ -25,7 +25,7 @@ def test_help_and_version_import_neither_dagster_nor_pandas(tmp_path: Path) -> N
         "sys.argv = ['seller-platform', '--help']\n"
         "try: c.main()\n"
         "except SystemExit: pass\n"
-        "assert not {'dagster', 'pandas', 'starlette', 'numpy'} & set(sys.modules), sorted(sys.modules)"
+        "assert not {'dagster', 'pandas', 'starlette', 'numpy', 'pydantic', 'opentelemetry', 'rich.console'} & set(sys.modules)"
     )
 
     result = subprocess.run(
@@ -77,7 +77,12 @@ def test_status_of_a_fresh_installation_says_how_to_begin(tmp_path: Path, databa
     people, programs = run(["status"], variables), run(["status", "--json"], variables)
 
     assert "seller-platform connect" in people.stderr
-    assert json.loads(programs.stdout) == {"history_start": "2025-01-01", "coverage": [], "grants": []}
+    document = json.loads(programs.stdout)
+    assert {name: document[name] for name in ("history_start", "coverage", "grants")} == {
+        "history_start": "2025-01-01",
+        "coverage": [],
+        "grants": [],
+    }
 
 
 @pytest.mark.parametrize(

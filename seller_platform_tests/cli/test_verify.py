@@ -22,7 +22,7 @@ _NOT_KNOWN = replace(_EQUAL, verdict=ComparisonResult.NOT_KNOWN, not_known=("par
 def _report(capsys: pytest.CaptureFixture[str], *comparisons: Comparison) -> tuple[int, dict[str, Any]]:
     code = 0
     try:
-        report(Output(as_json=True), comparisons)
+        report(Output(as_json=True), comparisons, {})
     except SystemExit as ended:
         code = int(str(ended.code))
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -47,7 +47,7 @@ def test_each_kind_of_difference_is_listed_apart_and_fails(
 
 def test_the_text_names_what_kind_of_difference_each_is(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        report(Output(as_json=False), [_ROWS, _COMPUTED, _ABSENT])
+        report(Output(as_json=False), [_ROWS, _COMPUTED, _ABSENT], {})
 
     printed = capsys.readouterr()
     assert "different: orders of S1.DE (orders 2026-03-01..2026-03-31): a row lacks" in printed.out

@@ -57,5 +57,5 @@ def test_a_key_of_ours_is_changed_at_once(variables: dict[str, str], tmp_path: P
     assert result.returncode == 0, result.stderr
     assert file.read_text() != before
     assert file.read_text() not in result.stdout
-    assert "1 grants, 1 client secrets" in result.stdout
+    assert "1 grant, 1 client secret" in result.stdout
     assert run(["sync", "--dataset", "orders", "--from", "2026-01", "--to", "2026-01"], variables).returncode == 0

@@ -10,6 +10,7 @@ from seller_platform.cli.doctor.findings import Finding, FindingLevel, examined,
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
 from seller_platform.cli.output import Output, json_option
 from seller_platform.commands import is_sandbox
+from seller_platform.counts import count_of
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
@@ -64,7 +65,9 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
             return
         if box is None:
             step = f"restore {key_file(settings.home)}, or set SELLER_PLATFORM_SECRET_KEY to its content"
-            yield fail("secrets", f"the key is missing, and {len(names)} connections were stored with it", step)
+            yield fail(
+                "secrets", f"the key is missing, and {count_of(len(names), 'connection', 'was')} stored with it", step
+            )
             return
         yield from examined("secrets", lambda: examine_secrets(settings, database, box))
         for name in names:
@@ -154,9 +157,9 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
     missing = sorted({account.key for account in accounts(database)} - set(instance_health.partitions))
     if missing:
         step = "let the sensor `discover_accounts` run, or run `seller-platform sync`"
-        yield warn("partitions", f"{len(missing)} accounts have none: {', '.join(missing[:5])}", step)
+        yield warn("partitions", f"{count_of(len(missing), 'account', 'has')} none: {', '.join(missing[:5])}", step)
     else:
-        yield ok("partitions", f"{len(instance_health.partitions)} accounts have theirs")
+        yield ok("partitions", f"{count_of(len(instance_health.partitions), 'account', 'has')} theirs")
 
 
 def examine_secrets(settings: Settings, database: Database, box: SecretBox) -> Iterator[Finding]:
@@ -169,4 +172,4 @@ def examine_secrets(settings: Settings, database: Database, box: SecretBox) -> I
         )
         yield fail("secrets", f"these cannot be decrypted: {', '.join(locked)}", step)
     else:
-        yield ok("secrets", f"{len(Grants(database, box).facts())} grants can be decrypted")
+        yield ok("secrets", f"{count_of(len(Grants(database, box).facts()), 'grant')} can be decrypted")

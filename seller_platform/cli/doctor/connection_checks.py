@@ -11,6 +11,7 @@ from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.commands import is_sandbox
 from seller_platform.contract.tokens import WARN_BEFORE_DEATH, TokenPair
 from seller_platform.contract.wire import USER_ME
+from seller_platform.counts import count_of
 from seller_platform.errors import (
     NotConnectedError,
     RequestRefusedError,
@@ -63,7 +64,7 @@ def examine_connection(
     yield _redirect_port(subject, upstream, is_needed=grant.verdict is FindingLevel.FAIL)
     count = sum(account.connection == name for account in accounts(database))
     if count:
-        yield ok(subject, f"{count} accounts")
+        yield ok(subject, count_of(count, "account"))
     else:
         yield warn(subject, "it reads no account", "ask its user which accounts they may read")
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.output import fail as end_with
+from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, SellerPlatformError, connect_command
 
 NOT_CONNECTED = "connections"
@@ -79,7 +80,7 @@ def report_findings(findings: Iterable[Finding], output: Output, *, command: str
     wrong = [finding.subject for finding in seen if finding.verdict is FindingLevel.FAIL]
     if wrong:
         error = CheckFailedError(
-            f"{len(wrong)} of {len(seen)} prerequisites are not met: {', '.join(dict.fromkeys(wrong))}. "
+            f"{len(wrong)} of {count_of(len(seen), 'prerequisite', 'is')} not met: {', '.join(dict.fromkeys(wrong))}. "
             f"Take the next step of each, then run `{command}` again"
         )
         end_with(error, as_json=output.as_json, document=document)

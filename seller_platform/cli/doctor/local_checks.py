@@ -13,6 +13,7 @@ from shlex import quote
 from packaging.requirements import Requirement
 
 from seller_platform.cli.doctor.findings import Finding, fail, ok, warn
+from seller_platform.counts import count_of
 from seller_platform.errors import InvalidSettingError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.secrets import key_file, split_keys
@@ -70,7 +71,9 @@ def examine_history_start(start: date, today: date) -> Finding:
     if start > today:
         return fail(subject, f"{start} is in the future: there is nothing to read", change)
     if start.year < today.year - _LONGEST_HISTORY_YEARS:
-        return warn(subject, f"{start} makes {12 * (today.year - start.year)} months of each account", change)
+        return warn(
+            subject, f"{start} makes {count_of(12 * (today.year - start.year), 'month')} of each account", change
+        )
     return ok(subject, str(start))
 
 
@@ -155,7 +158,9 @@ def examine_key(settings: Settings) -> Iterator[Finding]:
         yield ok(subject, where)
     else:
         yield warn(
-            subject, f"{where} holds {count} keys: a change of keys is not finished", "`seller-platform keys rotate`"
+            subject,
+            f"{where} holds {count_of(count, 'key')}: a change of keys is not finished",
+            "`seller-platform keys rotate`",
         )
 
 

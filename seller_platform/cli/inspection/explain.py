@@ -8,8 +8,9 @@ import click
 
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Output, json_option, printable
-from seller_platform.cli.terminal.layout import Column
+from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import DATASETS, Dataset, dataset_named
+from seller_platform.counts import count_of
 from seller_platform.errors import UnknownDatasetError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import account_named
@@ -21,10 +22,10 @@ _FORMER = ("stored from load", "until load", "differed in")
 _LOADS = (
     "load",
     "finished (UTC)",
-    Column("window", rank=2),
-    Column("rows", rank=3),
+    TableColumn("window", rank=2),
+    TableColumn("rows", rank=3),
     "verdict",
-    Column("changed", rank=1),
+    TableColumn("changed", rank=1),
     "restated",
 )
 
@@ -63,7 +64,7 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
             output.table("Its former versions", _FORMER, [_former(version) for version in row["former_versions"]])
         output.table("Every load of its day", _LOADS, [_columns(load) for load in row["history"]])
     if count > len(documents):
-        output.say(f"{count - len(documents)} more rows match; give more of the key.")
+        output.say(f"{count_of(count - len(documents), 'more row', 'matches')}; give more of the key.")
 
 
 def declared_dataset(name: str) -> Dataset:
@@ -151,11 +152,12 @@ def _origin(document: Mapping[str, Any]) -> dict[str, object]:
         return {"load": f"{document['load_id']}, whose receipt was pruned", "page": f"{document['page']} of the load"}
     about = "" if request["is_exact"] else " (asks for the days of the rows on that page: the list was read in parts)"
     confirmed = document["confirmed_by_loads"]
+    counts = f"{count_of(load['rows'], 'row')}, {count_of(load['requests'], 'request')}"
     first = document["first_load_id"]
     return {
         "request": f"GET {request['url']}{about}",
         "page": f"{document['page']} of the {load['pages']} that the load read of all its lists",
-        "load": f"{load['id']}: {load['window']}, {load['verdict']}, {load['rows']} rows, {load['requests']} requests",
+        "load": f"{load['id']}: {load['window']}, {load['verdict']}, {counts}",
         "started": load["started_at"],
         "finished": load["finished_at"],
         "digest": load["digest"],

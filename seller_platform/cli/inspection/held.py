@@ -8,6 +8,7 @@ import click
 
 from seller_platform.cli.installation import Installation, open_installation, open_stored_installation
 from seller_platform.cli.output import Output, json_option, with_title
+from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.slices import Receipt, doubt_of, held_readings, slice_of
@@ -61,7 +62,7 @@ def accept(*, load: int, output: Output) -> None:
         receipt = accept_load(api, installation.database, load, now=datetime.now(UTC), adaptive=adaptive)
         report_receipt(installation, receipt)
     output.result(
-        f"{slice_of(receipt)}: {receipt.rows} rows are published by load {receipt.id}.",
+        f"{slice_of(receipt)}: {count_of(receipt.rows, 'row', 'is')} published by load {receipt.id}.",
         {
             "load": receipt.id,
             "accepted": load,

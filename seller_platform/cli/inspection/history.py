@@ -12,6 +12,7 @@ from seller_platform.cli.installation import open_installation, open_stored_inst
 from seller_platform.cli.output import Output, json_option, printable, with_title
 from seller_platform.cli.sync import Month
 from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import account_named, account_titles
 from seller_platform.warehouse.history.changes import Changes, changes_since, sums_of
@@ -109,7 +110,8 @@ def revert(*, load: int, output: Output) -> None:
     )
     output.result(
         f"{receipt.dataset} of {receipt.account}, {receipt.window}, is what it was before load {load}: "
-        f"{receipt.rows} rows ({changes or 'nothing changed'}). This is load {receipt.id}; revert it to go back.",
+        f"{count_of(receipt.rows, 'row')} ({changes or 'nothing changed'}). This is load {receipt.id}; revert it to go "
+        "back.",
         {
             "load": receipt.id,
             "reverted": load,

@@ -6,7 +6,7 @@ import click
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.service.options import list_options, open_service, result_options, say
-from seller_platform.cli.terminal.layout import Column
+from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.service.oauth.applications import (
     add_application,
     add_public_application,
@@ -67,7 +67,7 @@ def application_list(*, url: str, output: Output) -> None:
     ]
     output.table(
         "Applications",
-        ("client id", "name", Column("owner", rank=1), Column("verified", rank=2), "redirect URIs"),
+        ("client id", "name", TableColumn("owner", rank=1), TableColumn("verified", rank=2), "redirect URIs"),
         rows,
     )
 

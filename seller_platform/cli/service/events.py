@@ -9,7 +9,7 @@ import click
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.service.options import list_options, open_service
-from seller_platform.cli.terminal.layout import Column
+from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.clocks import utc_now
 from seller_platform.errors import RequestError, UnknownEventKindError
 from seller_platform.warehouse.readers.security_events import SecurityEvent, find_events
@@ -37,7 +37,14 @@ def events(
         found = find_events(database, email=email, kinds=chosen, since=began, limit=limit)
     documents = [{**asdict(event), "at": event.at.astimezone(UTC).isoformat()} for event in found]
     output.document({"events": documents})
-    columns = ("at (UTC)", "kind", "user", Column("application", rank=2), Column("address", rank=1), "details")
+    columns = (
+        "at (UTC)",
+        "kind",
+        "user",
+        TableColumn("application", rank=2),
+        TableColumn("address", rank=1),
+        "details",
+    )
     output.table("Security events", columns, [_row(event) for event in found])
 
 

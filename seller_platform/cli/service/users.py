@@ -8,6 +8,7 @@ import click
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.service.options import list_options, open_service, result_options, say
+from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.service.own_account.reset import RESET
 from seller_platform.service.users.passkeys import remove_passkeys
@@ -131,7 +132,7 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, url: s
     with open_service(url) as database:
         token = create_reset_link(database, email, timedelta(hours=hours))
     link = f"{base_url.rstrip('/')}{RESET}?token={token}"
-    text = f"{link}\nIt works once, within {hours:g} hours."
+    text = f"{link}\nIt works once, within {count_of(hours, 'hour')}."
     if base_url == _LOCAL_URL:
         text += f"\n{_LOCAL_URL} is assumed; where the service has another URL, use --service-url."
     say(output, text, {"email": email, "url": link, "hours": hours})

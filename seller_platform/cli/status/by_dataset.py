@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from seller_platform.cli.output import Output, with_title
-from seller_platform.cli.terminal.layout import Column
+from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import REFRESHED
 from seller_platform.counts import count_of
 from seller_platform.warehouse.history.settledness import settledness
@@ -14,14 +14,14 @@ from seller_platform.warehouse.monitoring.coverage import Coverage, CoverageStat
 from seller_platform.warehouse.postgres.database import Database
 
 _COLUMNS = (
-    Column("state"),
-    Column("first_day", rank=2),
-    Column("last_day", rank=6),
-    Column("missing_days", rank=5),
-    Column("rows", rank=7),
-    Column("verdict", rank=3),
-    Column("age_hours", rank=4),
-    Column("settles_after_days", rank=1),
+    TableColumn("state"),
+    TableColumn("first_day", rank=2),
+    TableColumn("last_day", rank=6),
+    TableColumn("missing_days", rank=5),
+    TableColumn("rows", rank=7),
+    TableColumn("verdict", rank=3),
+    TableColumn("age_hours", rank=4),
+    TableColumn("settles_after_days", rank=1),
 )
 
 

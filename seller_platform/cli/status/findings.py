@@ -16,7 +16,7 @@ _SYNC = "seller-platform sync"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Notice:
     """One thing that needs attention.
 
     Attributes:
@@ -30,27 +30,27 @@ class Finding:
     command: str
 
 
-def findings(overview: Overview) -> list[Sequence[Finding]]:
+def findings(overview: Overview) -> list[Sequence[Notice]]:
     """Return the findings in groups of one kind; groups without a finding are left out."""
     kinds = (_grants, _failed, _held, _mismatched, _unread, _late, _missing, _restated, _ending)
     return [group for kind in kinds if (group := list(kind(overview)))]
 
 
-def _grants(overview: Overview) -> Iterator[Finding]:
+def _grants(overview: Overview) -> Iterator[Notice]:
     for grant in overview.grants:
         if grant.refused is not None:
             text = f"the grant of connection {grant.connection}: {grant.refused}"
-            yield Finding("refused", Colour.BAD, text, connect_command(grant.connection))
+            yield Notice("refused", Colour.BAD, text, connect_command(grant.connection))
 
 
-def _ending(overview: Overview) -> Iterator[Finding]:
+def _ending(overview: Overview) -> Iterator[Notice]:
     for grant in overview.grants:
         if grant.refused is None and overview.now >= grant.dies_at - WARN_BEFORE_DEATH:
             text = f"the grant of connection {grant.connection} ends at {grant.dies_at:%Y-%m-%d %H:%M} UTC"
-            yield Finding("ends", Colour.DOUBTFUL, text, _SYNC)
+            yield Notice("ends", Colour.DOUBTFUL, text, _SYNC)
 
 
-def _failed(overview: Overview) -> Iterator[Finding]:
+def _failed(overview: Overview) -> Iterator[Notice]:
     """Yield a finding for each dataset and message, with its months and accounts."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for (dataset, account), of_pair in overview.failed.items():
@@ -66,35 +66,35 @@ def _failed(overview: Overview) -> Iterator[Finding]:
             command += f" --account {named[0]}"
         if months:
             command += f" --from {months[0]} --to {months[-1]}"
-        yield Finding("failed", Colour.BAD, f"{dataset} of {whose}{of_months}: {message}", command)
+        yield Notice("failed", Colour.BAD, f"{dataset} of {whose}{of_months}: {message}", command)
 
 
-def _held(overview: Overview) -> Iterator[Finding]:
+def _held(overview: Overview) -> Iterator[Notice]:
     for receipt in overview.held:
         whose = with_title(receipt.account, overview.titles)
         text = f"load {receipt.id}, {receipt.dataset} of {whose}, {receipt.window}: {doubt_of(receipt).reason}"
-        yield Finding("held", Colour.DOUBTFUL, text, f"seller-platform accept {receipt.id}")
+        yield Notice("held", Colour.DOUBTFUL, text, f"seller-platform accept {receipt.id}")
 
 
-def _mismatched(overview: Overview) -> Iterator[Finding]:
+def _mismatched(overview: Overview) -> Iterator[Notice]:
     for dataset, account, month in overview.months.mismatched:
         whose = with_title(account, overview.titles)
         command = f"{_SYNC} --dataset {dataset} --account {account} --from {month} --to {month}"
         text = f"{dataset} of {whose}, {month}: the rows do not add up to the announced total"
-        yield Finding("mismatch", Colour.BAD, text, command)
+        yield Notice("mismatch", Colour.BAD, text, command)
 
 
-def _unread(overview: Overview) -> Iterator[Finding]:
+def _unread(overview: Overview) -> Iterator[Notice]:
     if overview.unread:
         named = {each.account for each in overview.unread}
         text = f"{count_of(len(overview.unread), 'dataset')} of {count_of(len(named), 'account')} were never loaded"
         if len(overview.unread) == 1:
             only = overview.unread[0]
             text = f"{only.dataset} of {with_title(only.account, overview.titles)} was never loaded"
-        yield Finding("missing", Colour.BAD, text, _SYNC)
+        yield Notice("missing", Colour.BAD, text, _SYNC)
 
 
-def _late(overview: Overview) -> Iterator[Finding]:
+def _late(overview: Overview) -> Iterator[Notice]:
     if overview.late:
         oldest = overview.late[0]
         named = {each.account for each in overview.late}
@@ -103,22 +103,22 @@ def _late(overview: Overview) -> Iterator[Finding]:
             f"{oldest.dataset} of {with_title(oldest.account, overview.titles)}, read "
             f"{count_of(round(oldest.age_hours(overview.now)), 'hour')} ago"
         )
-        yield Finding("late", Colour.DOUBTFUL, text, _SYNC)
+        yield Notice("late", Colour.DOUBTFUL, text, _SYNC)
 
 
-def _missing(overview: Overview) -> Iterator[Finding]:
+def _missing(overview: Overview) -> Iterator[Notice]:
     months = overview.months
     if months.missing and len(overview.unread) == 0:
         named = [account.key for account in overview.accounts if months.problems_of(account.key)]
         whose = with_title(named[0], overview.titles) if len(named) == 1 else count_of(len(named), "account")
         text = f"{count_of(months.missing, 'month')} of datasets of {whose}: days were never loaded"
-        yield Finding("missing", Colour.DOUBTFUL, text, _SYNC)
+        yield Notice("missing", Colour.DOUBTFUL, text, _SYNC)
 
 
-def _restated(overview: Overview) -> Iterator[Finding]:
+def _restated(overview: Overview) -> Iterator[Notice]:
     for each in overview.activity.restatements:
         month = f" {each.first_day:%Y-%m}" if f"{each.first_day:%Y-%m}" == f"{each.last_day:%Y-%m}" else ""
-        yield Finding(
+        yield Notice(
             "restated",
             Colour.HEADING,
             f"{each.dataset} of {with_title(each.account, overview.titles)}, {_days(each)}: {_amounts(each)}",

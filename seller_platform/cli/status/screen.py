@@ -8,7 +8,7 @@ from datetime import UTC
 from rich.cells import cell_len
 
 from seller_platform.cli.output import printable, with_title
-from seller_platform.cli.status.findings import Finding, findings
+from seller_platform.cli.status.findings import Notice, findings
 from seller_platform.cli.status.overview import Overview
 from seller_platform.cli.terminal.colours import Colour, coloured
 from seller_platform.cli.terminal.layout import wrapped
@@ -95,7 +95,7 @@ def _map(overview: Overview, width: int, room: int | None) -> Iterator[str]:
     yield legend + (f"  ({count_of(earlier, 'earlier month')} left out)" if earlier else "")
 
 
-def _attention(groups: Sequence[Sequence[Finding]], width: int, *, shows_all: bool) -> Iterator[str]:
+def _attention(groups: Sequence[Sequence[Notice]], width: int, *, shows_all: bool) -> Iterator[str]:
     for group in groups:
         for finding in group if shows_all else group[:1]:
             yield from _lines(finding, width, more=0 if shows_all else len(group) - 1)
@@ -103,7 +103,7 @@ def _attention(groups: Sequence[Sequence[Finding]], width: int, *, shows_all: bo
         yield _painted("Everything is loaded, and nothing needs attention.", Colour.GOOD)
 
 
-def _shortened(groups: Sequence[Sequence[Finding]], lines: list[str], width: int, room: int) -> list[str]:
+def _shortened(groups: Sequence[Sequence[Notice]], lines: list[str], width: int, room: int) -> list[str]:
     """Return the lines of the first groups that fit, and how many others there are."""
     shown = len(groups)
     while len(lines) > room and shown > 1:
@@ -114,7 +114,7 @@ def _shortened(groups: Sequence[Sequence[Finding]], lines: list[str], width: int
     return lines
 
 
-def _lines(finding: Finding, width: int, *, more: int) -> Iterator[str]:
+def _lines(finding: Notice, width: int, *, more: int) -> Iterator[str]:
     """Yield a finding: its word and text, and its command on a line of its own, to be copied."""
     text = printable(finding.text) + (f" (and {more:,} more)" if more else "")
     command = runnable(f"`{finding.command}`").strip("`")

@@ -26,7 +26,7 @@ Paint = Callable[[str, Colour | None], str]
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table.
 
     Attributes:
@@ -42,7 +42,7 @@ class Column:
 class _Grid:
     """The texts of a table, and the positions of the columns that are shown."""
 
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Sequence[str] | str]
     numbers: frozenset[int]
     shown: tuple[int, ...]
@@ -53,7 +53,7 @@ class _Grid:
 
 
 def table_lines(
-    columns: Sequence[str | Column], rows: Sequence[Sequence[object] | str], width: int | None, paint: Paint
+    columns: Sequence[str | TableColumn], rows: Sequence[Sequence[object] | str], width: int | None, paint: Paint
 ) -> Iterator[str]:
     """Yield the lines of a table.
 
@@ -61,7 +61,7 @@ def table_lines(
         rows: The values of each row, or a heading of the rows after it.
         width: The cells of a line; None where lines may have any length.
     """
-    declared = [column if isinstance(column, Column) else Column(column) for column in columns]
+    declared = [column if isinstance(column, TableColumn) else TableColumn(column) for column in columns]
     values = [row for row in rows if not isinstance(row, str)]
     numbers = frozenset(
         position for position in range(len(declared)) if any(isinstance(row[position], int | float) for row in values)

@@ -9,6 +9,7 @@ import msgspec
 
 from seller_platform.client.decoding.local_days import checked_date, checked_timestamp
 from seller_platform.contract import Kind
+from seller_platform.counts import count_of
 
 LEAST_BIGINT, LARGEST_BIGINT = -(2**63), 2**63 - 1
 
@@ -39,7 +40,7 @@ def shape_of(sent: bytes) -> str:
     """Return the type of a piece of JSON in words, without its content."""
     match sent[:1]:
         case b'"':
-            return f"a string of {len(_STRING.decode(sent))} characters"
+            return f"a string of {count_of(len(_STRING.decode(sent)), 'character')}"
         case b"{":
             return "an object"
         case b"[":

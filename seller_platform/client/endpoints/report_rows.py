@@ -20,6 +20,7 @@ from seller_platform.contract import Kind
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, FORMULA_STARTS
 from seller_platform.contract.wire import ROWS
+from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 ReportRow = tuple[Sequence[Any], str | None]
@@ -97,7 +98,7 @@ class ReportReader:
             columns = [(name, self._numbers.get(name)) for name in names]
             for self._position, cells in enumerate(lines, start=1):
                 if len(cells) != len(names):
-                    problem = f"CSV whose row {self._position} has {len(cells)} cells, not {len(names)}"
+                    problem = f"CSV whose row {self._position} has {count_of(len(cells), 'cell')}, not {len(names)}"
                     raise UnreadableBodyError(problem)
                 yield self._csv_row(columns, cells)
         except csv.Error as error:

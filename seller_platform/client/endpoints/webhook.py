@@ -10,6 +10,7 @@ import httpx
 from seller_platform.client.http.api import USER_AGENT
 from seller_platform.client.http.responses import PassingFault, RawAnswer, check_passing
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
+from seller_platform.counts import count_of
 from seller_platform.errors import UpstreamUnavailableError, WebhookError
 
 _TIMEOUT = httpx.Timeout(10)
@@ -44,7 +45,7 @@ def post_message(
     try:
         RetryPolicy(attempts, _SECONDS, clock).run(f"POST to the webhook at {host}", attempt)
     except UpstreamUnavailableError as error:
-        raise WebhookError(host, f"{error.problem} after {error.attempts} attempts") from None
+        raise WebhookError(host, f"{error.problem} after {count_of(error.attempts, 'attempt')}") from None
 
 
 def _send(url: str, payload: Mapping[str, object]) -> RawAnswer:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TypeVar
 
+from seller_platform.counts import count_of
+
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
@@ -24,7 +26,7 @@ class RequestBudget:
 
     def __init__(self, limit: int = 8, *, successes_to_grow: int = 20) -> None:
         if limit < 1:
-            raise ValueError(f"a budget of {limit} requests allows none")
+            raise ValueError(f"a budget of {count_of(limit, 'request')} allows none")
         self.limit, self.allowed, self.under_way = limit, limit, 0
         self._successes, self._successes_to_grow = 0, successes_to_grow
         self._changed = threading.Condition()

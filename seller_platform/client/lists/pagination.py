@@ -20,6 +20,7 @@ from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.contract import Dataset
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.wire import AS_OF
+from seller_platform.counts import count_of
 from seller_platform.errors import RequestRefusedError
 
 _KEYS_COMPARED_AT_ONCE = 100_000
@@ -192,9 +193,9 @@ class _Record:
         if len(set(self._totals)) > 1:
             doubts.append(f"the total went from {self._totals[0]} to {announced}")
         elif announced is not None and rows != announced and (self.has_one_answer and not self._is_confirmed):
-            doubts.append(f"{announced} rows were announced and {rows} read")
+            doubts.append(f"{count_of(announced, 'row', 'was')} announced and {rows} read")
         if duplicates:
-            doubts.append(f"{duplicates} rows were on two pages")
+            doubts.append(f"{count_of(duplicates, 'row', 'was')} on two pages")
         # A single page that is not full was the whole list at one moment.
         is_whole = self._is_confirmed or (self._is_pinned and announced in (None, rows))
         if not is_whole and (len(self._rows_by_page) != 1 or rows >= (query.page_size or 0)):

@@ -5,6 +5,7 @@ from typing import Any
 
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Dataset
+from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError
 
 
@@ -42,7 +43,9 @@ class PlacedRows:
             ContractViolationError: It has several rows, or one of another day.
         """
         if len(rows) > 1:
-            raise ContractViolationError(self._dataset.name, f"{rows[0][-1]} has {len(rows)} rows, but a day has one")
+            raise ContractViolationError(
+                self._dataset.name, f"{rows[0][-1]} has {count_of(len(rows), 'row')}, but a day has one"
+            )
         for row in rows:
             if row[self._day] not in (None, row[-1]):
                 problem = f"{self._dataset.day} is {row[self._day]} in the row of {row[-1]} that was asked for"

@@ -17,6 +17,7 @@ from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
+from seller_platform.counts import count_of
 from seller_platform.errors import DayMissingError, ListChangedError, UpstreamUnavailableError
 
 ATTEMPTS = 3
@@ -85,7 +86,8 @@ def _read(  # noqa: PLR0917  # the facts of `read_slice`
             fingerprint = (sink.digest, attempt.result.announced)
             if not attempt.result.doubts or fingerprint == previous:
                 if attempt.result.announced and not sink.count:
-                    problem = f"{attempt.result.announced} rows of {account.key} were announced and none was sent"
+                    rows = count_of(attempt.result.announced, "row", "was")
+                    problem = f"{rows} announced of {account.key} and none was sent"
                     raise UpstreamUnavailableError(f"GET {dataset.path}", problem, attempts=number)
                 return _facts(attempt, number, fetcher, reader)
             previous, doubt = fingerprint, attempt.result.doubts[0]

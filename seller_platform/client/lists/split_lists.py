@@ -10,6 +10,7 @@ from seller_platform.client.decoding.pages import Page
 from seller_platform.client.lists.pagination import ReadResult, is_short
 from seller_platform.client.lists.windows import ListPart, SliceAttempt, WindowReader
 from seller_platform.contract import Window
+from seller_platform.counts import count_of
 
 _Counts = dict[str, int | None]
 """Rows of the unfiltered list, and of the list of each value."""
@@ -95,7 +96,7 @@ class SplitListReader:
         if unexplained == self._unexplained:
             return self._unfiltered(windows, unexplained)
         self._unexplained = unexplained
-        doubt = f"{total} rows were announced in all, {filtered} by {self._split_by.parameter}"
+        doubt = f"{count_of(total, 'row', 'was')} announced in all, {filtered} by {self._split_by.parameter}"
         return SliceAttempt(replace(result, announced=total).doubted(doubt))
 
     def _explains(self, before: int, after: int, counts: Sequence[int]) -> bool:

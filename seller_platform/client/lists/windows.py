@@ -14,6 +14,7 @@ from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Window
 from seller_platform.contract.list_query import ListQuery
+from seller_platform.counts import count_of
 
 _FILL = 0.9
 """How full a page may be by plan: some days have more rows than others."""
@@ -102,7 +103,9 @@ class WindowReader:
         total = result.rows if result.announced is None else result.announced
         result = replace(result, announced=first.total)
         if total != first.total and result.rows == total:
-            return result.doubted(f"{first.total} rows were announced for the whole window, {total} for its parts")
+            return result.doubted(
+                f"{count_of(first.total or 0, 'row', 'was')} announced for the whole window, {total} for its parts"
+            )
         return result
 
     def _smaller(self, part: ListPart, first: Page) -> list[ListPart]:

@@ -13,6 +13,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from seller_platform.client.http.responses import shortened
+from seller_platform.counts import count_of
 from seller_platform.errors import AuthorizationDeniedError, InvalidSettingError
 
 _SETTING = "SELLER_API_REDIRECT_URI"
@@ -85,7 +86,9 @@ class CallbackServer:
         try:
             result = self._server.results.get(timeout=max(0.0, timeout_seconds))
         except queue.Empty:
-            raise AuthorizationDeniedError(f"access was not approved within {timeout_seconds:g} seconds") from None
+            raise AuthorizationDeniedError(
+                f"access was not approved within {count_of(timeout_seconds, 'second')}"
+            ) from None
         finally:
             self._server.is_awaited.clear()
         if isinstance(result, AuthorizationDeniedError):

@@ -20,6 +20,7 @@ from seller_platform.clocks import Clock
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import DATE_SELECTORS, DPS_DATE, FORMATS, JSON, selector_problem
+from seller_platform.counts import count_of
 from seller_platform.errors import (
     ContractViolationError,
     InvalidReportError,
@@ -284,7 +285,9 @@ def _waiting(
     if now >= end:
         hours = job.give_up_after / timedelta(hours=1)
         last = waiting.upstream_message or waiting.upstream_status or "nothing"
-        problem = f"it was not ready after {hours:g} hours and {polls} polls (the last answer: {last})"
+        problem = (
+            f"it was not ready after {count_of(hours, 'hour')} and {count_of(polls, 'poll')} (the last answer: {last})"
+        )
         return replace(waiting, state=JobState.GIVEN_UP, problem=problem)
     wished = timedelta(seconds=min(wish_seconds or 0, _LONGEST_WISH_SECONDS))
     return replace(waiting, next_poll_at=min(now + max(pause_after(polls), wished), end))

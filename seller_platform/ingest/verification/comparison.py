@@ -13,6 +13,7 @@ from seller_platform.contract import Column, Kind
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
+from seller_platform.counts import count_of
 from seller_platform.errors import RequestRefusedError, SellerPlatformError
 from seller_platform.ingest.verification.answers import ReadAnswer, Row, count_at_source, read_answer
 from seller_platform.ingest.verification.queries import AccountQuery
@@ -165,7 +166,9 @@ def _judge(comparison: Comparison, query: AccountQuery, source: SellerApi, repli
             *_row_differences(of_source.columns, of_source.rows, of_replica.rows),
         ]
     if replica_facts.verdict is CountVerdict.MISMATCH:
-        differences.append(f"the replica announces {replica_facts.announced} rows and lists {of_replica.count}")
+        differences.append(
+            f"the replica announces {count_of(replica_facts.announced or 0, 'row')} and lists {of_replica.count}"
+        )
     is_computed = replica_facts.notes.get("computed_by") == REPLICA
     return comparison.judged(of_source.count, differences, unknown, is_computed=is_computed)
 
@@ -181,7 +184,7 @@ def _refusal(error: RequestRefusedError) -> str:
 
 def _totals(query: AccountQuery, of_source: ReadAnswer, of_replica: ReadAnswer) -> str:
     """Return the row counts of both answers, and the sums that differ."""
-    totals = [f"{of_source.count} rows at the source, {of_replica.count} at the replica"]
+    totals = [f"{count_of(of_source.count, 'row')} at the source, {of_replica.count} at the replica"]
     for position, column in enumerate(query.dataset.columns):
         if (
             column.kind is Kind.MONEY
@@ -215,4 +218,4 @@ def _row_differences(columns: Sequence[Column], of_source: Counter[Row], of_repl
                 for row in missing + surplus
             ]
     more = len(lines) - _ROWS_SHOWN
-    return (*lines[:_ROWS_SHOWN], f"and {more} rows more") if more > 0 else tuple(lines)
+    return (*lines[:_ROWS_SHOWN], f"and {count_of(more, 'row')} more") if more > 0 else tuple(lines)

@@ -11,6 +11,7 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS, TREND
 from seller_platform.contract.statistics_views import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
+from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 
@@ -63,7 +64,7 @@ class AccountQuery:
 
     def __str__(self) -> str:
         parameters = [value for name, value in self.dataset.parameters if name != "view_by"]
-        products = [f"of {len(self.skus)} products"] if self.skus is not None else []
+        products = [f"of {count_of(len(self.skus), 'product')}"] if self.skus is not None else []
         return " ".join([self.dataset.name, *parameters, *products, *([str(self.window)] if self.window else [])])
 
     @property

@@ -12,6 +12,7 @@ from hashlib import blake2b
 import msgspec
 
 from seller_platform.clocks import is_past
+from seller_platform.counts import count_of
 
 RUN = "Run"
 
@@ -225,7 +226,7 @@ def failure_text(cause: Cause, *, link: str | None, names: Mapping[str, str]) ->
 def more_text(causes: Sequence[Cause], *, link: str | None, names: Mapping[str, str]) -> str:
     """Return one message for causes that are too many for a message each."""
     first = failure_text(causes[0], link=None, names=names)
-    return f"{len(causes)} more causes, the first: {first}\n{link or 'The Dagster UI lists the runs.'}"
+    return f"{count_of(len(causes), 'more cause')}, the first: {first}\n{link or 'The Dagster UI lists the runs.'}"
 
 
 def resolved_text(cause: Cause, others: Iterable[Cause]) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from seller_platform.clocks import Clock
 from seller_platform.commands import runnable
+from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.alerting.causes import PendingMessage, redacted
 from seller_platform.orchestration.alerting.delivery import SECONDS_BETWEEN_TICKS, AlertsResource, deliver, secrets_of
@@ -81,9 +82,11 @@ def security_sensor(clock: Clock, placement: Placement = WHOLE) -> dg.SensorDefi
             if settings.alert_webhook_url is not None:
                 stored.messages = [*stored.messages, PendingMessage(message, now)][-_MOST_MESSAGES:]
         problem = deliver(stored, settings.alert_webhook_url, now)
-        waiting = f"; {len(stored.messages)} messages wait for the webhook: {problem}" if problem else ""
+        waiting = (
+            f"; {count_of(len(stored.messages), 'message', 'waits')} for the webhook: {problem}" if problem else ""
+        )
         return dg.SensorResult(
-            cursor=msgspec.json.encode(stored).decode(), skip_reason=f"{len(events)} new events{waiting}"
+            cursor=msgspec.json.encode(stored).decode(), skip_reason=f"{count_of(len(events), 'new event')}{waiting}"
         )
 
     return evaluate

@@ -17,6 +17,7 @@ import dagster as dg
 import msgspec
 
 from seller_platform.clocks import Clock, utc_now
+from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.account_names import name_of
 from seller_platform.orchestration.alerting.causes import Alerts, Cause, failure_text, more_text, resolved_text
@@ -103,8 +104,8 @@ def _sensor(  # noqa: PLR0917  # six facts, each of another type
                     _LOG.error("too many messages wait for the webhook; this one is not sent: %s", dropped.text)
         stored.forget(now)
         problem = deliver(stored, settings.alert_webhook_url, now)
-        causes = f"{len(stored.causes)} causes are open" if stored.causes else "no cause is open"
-        waiting = f"; {len(stored.messages)} messages wait for the webhook" if stored.messages else ""
+        causes = f"{count_of(len(stored.causes), 'cause', 'is')} open" if stored.causes else "no cause is open"
+        waiting = f"; {count_of(len(stored.messages), 'message', 'waits')} for the webhook" if stored.messages else ""
         return dg.SensorResult(
             cursor=stored.cursor, skip_reason=f"{causes}{waiting}" + (f": {problem}" if problem else "")
         )

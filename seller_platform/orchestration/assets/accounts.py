@@ -16,6 +16,7 @@ import msgspec
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.counts import count_of
 from seller_platform.errors import NotConnectedError, ReadingHeldError, SellerPlatformError, UpstreamUnavailableError
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.orchestration.assets.authorization import (
@@ -121,7 +122,7 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now(), placement)
         yield authorized_evaluation(context.instance, dataset, judgement)
         names = ", ".join(loop.failures)
-        loop.fail(f"{len(loop.failures)} connections did not give their accounts: {names}. All others did")
+        loop.fail(f"{count_of(len(loop.failures), 'connection')} did not give their accounts: {names}. All others did")
         yield from outputs(context)
 
     return land
@@ -207,8 +208,8 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         new_accounts = [account.key for account in listed if account.key not in partitions]
         requests = [placement.account_partitions.build_add_request(new_accounts)] if new_accounts else []
         return dg.SensorResult(
-            skip_reason=f"{len(answers.receipts)} of {len(by_name)} connections were asked, {len(answers.failures)} "
-            f"gave no answer; {len(new_accounts)} accounts are new",
+            skip_reason=f"{len(answers.receipts)} of {count_of(len(by_name), 'connection', 'was')} asked, "
+            f"{len(answers.failures)} gave no answer; {count_of(len(new_accounts), 'account', 'is')} new",
             dynamic_partitions_requests=requests,
             cursor=msgspec.json.encode(msgspec.structs.replace(state, description=judgement.description)).decode(),
         )
@@ -246,7 +247,7 @@ def _ask(
         if future.cancelled():
             continue
         if not future.done():
-            reason = f"no answer within {timeout_seconds:g} seconds"
+            reason = f"no answer within {count_of(timeout_seconds, 'second')}"
             failures[name] = UpstreamUnavailableError(f"GET {ACCOUNTS.path}", reason, attempts=1)
             continue
         try:

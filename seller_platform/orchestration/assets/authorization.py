@@ -8,6 +8,7 @@ import msgspec
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.tokens import WARN_BEFORE_DEATH
+from seller_platform.counts import count_of
 from seller_platform.errors import (
     NotConnectedError,
     ReauthorizationRequiredError,
@@ -74,7 +75,8 @@ def judge_connections(
     problems = refused or expiring
     return Judgement(
         passed=not problems,
-        description=" ".join(problems.values()) or f"The grants of {len(names)} connections are honoured.",
+        description=" ".join(problems.values())
+        or f"The grants of {count_of(len(names), 'connection', 'is')} honoured.",
         severity=dg.AssetCheckSeverity.ERROR if refused or not expiring else dg.AssetCheckSeverity.WARN,
         metadata=problems,
     )

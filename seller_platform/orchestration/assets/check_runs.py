@@ -15,6 +15,7 @@ from typing import TypeAlias
 import dagster as dg
 
 from seller_platform.contract import Dataset, Window
+from seller_platform.counts import count_of
 from seller_platform.errors import ReadingHeldError
 from seller_platform.orchestration.assets.checks import (
     Judgement,
@@ -150,7 +151,7 @@ def _reported_of_all(
         is_error = dg.AssetCheckSeverity.ERROR in severities[name]
         yield Judgement(
             not failed[name],
-            f"The stored rows of {counts[name]} partitions were checked.{reason}",
+            f"The stored rows of {count_of(counts[name], 'partition', 'was')} checked.{reason}",
             dg.AssetCheckSeverity.ERROR if is_error or not failed[name] else dg.AssetCheckSeverity.WARN,
             {
                 "partitions": counts[name],

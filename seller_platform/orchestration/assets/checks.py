@@ -16,6 +16,7 @@ import dagster as dg
 from seller_platform.commands import runnable
 from seller_platform.contract import Dataset, Source
 from seller_platform.contract.loads import CountVerdict
+from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ListChangedError, ReadingHeldError, SellerPlatformError
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
 from seller_platform.orchestration.partitions import asset_key
@@ -77,10 +78,11 @@ class SliceCheck:
 def _row_count(_: Dataset, receipt: Receipt, stored: RowCounts) -> Judgement:
     announced = "no total was announced" if receipt.announced is None else f"the list announced {receipt.announced}"
     lost = stored.rows - receipt.rows
-    description = f"{receipt.verdict}: {stored.rows} rows were stored, {announced}."
+    description = f"{receipt.verdict}: {count_of(stored.rows, 'row', 'was')} stored, {announced}."
     if lost:
         description = (
-            f"{stored.rows} rows are stored of {receipt.window}, but its load {receipt.id} stored {receipt.rows}. "
+            f"{count_of(stored.rows, 'row', 'is')} stored of {receipt.window}, but its load {receipt.id} stored "
+            f"{receipt.rows}. "
             "The table was changed by another program. Load the partition again; that stores what is listed."
         )
     return Judgement(
@@ -110,7 +112,7 @@ def _held_still(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgement:
     again = "" if attempts == 1 else f"; it was read {attempts} times to be sure"
     return Judgement(
         passed=True,
-        description=f"The list did not change while its {receipt.pages} pages were read{again}.",
+        description=f"The list did not change while its {count_of(receipt.pages, 'page', 'was')} read{again}.",
         metadata={"attempts": attempts, "pages": receipt.pages},
     )
 
@@ -121,7 +123,8 @@ def _keys_are_unique(dataset: Dataset, _: Receipt, stored: RowCounts) -> Judgeme
     if stored.duplicate_keys:
         return Judgement(
             passed=False,
-            description=f"{stored.duplicate_keys} of {stored.rows} rows share their key ({key}) with another row. They "
+            description=f"{stored.duplicate_keys} of {count_of(stored.rows, 'row', 'shares')} their key ({key}) with "
+            "another row. They "
             "are stored as they were sent; ask the upstream which of them is right.",
             severity=dg.AssetCheckSeverity.WARN,
             metadata=metadata,
@@ -134,7 +137,7 @@ def _keys_are_present(dataset: Dataset, receipt: Receipt, stored: RowCounts) -> 
     metadata = {"missing_keys": stored.missing_keys, "rows": stored.rows}
     if not stored.missing_keys:
         return Judgement(passed=True, description=f"Every row has its key ({key}).", metadata=metadata)
-    lacking = f"{stored.missing_keys} of {stored.rows} rows have no value in their key ({key})"
+    lacking = f"{stored.missing_keys} of {count_of(stored.rows, 'row', 'has')} no value in their key ({key})"
     noted = (receipt.notes or {}).get("null_keys", {"rows": 0, "first": ()})
     if stored.missing_keys != noted["rows"]:
         description = (
@@ -176,7 +179,8 @@ def _accounts_are_usable(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgeme
     named = "; ".join(f"account {key}: {problem}" for key, problem in unusable.items())
     return Judgement(
         passed=False,
-        description=f"{len(unusable)} of {receipt.rows} accounts cannot be read: {named}. Correct them at the "
+        description=f"{len(unusable)} of {count_of(receipt.rows, 'account')} cannot be read: {named}. Correct them at "
+        "the "
         "upstream; all others are read.",
         metadata=metadata,
     )
@@ -232,7 +236,9 @@ def _volume_is_expected(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgemen
             description="New days have about as many rows as the same weekdays before.",
             metadata=metadata,
         )
-    named = "; ".join(f"{day}: {each['rows']} rows, about {each['expected']} expected" for day, each in unusual.items())
+    named = "; ".join(
+        f"{day}: {count_of(each['rows'], 'row')}, about {each['expected']} expected" for day, each in unusual.items()
+    )
     return Judgement(
         passed=False,
         description=f"Some days have far fewer or more rows than the same weekdays of the eight weeks before: {named}. "

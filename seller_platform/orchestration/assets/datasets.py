@@ -148,7 +148,7 @@ def report_results(
             continue
         context.log.warning("%s", error)
         yield materialization_of_nothing(asset_key(dataset), key, str(error), metadata={NOT_OFFERED: str(error)})
-    loop.fail_partitions(f"partitions of {dataset.name} were not loaded")
+    loop.fail_partitions(dataset.name, "loaded")
     yield from outputs(context)
 
 

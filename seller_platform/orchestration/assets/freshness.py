@@ -13,6 +13,7 @@ import dagster as dg
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import REFRESHED, Dataset
+from seller_platform.counts import count_of
 from seller_platform.orchestration.assets.check_runs import chosen_partitions, reported
 from seller_platform.orchestration.assets.checks import Judgement
 from seller_platform.orchestration.assets.events import outputs
@@ -75,9 +76,9 @@ def judgement_of(reading: LastReading, now: datetime) -> Judgement:
     metadata = {"age_hours": round(age, 1), "allowed_hours": READ_WITHIN / timedelta(hours=1)}
     if age * timedelta(hours=1) <= READ_WITHIN:
         return Judgement(passed=True, description=f"It was read at {_moment(reading)}.", metadata=metadata)
-    was_read = f"was last read at {_moment(reading)}, {age:.0f} hours ago"
+    was_read = f"was last read at {_moment(reading)}, {count_of(round(age), 'hour')} ago"
     if reading.read_at is None:
-        was_read = f"was never read since the account was discovered, {age:.0f} hours ago"
+        was_read = f"was never read since the account was discovered, {count_of(round(age), 'hour')} ago"
     return Judgement(
         passed=False,
         description=f"{reading.dataset} of account {reading.account} {was_read}; the schedule reads it every day. "
@@ -97,7 +98,8 @@ def _freshness_checks(datasets: Sequence[Dataset], clock: Clock, placement: Plac
         dg.AssetCheckSpec(
             check_name_of(dataset),
             asset=key,
-            description=f"{dataset.table} of the account was read within {READ_WITHIN // timedelta(hours=1)} hours.",
+            description=f"{dataset.table} of the account was read within "
+            f"{count_of(READ_WITHIN // timedelta(hours=1), 'hour')}.",
             partitions_def=partitions,
         )
         for dataset in datasets
@@ -180,6 +182,6 @@ def _freshness_sensor(
         if changed:
             return dg.RunRequest(asset_selection=[], asset_check_keys=[key for key in checks if key.name in changed])
         late = sum(not judgement.passed for of_checks in results.values() for judgement in of_checks.values())
-        return dg.SkipReason(f"no result has changed; {late} datasets of accounts are too old")
+        return dg.SkipReason(f"no result has changed; {count_of(late, 'dataset')} of accounts are too old")
 
     return freshness_of_accounts

@@ -9,6 +9,7 @@ import dagster as dg
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset, Slicing, Window
+from seller_platform.counts import count_of
 from seller_platform.errors import InputCheckFailedError
 from seller_platform.orchestration.account_names import account_metadata, subject_of
 from seller_platform.orchestration.assets.check_runs import chosen_partitions, passed_in, reported
@@ -167,7 +168,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
             tags = provenance_tags(result.digest.hex(), mart.version, versions, before)
             yield materialization(result, tags, database_uri=warehouse.database.uri, account=account)
             yield from evaluations(context.instance, result)
-        loop.fail_partitions(f"partitions of {mart.name} were not built")
+        loop.fail_partitions(mart.name, "built")
         yield from outputs(context)
 
     return build
@@ -306,8 +307,9 @@ def judgement_of(mart: Mart, result: CheckResult, build_id: int, rows: int) -> J
         metadata["examples"] = [
             {name: None if value is None else str(value) for name, value in row.items()} for row in result.examples
         ]
+        contradict = "contradicts" if result.contradictions == 1 else "contradict"
         description = (
-            f"{extent(result, rows)} of {mart.table} contradict this: {check.doc} The check's metadata "
+            f"{extent(result, rows)} of {mart.table} {contradict} this: {check.doc} The check's metadata "
             "has examples: correct the rows they are computed from, and build the partition again."
         )
     severity = dg.AssetCheckSeverity.WARN if check.is_warning else dg.AssetCheckSeverity.ERROR
@@ -324,8 +326,8 @@ def extent(result: CheckResult, rows: int) -> str:
     """
     count = result.contradictions
     if not 0 < count <= rows or not any("sku" in row or "local_day" in row for row in result.examples):
-        return f"{count} rows"
-    return f"{count:,} of {rows:,} rows ({100 * count / rows:.1f} %)"
+        return count_of(count, "row")
+    return f"{count:,} of {count_of(rows, 'row')} ({100 * count / rows:.1f} %)"
 
 
 def draw(build: Build, account: KnownAccount | None = None) -> str:

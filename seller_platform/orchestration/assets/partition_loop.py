@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import dagster as dg
 
+from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.tags import EXIT_CODE
@@ -44,17 +45,19 @@ class PartitionLoop:
         self.failures[name] = error
         self._log.error("%s: %s", subject or f"{self._prefix}{name}", error)
 
-    def fail_partitions(self, what: str) -> None:
+    def fail_partitions(self, what: str, done: str) -> None:
         """Fail the step if any of its partitions failed.
 
         Args:
-            what: The end of "3 ...": which partitions, and what was not done with them.
+            what: Of which asset they are.
+            done: What was not done with them, such as `built`.
 
         Raises:
             dagster.Failure: A partition failed.
         """
+        failed, were = count_of(len(self.failures), "partition"), "was" if len(self.failures) == 1 else "were"
         self.fail(
-            f"{len(self.failures)} {what}: {', '.join(self.failures)}. All others were. "
+            f"{failed} of {what} {were} not {done}: {', '.join(self.failures)}. All others were. "
             "Fix the cause, then backfill the failed and missing partitions",
         )
 

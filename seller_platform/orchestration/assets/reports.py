@@ -18,6 +18,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import DPS_DATE, JSON, Format, Selector, selector_problem
+from seller_platform.counts import count_of
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
@@ -160,7 +161,7 @@ def _request_job(clock: Clock, placement: Placement) -> dg.JobDefinition:
                 else:
                     context.log.info("%s: it is %s as report %s", job, job.state.value, job.report_id)
                 loop.failures |= {error.report: error for error in take_failures(database, account.key, now=now)}
-        _fail(loop, "reports were not requested")
+        _fail(loop, "requested")
 
     @dg.job(name=placement.name_of("request_reports"), description=request.description)
     def request_reports() -> None:
@@ -207,15 +208,15 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
                 yield materialization_of_nothing(asset_key(REPORT_ROWS), account, "No report was ever loaded.")
             else:
                 yield from load_events(context.instance, REPORT_ROWS, seller_api, stored, account)
-        _fail(loop, "reports were not loaded")
+        _fail(loop, "loaded")
         yield from outputs(context)
 
     return report_rows
 
 
-def _fail(loop: PartitionLoop, what: str) -> None:
+def _fail(loop: PartitionLoop, done: str) -> None:
     reasons = "; ".join(str(error) for error in loop.failures.values())
-    loop.fail(f"{len(loop.failures)} {what}: {reasons}")
+    loop.fail(f"{count_of(len(loop.failures), 'report', 'was')} not {done}: {reasons}")
 
 
 def _report_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition:
@@ -235,7 +236,7 @@ def _report_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition:
         requests = tuple(_run_requests(database, context.instance, listed, clock()))
         yield from requests
         if not requests:
-            yield dg.SkipReason(f"{polls} polls; nothing to load")
+            yield dg.SkipReason(f"{count_of(polls, 'poll')}; nothing to load")
 
     return report_jobs
 

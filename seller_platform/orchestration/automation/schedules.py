@@ -16,6 +16,7 @@ from datetime import date, datetime, timedelta
 import dagster as dg
 
 from seller_platform.contract import REFRESHED, Dataset, Source, Window
+from seller_platform.counts import count_of
 from seller_platform.orchestration.automation.due import accounts_by_month, grouped_by_plan, newest_month, plan_refresh
 from seller_platform.orchestration.automation.runs import PlannedRun, plan_months, plan_snapshots
 from seller_platform.orchestration.partitions import account_partitions
@@ -171,7 +172,9 @@ def _schedule(
             )
         )
         if under_way:
-            yield dg.SkipReason(f"{under_way} runs of an earlier tick are under way; the next tick requests the rest")
+            yield dg.SkipReason(
+                f"under way: {count_of(under_way, 'run')} of an earlier tick; the next tick requests the rest"
+            )
             return
         listed = account_partitions(context.instance, placement.accounts_name)
         tick = _Tick(now, warehouse.database, listed, adaptive=warehouse.adapts_lookback, placement=placement)

@@ -8,6 +8,7 @@ from html import escape
 from itertools import groupby
 
 from seller_platform.contract import Dataset
+from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.monitoring.slice_states import SliceState, SliceStates
 
@@ -58,7 +59,7 @@ def left_out(states: SliceStates) -> str:
     """Return the sentence that says which accounts and months the heat map has."""
     total, months = len(states.accounts), len(states.months)
     troubled = sum(states.problems_of(account.key) > 0 for account in states.accounts)
-    sentence = f"{total:,} accounts, {troubled:,} with slices that are not loaded."
+    sentence = f"{count_of(total, 'account')}, {troubled:,} with slices that are not loaded."
     if total > MOST_ACCOUNTS:
         more = max(0, troubled - MOST_ACCOUNTS)
         sentence += (
@@ -66,7 +67,7 @@ def left_out(states: SliceStates) -> str:
             f"{more:,} of them with such slices."
         )
     if months > MOST_MONTHS:
-        sentence += f" The last {MOST_MONTHS} of {months} months are shown; all are counted."
+        sentence += f" The last {MOST_MONTHS} of {count_of(months, 'month', 'is')} shown; all are counted."
     return sentence
 
 
@@ -148,7 +149,7 @@ def _age(states: SliceStates, account: str, now: datetime) -> str:
     if len(known) < len(moments) or not known:
         return "never"
     hours = (now - min(known)).total_seconds() / 3600
-    return f"{hours:.0f} h" if hours < 100 else f"{hours / 24:.0f} days"  # two digits
+    return f"{hours:.0f} h" if hours < 100 else count_of(round(hours / 24), "day")  # two digits
 
 
 def _text(

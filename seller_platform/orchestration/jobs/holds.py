@@ -7,6 +7,7 @@ from pydantic import Field
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import dataset_named
+from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.ingest.loads.holds import accept_load
 from seller_platform.orchestration.assets.datasets import load_reports
@@ -79,7 +80,7 @@ def accept_job(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Jo
             key = placement.asset_key(dataset_named(receipt.dataset))
             yield from events_of(key, context.instance, load_reports(context.instance, database, receipt))
         reasons = "; ".join(str(error) for error in loop.failures.values())
-        loop.fail(f"{len(loop.failures)} of {len(chosen)} held readings were not published: {reasons}")
+        loop.fail(f"{len(loop.failures)} of {count_of(len(chosen), 'held reading', 'was')} not published: {reasons}")
 
     @dg.job(name=placement.name_of("accept_held"), description=accept.description)
     def accept_held() -> None:

@@ -21,6 +21,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from seller_platform.contract.wire import error_body
+from seller_platform.counts import count_of
 
 LOOPBACK_PROXIES = ("127.0.0.1", "::1")
 NOTE_REFUSAL = "seller_platform.note_refusal"
@@ -113,7 +114,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.connections) > self._limits.connections:
             self._refuse(503, "the service has too many connections; try again in a few seconds", "connections")
         elif not is_proxy and self.config.of_address[self._address] > self._limits.of_one_address:
-            text = f"your address has more than {self._limits.of_one_address} connections; close some of them"
+            text = (
+                f"your address has more than {count_of(self._limits.of_one_address, 'connection')}; close some of them"
+            )
             self._refuse(503, text, "connections of an address")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -216,7 +219,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if is_answering:
                 self._head_began = now if self._head_began is not None else None
             elif self._head_began is not None and now - self._head_began > self._limits.head_seconds:
-                text = f"the head of the request took longer than {self._limits.head_seconds:g} seconds"
+                text = f"the head of the request took longer than {count_of(self._limits.head_seconds, 'second')}"
                 self._refuse(408, text, "time of a head")
         elif self._answered_at is not None:
             if now - self._answered_at > self._limits.linger_seconds:

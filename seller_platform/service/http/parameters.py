@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import parse_qsl
 
+from seller_platform.counts import count_of
 from seller_platform.errors import InvalidParametersError
 
 Value = TypeVar("Value")
@@ -161,7 +162,7 @@ def parse_form(raw: bytes, most_fields: int = MOST_FIELDS) -> list[tuple[str, st
     try:
         return parse_qsl(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=most_fields)
     except ValueError:
-        raise ValueError(f"has more than {most_fields} fields") from None
+        raise ValueError(f"has more than {count_of(most_fields, 'field')}") from None
 
 
 def parse_fields(raw: bytes, most_fields: int = MOST_FIELDS) -> dict[str, str]:

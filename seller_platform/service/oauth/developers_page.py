@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from starlette.responses import Response
 
+from seller_platform.counts import count_of
 from seller_platform.errors import ApiError, InvalidApplicationError, NotFoundError
 from seller_platform.service.oauth.own_applications import (
     OwnApplication,
@@ -71,7 +72,8 @@ async def create_client(request: SignedInRequest) -> Response:
     client_ids = [application.client_id for application in await own_applications(request.connection, request.user.id)]
     if client_id not in client_ids and len(client_ids) >= MOST_APPLICATIONS:
         raise ApiError(
-            f"You have {len(client_ids)} clients, and nobody may have more. Delete one that you no longer use."
+            f"You have {count_of(len(client_ids), 'client')}, and nobody may have more. Delete one that you no longer "
+            "use."
         )
     async with request.connection.transaction():
         is_registered = await register_application(

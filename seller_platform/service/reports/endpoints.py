@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from seller_platform.clocks import Clock
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
+from seller_platform.counts import count_of
 from seller_platform.errors import ReportNotReadyError
 from seller_platform.service.access import (
     SELECTION,
@@ -92,7 +93,7 @@ def _messages(limits: ReportLimits) -> Mapping[str, str]:
     """Return the messages of reports by their state."""
     return {
         PROCESSING: "The report is being written. Ask for its status again in a few seconds.",
-        COMPLETED: f"The report is ready. Download it within {limits.kept_days} days of its request.",
+        COMPLETED: f"The report is ready. Download it within {count_of(limits.kept_days, 'day')} of its request.",
     }
 
 

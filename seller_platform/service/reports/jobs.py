@@ -20,6 +20,7 @@ from typing import LiteralString
 from procrastinate import App, PsycopgConnector
 from psycopg.types.json import Jsonb
 
+from seller_platform.counts import count_of
 from seller_platform.errors import NotFoundError, TooManyReportsError
 from seller_platform.service.access import Caller, SelectedAccounts, Selector
 from seller_platform.service.http.parameters import SentParameter
@@ -155,7 +156,8 @@ async def find_report(
     job = await fetch_record(connection, ReportRequestJob, _FIND, values)
     if job is None:
         raise NotFoundError(
-            f"there is no report {report_id} of the accounts selected; reports are kept for {kept_days} days"
+            f"there is no report {report_id} of the accounts selected; reports are kept for "
+            f"{count_of(kept_days, 'day')}"
         )
     return job
 
@@ -232,13 +234,14 @@ async def _require_room(connection: Connection, caller: Caller, limits: ReportLi
     open_reports, size, seconds = await _stored(connection, caller.id, kept_days=limits.kept_days)
     if open_reports >= limits.open_reports:
         raise TooManyReportsError(
-            f"{open_reports} reports of yours are open, as many as one user may have; wait until one is completed",
+            f"you have {count_of(open_reports, 'open report')}, as many as one user may have; wait until one is "
+            "completed",
             retry_after_seconds=_RETRY_SECONDS,
         )
     if size >= limits.stored_bytes:
         raise TooManyReportsError(
             f"your reports take {size} bytes, and one user may store {limits.stored_bytes}; a report is deleted "
-            f"{limits.kept_days} days after its request, the oldest in {seconds} s",
+            f"{count_of(limits.kept_days, 'day')} after its request, the oldest in {seconds} s",
             retry_after_seconds=max(seconds, _RETRY_SECONDS),
         )
 

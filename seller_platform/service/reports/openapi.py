@@ -6,6 +6,7 @@ from typing import Any
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.tokens import Scope
+from seller_platform.counts import count_of
 from seller_platform.service.access import SELECTION
 from seller_platform.service.http.idempotency import KEY
 from seller_platform.service.http.parameters import (
@@ -102,10 +103,11 @@ def request_description(limits: ReportLimits) -> Description:
         "reports",
         "Request a report: parameters in the query or as fields of a JSON body.",
         "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is "
-        f"written in the background; ask for its status, download it when it is completed, within {limits.kept_days} "
-        "days of the request. Its rows are those of one moment and never change. A request that is sent "
+        f"written in the background; ask for its status, download it when it is completed, within "
+        f"{count_of(limits.kept_days, 'day')} of the request. Its rows are those of one moment and never change. A request "
+        "that is sent "
         "twice makes two reports, unless both have the same `Idempotency-Key`.\n\n"
-        f"A user may have {limits.open_reports} reports that are not yet completed, and "
+        f"A user may have {count_of(limits.open_reports, 'report')} under way, and "
         f"{limits.stored_bytes >> 20} MiB of stored ones; a request beyond is answered 429. Users take turns: one with "
         "many reports does not keep others waiting.\n\nAmounts are not converted. Where the "
         "accounts of a group keep several currencies, each row of daily product sales has `currency`, too.",

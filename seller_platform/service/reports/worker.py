@@ -21,6 +21,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from psycopg_pool import PoolTimeout
 
+from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.logs import log_context
 from seller_platform.service.limits.policy import STANDARD, ReportLimits
@@ -205,7 +206,7 @@ async def _keep_up(queue: procrastinate.App, store: Store, pace: Pace) -> None:
                 )
             for job in stalled:
                 report_id = int(str(job.task_kwargs["report_id"]))
-                problem = f"writing it failed in each of {pace.attempts} attempts; request it again"
+                problem = f"writing it failed in each of {count_of(pace.attempts, 'attempt')}; request it again"
                 if await may_try_again(store, report_id, attempts=pace.attempts, problem=problem):
                     _LOG.warning("report %d: its worker died; it is put back", report_id)
                     await queue.job_manager.retry_job(job)

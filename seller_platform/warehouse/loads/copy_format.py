@@ -15,6 +15,7 @@ from psycopg import sql
 from xxhash import xxh3_128_digest
 
 from seller_platform.contract import Dataset, Kind
+from seller_platform.counts import count_of
 from seller_platform.warehouse.schema.tables import ROW_HASH, SELLER
 
 Row = tuple[object, ...]
@@ -68,7 +69,7 @@ class RowWriter:
 
     def __init__(self, dataset: Dataset, tags: Sequence[str | None] = ()) -> None:
         if len(tags) != len(dataset.tags):
-            raise ValueError(f"{dataset.name} has {len(dataset.tags)} tags, not {len(tags)}")
+            raise ValueError(f"{dataset.name} has {count_of(len(dataset.tags), 'tag')}, not {len(tags)}")
         self._fields = len(dataset.columns) + len(tags) + 2
         constants = [_escaped(tag).replace("%", "%%") for tag in tags]
         self._template = "\t".join([*["%s"] * len(dataset.columns), *constants, _NULL, "%s"])

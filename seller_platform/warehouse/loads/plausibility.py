@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from seller_platform.contract import Dataset
+from seller_platform.counts import count_of
 from seller_platform.warehouse.loads.profiles import Profile
 from seller_platform.warehouse.loads.spool import Spool
 
@@ -137,7 +138,7 @@ class Judge:
             if last - moment >= _APART:
                 readings, last = readings + 1, moment
         if readings >= READINGS_TO_BELIEVE:
-            return {"accepted": {"by": f"{readings} readings that say the same", **doubt.note}}
+            return {"accepted": {"by": f"{count_of(readings, 'reading')} that say the same", **doubt.note}}
         return {}
 
 
@@ -167,17 +168,23 @@ def _lost_rows(
         return DoubtKind.ROWS, f"no row was read; {stored.rows} are stored"
     if not dataset.is_dated:
         if 2 * read.count < stored.rows:
-            return DoubtKind.ROWS, f"{read.count} rows were read, less than half of the {stored.rows} before"
+            return (
+                DoubtKind.ROWS,
+                f"{count_of(read.count, 'row', 'was')} read, less than half of the {stored.rows} before",
+            )
         return None
     of_settled, of_others = _Loss(1, 5), _Loss(20, 20)
     for day, rows in stored.days.items():
         (of_settled if day in settled else of_others).add(rows, read.days[str(day)])
     emptied = sum(1 for day in stored.days if not read.days[str(day)]) if dataset.key == (dataset.day,) else 0
     if emptied > _MOST_EMPTIED and _EMPTIED_SHARE * emptied > len(stored.days):
-        return DoubtKind.ROWS, f"{emptied} of {len(stored.days)} days that had rows have none"
+        return DoubtKind.ROWS, f"no rows on {emptied} of {count_of(len(stored.days), 'day')} that had rows"
     for loss, name in ((of_settled, "settled days"), (of_others, "days")):
         if loss.is_implausible:
-            return DoubtKind.ROWS, f"{loss.lost} of {loss.stored} rows are missing on {name} that had them"
+            return (
+                DoubtKind.ROWS,
+                f"{loss.lost} of {count_of(loss.stored, 'row', 'is')} missing on {name} that had them",
+            )
     return None
 
 
@@ -185,10 +192,10 @@ def _lost_amounts(stored: Profile, read: Spool) -> tuple[DoubtKind, str] | None:
     """Judge by money columns: all of them, or one that most rows had, without an amount."""
     had = {name: rows for name, rows in stored.with_amounts.items() if rows}
     if had and not read.with_amounts:
-        return DoubtKind.AMOUNTS, f"no amount is other than zero or null; {max(had.values())} rows had one"
+        return DoubtKind.AMOUNTS, f"no amount is other than zero or null; {count_of(max(had.values()), 'row')} had one"
     for name, rows in had.items():
         if name not in read.with_amounts and 2 * rows > stored.rows and rows > _FEWEST_AMOUNTS:
-            return DoubtKind.AMOUNTS, f"every {name} is zero or null; {rows} rows had one"
+            return DoubtKind.AMOUNTS, f"every {name} is zero or null; {count_of(rows, 'row')} had one"
     return None
 
 

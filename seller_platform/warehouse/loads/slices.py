@@ -20,6 +20,7 @@ from sqlalchemy import Connection, func, insert, select, text
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ImplausibleReadingError, ReadingHeldError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
@@ -406,7 +407,9 @@ class Load:
         except psycopg.DataError as error:
             raise ContractViolationError(str(self.slice), _refusal(error)) from None
         if cursor.rowcount != count:
-            raise ContractViolationError(str(self.slice), f"{count} rows were read, {cursor.rowcount} arrived")
+            raise ContractViolationError(
+                str(self.slice), f"{count_of(count, 'row', 'was')} read, {cursor.rowcount} arrived"
+            )
         reach("slice.copied")
 
     def _profile(self, cursor: psycopg.Cursor[Any], condition: sql.Composable | None = None) -> Profile:

@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import Connection, text
 
+from seller_platform.counts import count_of
 from seller_platform.errors import BackupError
 from seller_platform.files import draft_beside
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -92,7 +93,9 @@ def _schemas_of_empty(connection: Connection, file: Path, where: str) -> set[str
     """Return the schemas of a database without tables."""
     tables = connection.execute(_TABLES).scalar_one()
     if tables:
-        raise BackupError(str(file), f"the database {where} has {tables} tables already; name one that is empty")
+        raise BackupError(
+            str(file), f"the database {where} has {count_of(tables, 'table')} already; name one that is empty"
+        )
     return set(connection.execute(_SCHEMAS).scalars())
 
 

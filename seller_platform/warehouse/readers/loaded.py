@@ -7,6 +7,7 @@ from itertools import groupby
 from sqlalchemy import RowMapping, text
 
 from seller_platform.contract import Window
+from seller_platform.counts import count_of
 from seller_platform.errors import NotLoadedError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import EVERY_DAY, Relation, Selection, merged
@@ -101,7 +102,7 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
         return
     of_account = {account: list(rows) for account, rows in groupby(absent, key=lambda row: row["account"])}
     named = [_named(relation, account, rows) for account, rows in of_account.items()]
-    more = [f"{len(named) - _ACCOUNTS_NAMED} more accounts"] if len(named) > _ACCOUNTS_NAMED else []
+    more = [count_of(len(named) - _ACCOUNTS_NAMED, "more account")] if len(named) > _ACCOUNTS_NAMED else []
     months = [row["month"] for row in absent if row["month"] is not None]
     raise NotLoadedError(
         relation.table,

@@ -257,7 +257,7 @@ def test_an_account_without_its_partition(home: Path, database: Database) -> Non
         add_accounts(instance, ["S1.DE"])
 
     assert "S1.DE" in missing.message
-    assert "1 accounts have theirs" in _dagster(home, database, FindingLevel.OK, "partitions").message
+    assert "1 account has theirs" in _dagster(home, database, FindingLevel.OK, "partitions").message
 
 
 def test_tables_of_dagster_in_another_schema(database: Database) -> None:

@@ -1,6 +1,9 @@
 """Tests what `seller-platform status` prints of loaded, absent and refused datasets."""
 
 import json
+import os
+import re
+import signal
 from datetime import date
 from pathlib import Path
 
@@ -12,9 +15,11 @@ from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.fork_server import ForkedCommand
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.terminals import read_all, show, terminal
 
 MARCH = Window.month_of(date(2026, 3, 1))
 ORDERS, LEDGER = dataset_named("orders"), dataset_named("transactions")
@@ -35,7 +40,7 @@ def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str
 
 
 def test_every_expected_dataset_has_a_line_and_refusals_are_explained(variables: dict[str, str]) -> None:
-    people, programs = run(["status"], variables), run(["status", "--json"], variables)
+    people, programs = run(["status", "--datasets"], variables), run(["status", "--json"], variables)
 
     lines = {(line["dataset"], line["account"]): line for line in json.loads(programs.stdout)["coverage"]}
     assert {pair for pair in lines if pair[1] in KEYS} == {(each.name, key) for each in REFRESHED for key in KEYS}
@@ -48,3 +53,46 @@ def test_every_expected_dataset_has_a_line_and_refusals_are_explained(variables:
     assert "not loaded anew: transactions of 2 accounts: 2026-03: it was away" in people.stdout
     assert "never loaded" in people.stdout
     assert "`seller-platform sync` loads what is missing" in people.stderr
+
+
+def test_the_screen_has_a_line_for_each_account_and_a_command_for_each_problem(variables: dict[str, str]) -> None:
+    piped, seen = run(["status"], variables), show(["status"], variables)
+
+    for text in (piped.stdout, seen.text):
+        assert "transactions of 2 accounts, 2026-03: it was away" in text
+        assert "seller-platform sync --dataset transactions --from 2026-03 --to 2026-03\n" in text
+        assert re.search(r"^[·▪]F", text, re.MULTILINE)
+        assert all(key in text for key in KEYS)
+    assert len(seen.lines) <= 24
+    assert max(map(len, seen.lines)) <= 80
+
+
+def test_many_accounts_fit_one_screen_with_the_worst_first(variables: dict[str, str], database: Database) -> None:
+    account = Account(1, "A shop", "DE", "EUR", "Europe/Berlin", "DE", "S1")
+    save_accounts(database, "default", [(key, account) for key in (*KEYS, *(f"T{n}.DE" for n in range(100)))])
+    mark_loaded(database, ORDERS, "T99.DE", MARCH)
+
+    seen, whole = show(["status"], variables), show(["status", "--all"], variables)
+
+    assert len(seen.lines) <= 24
+    assert "more accounts" in seen.text
+    assert "`seller-platform status --all`" not in whole.text
+    assert all(f"T{number}.DE" in whole.text for number in range(100))
+
+
+def test_the_screen_is_shown_again_until_it_is_interrupted(variables: dict[str, str]) -> None:
+    with terminal(80, 24) as (screen, device):
+        words = ["status", "--watch", "--seconds", "1"]
+        with ForkedCommand(
+            words, {**variables, "TERM": "xterm"}, output=device, errors=device, folder=Path.cwd()
+        ) as command:
+            device.close()
+            text = ""
+            while text.count("\x1b[H\x1b[2J") < 2:
+                text += os.read(screen, 1 << 16).decode()
+            os.kill(command.pid, signal.SIGINT)
+            text += read_all(screen)
+            code = command.wait(60)
+
+    assert code == 0
+    assert "Traceback" not in text

@@ -4,10 +4,16 @@ import pytest
 from rich.cells import cell_len
 
 from seller_platform.cli.terminal.colours import Colour
-from seller_platform.cli.terminal.layout import Column, table_lines, wrapped
+from seller_platform.cli.terminal.layout import TableColumn, table_lines, wrapped
 
 KEY = "A4LL303DM980YE.A1SBX4US70Q2KD"
-COLUMNS = ("dataset", "account", Column("rows", rank=3), Column("verdict", rank=2), Column("age", rank=1))
+COLUMNS = (
+    "dataset",
+    "account",
+    TableColumn("rows", rank=3),
+    TableColumn("verdict", rank=2),
+    TableColumn("age", rank=1),
+)
 ROWS = [("orders", KEY, 12_345, "match", 1.25), ("transactions", "S.DE", 1, "held", None)]
 
 
@@ -15,7 +21,7 @@ def _plain(text: str, _colour: Colour | None) -> str:
     return text
 
 
-def _drawn(width: int | None, columns: tuple[str | Column, ...] = COLUMNS, rows: object = ROWS) -> list[str]:
+def _drawn(width: int | None, columns: tuple[str | TableColumn, ...] = COLUMNS, rows: object = ROWS) -> list[str]:
     return list(table_lines(columns, rows, width, _plain))  # type: ignore[arg-type]  # any rows
 
 
@@ -37,7 +43,7 @@ def test_the_columns_of_the_lowest_rank_are_left_out_first_and_named() -> None:
 def test_texts_of_several_words_are_wrapped_before_columns_are_left_out() -> None:
     reason = "rows that were stored are missing on two days of the month"
 
-    lines = _drawn(50, ("load", Column("reason", rank=1)), [(7, reason)])
+    lines = _drawn(50, ("load", TableColumn("reason", rank=1)), [(7, reason)])
 
     assert lines[0].split() == ["load", "reason"]
     assert " ".join(line.strip().removeprefix("7").strip() for line in lines[2:]) == reason
@@ -48,7 +54,7 @@ def test_a_table_that_cannot_fit_becomes_blocks_with_every_essential_value(width
     url = "https://shop.example/callback?with=a-long-query"
 
     lines = _drawn(
-        width, ("client id", "redirect URI", Column("owner", rank=1)), [("abc", url, "Ann"), ("d", "e", "f")]
+        width, ("client id", "redirect URI", TableColumn("owner", rank=1)), [("abc", url, "Ann"), ("d", "e", "f")]
     )
 
     assert any(url in line for line in lines)

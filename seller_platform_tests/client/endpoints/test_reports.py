@@ -228,7 +228,7 @@ def test_every_json_is_kept_wherever_its_pieces_are_cut(rows: list[dict[str, Any
         ("json", b'{"status": "error", "data": []}', "carries an error"),
         ("csv", b" <!doctype html>", "an HTML page instead of CSV"),
         ("csv", b"", "an empty body"),
-        ("csv", b"sku,note\r\nA\r\n", "CSV whose row 1 has 1 cells, not 2"),
+        ("csv", b"sku,note\r\nA\r\n", "CSV whose row 1 has 1 cell, not 2"),
         ("csv", b'sku,note\r\nA,"no end', "not CSV"),
         ("csv", b"sku\r\n\xff\r\n", "not CSV"),
     ],

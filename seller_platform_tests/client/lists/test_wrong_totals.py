@@ -109,7 +109,7 @@ def test_wrong_totals_of_a_filter_that_is_ignored_double_no_rows(difference: int
 def test_an_empty_list_that_announces_a_row_is_asked_twice_and_no_reading() -> None:
     upstream = _wrong_by(_orders(0), 1)
 
-    with pytest.raises(UpstreamUnavailableError, match=r"1 rows of .* were announced and none was sent"):
+    with pytest.raises(UpstreamUnavailableError, match=r"1 row was announced of .* and none was sent"):
         _read(upstream, ORDERS, KeptRows())
 
     assert len(upstream.requests) == 2

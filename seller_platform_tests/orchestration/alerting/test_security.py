@@ -97,7 +97,7 @@ def test_a_webhook_that_is_away_delays_a_message_and_loses_none(watch: Watch) ->
     watch.tick(later=timedelta(minutes=5))
 
     assert first is not None
-    assert "1 messages wait for the webhook" in first
+    assert "1 message waits for the webhook" in first
     assert len(watch.receiver.texts) == 1
 
 

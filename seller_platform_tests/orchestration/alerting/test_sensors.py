@@ -184,7 +184,7 @@ def test_one_cause_in_many_assets_and_runs_is_one_message_until_resolved(shop: S
     shop.failures = {}
     shop.run("orders", KEYS[:2])
     shop.run("transactions", KEYS[:1])
-    assert shop.tick("run_failures") == "1 causes are open"
+    assert shop.tick("run_failures") == "1 cause is open"
     shop.run("transactions", KEYS[1:2])
     assert shop.tick("run_failures") == "no cause is open"
     assert shop.receiver.texts[1:] == [f"Resolved: seller/orders, seller/transactions\nIt was: {away()}"]
@@ -202,7 +202,7 @@ def test_a_cause_of_many_partitions_is_resolved_once_when_none_is_failed(shop: S
 
     shop.failures = {KEYS[12]: away(), KEYS[13]: ListChangedError("orders", attempts=3, last="page 4")}
     shop.run("orders", KEYS[:12])
-    assert shop.tick("run_failures") == "1 causes are open"
+    assert shop.tick("run_failures") == "1 cause is open"
     shop.run("orders", KEYS[12:])
     assert shop.tick("run_failures") == "2 causes are open"
     assert len(shop.receiver.texts) == 2
@@ -226,7 +226,7 @@ def test_a_crashed_run_is_resolved_when_its_partitions_are_materialized(shop: Sh
 
     shop.crashes = False
     shop.run("orders", KEYS[:1])
-    assert shop.tick("run_failures") == "1 causes are open"
+    assert shop.tick("run_failures") == "1 cause is open"
     shop.run("orders", KEYS[1:2])
     assert shop.tick("run_failures") == "no cause is open"
 
@@ -238,7 +238,7 @@ def test_a_check_that_failed_is_resolved_when_it_passes_everywhere(shop: Shop) -
     shop.checks = {KEYS[13]: "The keys are not unique."}
     shop.run("orders", KEYS[:13])
 
-    assert shop.tick("check_failures") == "1 causes are open"
+    assert shop.tick("check_failures") == "1 cause is open"
     shop.checks = {}
     shop.run("orders", KEYS[13:14])
     assert shop.tick("check_failures") == "no cause is open"
@@ -325,7 +325,7 @@ def test_a_run_is_reported_only_when_dagster_gives_up_starting_it_again(shop: Sh
     shop.instance.add_run_tags(made_good, {"dagster/auto_retry_run_id": "another"})
     assert shop.tick("run_failures") == "no cause is open"
     shop.instance.add_run_tags(given_up, {"dagster/will_retry": "false"})
-    assert shop.tick("run_failures") == "1 causes are open"
+    assert shop.tick("run_failures") == "1 cause is open"
     (message,) = shop.receiver.texts
     assert message.endswith(given_up)
 
@@ -402,7 +402,7 @@ def test_a_failed_check_is_reported_once_until_it_passes(shop: Shop) -> None:
 
     shop.checks = {}
     shop.run("orders", KEYS[1:])
-    assert shop.tick("check_failures") == "1 causes are open"
+    assert shop.tick("check_failures") == "1 cause is open"
     shop.run("orders", KEYS[:1])
     assert shop.tick("check_failures") == "no cause is open"
     assert shop.receiver.texts[1].startswith("Resolved: seller/orders, rows\n")
@@ -426,7 +426,7 @@ def test_a_slice_that_could_not_be_stored_is_reported_by_its_run_alone(shop: Sho
     shop.failures = {KEYS[0]: ListChangedError("orders", attempts=3, last="page 4")}
     shop.run("orders", KEYS)
 
-    assert (shop.tick("check_failures"), shop.tick("run_failures")) == ("no cause is open", "1 causes are open")
+    assert (shop.tick("check_failures"), shop.tick("run_failures")) == ("no cause is open", "1 cause is open")
 
 
 @pytest.mark.parametrize("first", ["run_failures", "check_failures"])
@@ -456,7 +456,7 @@ def test_a_refused_grant_that_no_check_names_is_reported_by_its_run(shop: Shop) 
     shop.run("orders", KEYS[:1])
 
     assert shop.tick("run_failures") == "no cause is open"
-    assert shop.tick("run_failures", later=timedelta(minutes=4)) == "1 causes are open"
+    assert shop.tick("run_failures", later=timedelta(minutes=4)) == "1 cause is open"
 
 
 def test_a_webhook_that_is_away_delays_a_message_and_loses_none(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
@@ -466,7 +466,7 @@ def test_a_webhook_that_is_away_delays_a_message_and_loses_none(shop: Shop, capl
 
     summary = shop.tick("run_failures")
     assert summary is not None
-    assert summary.startswith("1 causes are open; 1 messages wait for the webhook: the webhook at 127.0.0.1 took no")
+    assert summary.startswith("1 cause is open; 1 message waits for the webhook: the webhook at 127.0.0.1 took no")
     shop.tick("run_failures", later=timedelta(seconds=5))
     assert shop.receiver.refused == 1
     shop.tick("run_failures", later=timedelta(seconds=30))
@@ -484,7 +484,7 @@ def test_without_a_webhook_failures_are_logged(
     shop.failures = {KEYS[0]: away()}
     shop.run("orders", KEYS)
 
-    assert shop.tick("run_failures") == "1 causes are open"
+    assert shop.tick("run_failures") == "1 cause is open"
     assert any(str(away()) in record.message for record in caplog.records if record.levelno == logging.ERROR)
     assert shop.receiver.documents == []
 

@@ -188,7 +188,7 @@ def test_a_failed_check_shows_examples(marts: Marts) -> None:
     assert record.evaluation is not None
     assert not record.evaluation.passed
     assert record.evaluation.severity is dg.AssetCheckSeverity.WARN
-    assert "1 rows of marts.cost_coverage contradict this" in (record.evaluation.description or "")
+    assert "1 row of marts.cost_coverage contradicts this" in (record.evaluation.description or "")
     assert record.evaluation.metadata["examples"].value == [
         {"product_sales": "10.00", "sales_without_cost": "10.00", "share_covered": "0.00"}
     ]
@@ -198,7 +198,7 @@ def test_a_failed_check_says_how_many_of_the_rows_contradict_it() -> None:
     check = PROFIT.all_checks[0]
 
     assert extent(CheckResult(check, 12, ({"sku": "A"},)), 340) == "12 of 340 rows (3.5 %)"
-    assert extent(CheckResult(check, 1, ({"sales": 3},)), 340) == "1 rows"
+    assert extent(CheckResult(check, 1, ({"sales": 3},)), 340) == "1 row"
 
 
 def test_a_partition_that_fails_is_named_and_the_others_are_built(marts: Marts) -> None:

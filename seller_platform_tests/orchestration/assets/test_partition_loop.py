@@ -27,7 +27,7 @@ def test_an_item_that_fails_stops_no_other_and_is_named_at_the_end(
     results = list(loop.attempt("abcde", work))
 
     with pytest.raises(dg.Failure) as failed:
-        loop.fail_partitions("partitions of orders were not loaded")
+        loop.fail_partitions("orders", "loaded")
     assert results == [("a", "A"), ("c", "C"), ("e", "E")]
     assert "orders of b: b is wrong" in capsys.readouterr().err
     assert (failed.value.description or "").startswith("2 partitions of orders were not loaded: b, d. All others were.")
@@ -39,7 +39,7 @@ def test_an_item_that_fails_stops_no_other_and_is_named_at_the_end(
 def test_a_step_without_failures_does_not_fail(loop: PartitionLoop) -> None:
     assert [result for _, result in loop.attempt("ace", work)] == ["A", "C", "E"]
 
-    loop.fail_partitions("partitions of orders were not loaded")
+    loop.fail_partitions("orders", "loaded")
     assert loop.failures == {}
 
 

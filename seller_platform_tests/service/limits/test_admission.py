@@ -103,7 +103,10 @@ def test_slow_statistics_of_one_user_keep_nobody_out(
         holder.rollback()
 
     assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (429, 429, "1")
-    assert "1 requests of statistics of yours are under way" in refused.json()["message"]
+    assert (
+        "as many requests of statistics of yours are under way as one user may have, which is 1"
+        in refused.json()["message"]
+    )
     assert seconds < 2
     assert [answer.status_code for answer in (first.result(), of_bob.result())] == [200, 200]
     assert [answer.status_code for answer in (own, others)] == [200, 200]
@@ -201,7 +204,7 @@ def test_a_user_has_a_bounded_number_of_open_reports(narrow: Served, registry: C
 
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     assert of_bob.status_code == 200
-    assert answers[3].json()["message"].startswith("3 reports of yours are open")
+    assert answers[3].json()["message"].startswith("you have 3 open reports")
     assert int(answers[3].headers["retry-after"]) > 0
     assert 'requests_shed_total{cause="reports",cost="list"} 2.0' in generate_latest(registry).decode()
 
