@@ -12,25 +12,26 @@ import click
 import httpx
 
 from seller_platform.cli.connect import connect_upstream
-from seller_platform.cli.installation import Installation, make_home, open_installation
+from seller_platform.cli.installation import DEMO_FOLDER, Installation, make_home, open_installation
 from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
+from seller_platform.commands import PLAIN
 from seller_platform.contract import REFRESHED
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
-from seller_platform.settings import read_settings
+from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.loads.fingerprints import fingerprints
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.marts.insights import build_insights
 from seller_platform.warehouse.postgres.database import Database
 
-_COMMANDS_TO_SEE_MORE = (
-    'Rows:   `seller-platform query "SELECT sku, product_sales, profit, net_profit '
-    'FROM marts.product_performance_monthly WHERE rank <= 10 ORDER BY account, month, rank"`',
-    "Charts: `seller-platform dev`, then http://127.0.0.1:3000/assets/marts/account_profit_daily",
-    "UI:     `seller-platform dev`, then http://127.0.0.1:3000",
+_NEXT_COMMANDS = (
+    "--demo status",
+    '--demo query "SELECT sku, product_sales, profit, net_profit FROM marts.product_performance_monthly '
+    'WHERE rank <= 10 ORDER BY account, month, rank"',
+    "--demo service user list",
 )
 
 
@@ -55,9 +56,21 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
             insights = [] if problem else _insights(installation, output)
     report(output, synced, problem, insights=insights)
     output.say("Every row is stored exactly as the sandbox holds it.")
-    output.say("Next: `seller-platform dev` to see it in Dagster, or the README for connecting a real service.")
-    for line in ("", *insights, "", *_COMMANDS_TO_SEE_MORE):
+    for line in ("", *insights, ""):
         output.line(line)
+    _show_next_steps(settings, output)
+
+
+def _show_next_steps(settings: Settings, output: Output) -> None:
+    """Print where the data is, and the exact commands that show it."""
+    output.say(f"It is stored in {settings.home / DEMO_FOLDER}, apart from real connections. To see it:")
+    for command in _NEXT_COMMANDS:
+        output.say(f"  {PLAIN} {command}")
+    output.say(
+        f"Charts and everything else are in the Dagster UI: run `{PLAIN} dev` and open the asset "
+        "marts/account_profit_daily. "
+        f"`{PLAIN} connect` connects a real service."
+    )
 
 
 def connect_local_stack(installation: Installation, stack: LocalStack, output: Output) -> Sequence[KnownAccount]:

@@ -103,9 +103,9 @@ def request_description(limits: ReportLimits) -> Description:
         "reports",
         "Request a report: parameters in the query or as fields of a JSON body.",
         "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is "
-        f"written in the background; ask for its status, download it when it is completed, within "
-        f"{count_of(limits.kept_days, 'day')} of the request. Its rows are those of one moment and never change. A request "
-        "that is sent "
+        "written in the background; ask for its status, download it when it is completed, within "
+        f"{count_of(limits.kept_days, 'day')} of the request. Its rows are those of one moment and never change. A "
+        "request that is sent "
         "twice makes two reports, unless both have the same `Idempotency-Key`.\n\n"
         f"A user may have {count_of(limits.open_reports, 'report')} under way, and "
         f"{limits.stored_bytes >> 20} MiB of stored ones; a request beyond is answered 429. Users take turns: one with "

@@ -1,0 +1,120 @@
+"""Tests the states of accounts' months, and which days were restated."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+import time_machine
+from sqlalchemy import text
+
+from seller_platform.contract import REFRESHED, Account, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.errors import CheckFailedError
+from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, save_accounts, save_connection
+from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
+from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.monitoring.account_months import account_months
+from seller_platform.warehouse.monitoring.restatements import activity_since
+from seller_platform.warehouse.monitoring.slice_states import SliceState
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import mark_loaded
+
+NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
+SINCE = date(2026, 2, 10)
+FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (2, 3, 4))
+DATED = [dataset for dataset in REFRESHED if dataset.is_dated and not dataset.is_computed]
+ORDERS = dataset_named("orders")
+KEYS = ("A.DE", "B.DE")
+
+
+@pytest.fixture(autouse=True)
+def _listed(database: Database) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    account = Account(1, "Shop", "DE", "EUR", "UTC", "DE", "A")
+    save_accounts(database, "default", [(key, account) for key in KEYS])
+
+
+def _states(database: Database) -> tuple[Mapping[str, list[str]], int]:
+    months = account_months(
+        database, REFRESHED, accounts(database), since=SINCE, now=NOON, failed=refusals(database), held=()
+    )
+    assert [f"{month:%Y-%m}" for month in months.months] == ["2026-02", "2026-03", "2026-04"]
+    return {key: list(months.states_of(key)) for key in KEYS}, months.missing
+
+
+def test_the_days_that_a_refresh_should_have_brought_make_a_month_whole(database: Database) -> None:
+    for dataset in DATED:
+        windows = (FEBRUARY.since(SINCE), MARCH, APRIL.until(date(2026, 4, 9)))
+        mark_loaded(database, dataset, "A.DE", *windows)
+        mark_loaded(database, dataset, "B.DE", MARCH.until(date(2026, 3, 9)), MARCH.since(date(2026, 3, 9)))
+    keep_refusal(database, ORDERS, "B.DE", MARCH, CheckFailedError("it was away"), run_id=None)
+
+    states, missing = _states(database)
+
+    assert states["A.DE"] == [SliceState.LOADED] * 3
+    assert states["B.DE"] == [SliceState.MISSING, SliceState.FAILED, SliceState.MISSING]
+    assert missing == 2 * len(DATED)
+
+
+def test_one_day_or_one_dataset_that_lacks_makes_a_month_incomplete(database: Database) -> None:
+    for dataset in DATED:
+        mark_loaded(database, dataset, "A.DE", FEBRUARY, MARCH, APRIL)
+        mark_loaded(database, dataset, "B.DE", FEBRUARY, MARCH, APRIL)
+    with database.begin() as connection:
+        connection.execute(
+            text("DELETE FROM platform.loads WHERE account = 'A.DE' AND dataset = 'orders' AND window_start = :day"),
+            {"day": MARCH.start},
+        )
+        connection.execute(
+            text("UPDATE platform.loads SET window_end = '2026-02-28' WHERE account = 'B.DE' AND window_start = :day"),
+            {"day": FEBRUARY.start},
+        )
+    mark_loaded(database, ORDERS, "B.DE", FEBRUARY)
+
+    states, missing = _states(database)
+
+    assert states["A.DE"] == [SliceState.LOADED, SliceState.INCOMPLETE, SliceState.LOADED]
+    assert states["B.DE"] == [SliceState.INCOMPLETE, SliceState.LOADED, SliceState.LOADED]
+    assert missing == len(DATED)
+
+
+def test_a_mismatch_counts_until_a_later_reading_covers_its_days(database: Database) -> None:
+    for dataset in DATED:
+        mark_loaded(database, dataset, "A.DE", FEBRUARY, MARCH, APRIL)
+    with database.begin() as connection:
+        connection.execute(
+            text("UPDATE platform.loads SET verdict = 'mismatch' WHERE dataset = 'orders' AND window_start = :day"),
+            {"day": MARCH.start},
+        )
+
+    before, _ = _states(database)
+    mark_loaded(database, ORDERS, "A.DE", MARCH)
+    after, _ = _states(database)
+
+    assert before["A.DE"][1] == SliceState.MISMATCHED
+    assert after["A.DE"][1] == SliceState.LOADED
+
+
+def test_only_days_that_had_been_read_when_they_were_over_are_restated(database: Database) -> None:
+    def load(window: Window, totals: Mapping[str, tuple[str, str]], at: datetime) -> None:
+        with time_machine.travel(at, tick=False), open_load(database, Slice(ORDERS, "A.DE", window)) as opened:
+            rows = [
+                (name, f"{day}T10:00:00Z", "Shipped", Decimal(total), "EUR", 1, "SKU", "A", "Cup", day)
+                for name, (day, total) in totals.items()
+            ]
+            opened.spool.write(rows, tags=("platform",), page=1)
+            opened.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=at)
+
+    kept, old, new = ("2026-04-01", "5.00"), ("2026-04-01", "7.00"), ("2026-04-09", "3.00")
+    load(APRIL, {"kept": kept, "changed": old}, NOON - timedelta(days=2))
+    load(APRIL, {"kept": kept, "changed": ("2026-04-01", "4.50"), "new": new}, NOON)
+
+    activity = activity_since(database, NOON - timedelta(days=1))
+
+    (restated,) = activity.restatements
+    assert (restated.dataset, restated.account) == ("orders", "A.DE")
+    assert (restated.first_day, restated.last_day) == (date(2026, 4, 1), date(2026, 4, 1))
+    assert (restated.rows_came, restated.rows_went) == (1, 1)
+    assert (restated.amount, restated.amount_name) == (Decimal("-2.50"), "order_total EUR")
+    assert (activity.loads, activity.rows_came) == (1, 2)
