@@ -8,6 +8,7 @@ import click
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.cli.terminal.progress import erase
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.counts import count_of
@@ -62,13 +63,15 @@ def connect(
             if no_browser or not webbrowser.open(url):
                 output.say("Open this address in a browser and approve the access:")
                 # The address has a line of its own; with --json it goes to standard error, apart from the document.
+                erase()
                 click.echo(url, err=output.as_json)
             else:
                 output.say("Approve the access on the page that your browser shows.")
 
-        accounts = connect_upstream(
-            installation, upstream, connection, show=show, timeout_seconds=timeout_seconds, keep_grant=keep_grant
-        )
+        with output.progress("Waiting for the approval in the browser" if not keep_grant else "Reading the accounts"):
+            accounts = connect_upstream(
+                installation, upstream, connection, show=show, timeout_seconds=timeout_seconds, keep_grant=keep_grant
+            )
     documents = [{"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in accounts]
     output.document({"connection": connection, "accounts": documents})
     rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in accounts]

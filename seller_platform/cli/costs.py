@@ -81,7 +81,8 @@ def plan(*, source: str, out: Path | None, output: Output) -> None:
     with open_installation() as installation, open_apis(installation) as apis:
         currencies = {each.key: each.account.currency_code for each in accounts(installation.database)}
         target = read_costs(installation.database, source, currencies)
-        planned = make_plan(apis, installation.database, target, source=source, made_by=user_name())
+        with output.progress("Comparing the costs with those of the upstream"):
+            planned = make_plan(apis, installation.database, target, source=source, made_by=user_name())
     _show(planned, out, output)
 
 
@@ -125,7 +126,8 @@ def undo(*, plan: str, out: Path | None, output: Output) -> None:
     """Make the plan that restores the costs before an applied plan. Nothing is written."""
     with open_installation() as installation, open_apis(installation) as apis:
         applied = read_plan(installation.database, plan)
-        planned = plan_undo(apis, installation.database, applied, made_by=user_name())
+        with output.progress("Reading the costs of the upstream"):
+            planned = plan_undo(apis, installation.database, applied, made_by=user_name())
     _show(planned, out, output)
 
 

@@ -14,7 +14,9 @@ from seller_platform.cli.installation import Installation, open_stored_installat
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.processes import await_answer, free_port, running
 from seller_platform.cli.sync import Month, SliceOptions, datasets_named, keys_of, months_of
+from seller_platform.cli.terminal.colours import Colour
 from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.cli.terminal.progress import progress
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract.datasets.costs import COST_PERIODS
@@ -123,7 +125,8 @@ def open_replica(installation: Installation) -> Iterator[str]:
     }
     with running("the replica", command, variables, log) as replica:
         base_url = f"http://127.0.0.1:{port}"
-        await_answer(f"{base_url}{SERVICE_STATUS}", replica)
+        with progress("Starting the replica"):
+            await_answer(f"{base_url}{SERVICE_STATUS}", replica)
         yield base_url
 
 
@@ -150,7 +153,7 @@ def report(output: Output, comparisons: Sequence[Comparison], titles: Mapping[st
     for verdict, (_, word, problem) in _KINDS.items():
         for difference in differences[verdict]:
             subject = f"{difference['dataset']} of {difference['account']} ({difference['asked']})"
-            output.line(f"{word}: {subject}: {difference['what']}")
+            output.line(f"{word}: {subject}: {difference['what']}", Colour.BAD)
         named = dict.fromkeys(
             f"{difference['dataset']} of {difference['account']}" for difference in differences[verdict]
         )

@@ -43,7 +43,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _FILL = text("""
     INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
                                 verdict, changed, started_at, finished_at)
-    SELECT dataset, 'S' || number || '.DE', month, month + interval '1 month', 1, 1, 0, 0, '', 'match', true, now(), now()
+    SELECT dataset, 'S' || number || '.DE', month, month + interval '1 month', 1, 1, 0, 0, '', 'match', true, now(),
+           now()
     FROM unnest(CAST(:datasets AS text[])) AS datasets (dataset), generate_series(0, :accounts - 1) AS numbers (number),
          generate_series(CAST(:since AS date), now(), interval '1 month') AS months (month)
 """)

@@ -1,11 +1,13 @@
 """The findings of `doctor`: one prerequisite each, with its level and next step."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.output import fail as end_with
+from seller_platform.cli.terminal.colours import colour_of, coloured
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, SellerPlatformError, connect_command
 
@@ -66,11 +68,13 @@ def examined(subject: str, examine: Callable[[], Iterator[Finding]]) -> Iterator
 def report_findings(findings: Iterable[Finding], output: Output, *, command: str) -> None:
     """Print findings as they come; end with exit code 5 if a prerequisite is not met."""
     seen = []
-    for finding in findings:
-        seen.append(finding)
-        output.line(f"{finding.verdict:<5} {finding.subject}: {finding.message}")
-        if finding.next_step:
-            output.line(f"      next: {finding.next_step}")
+    with output.progress("Checking"):
+        for finding in findings:
+            seen.append(finding)
+            verdict = coloured(f"{finding.verdict:<5}", colour_of(finding.verdict), sys.stdout)
+            output.line(f"{verdict} {finding.subject}: {finding.message}")
+            if finding.next_step:
+                output.line(f"      next: {finding.next_step}")
     document = {
         "findings": [
             {"subject": each.subject, "verdict": each.verdict, "told": each.message, "next_step": each.next_step}

@@ -18,6 +18,7 @@ from seller_platform.cli.installation import DEMO_FOLDER, LEADING_ELSEWHERE
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.fill import generate
+from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import keep_start
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.files import write_atomically
@@ -78,7 +79,8 @@ def open_local_stack(
         ServiceStartError: The service does not answer.
     """
     folder = home / DEMO_FOLDER
-    server = embedded_server(folder, read_settings().root_data_folder)
+    with progress("Starting PostgreSQL"):
+        server = embedded_server(folder, read_settings().root_data_folder)
     sandbox_url, warehouse_url = server.database(SANDBOX), server.database(WAREHOUSE)
     with Database(sandbox_url) as database:
         database.migrate()
@@ -106,7 +108,8 @@ def open_local_stack(
         {"SELLER_PLATFORM_SERVICE_DATABASE_URL": sandbox_url, "SELLER_PLATFORM_SERVICE_PUBLIC_URL": ""},
         folder / "service.log",
     ) as service:
-        await_answer(f"{base_url}{SERVICE_STATUS}", service)
+        with progress("Starting the service"):
+            await_answer(f"{base_url}{SERVICE_STATUS}", service)
         yield LocalStack(folder, base_url, sandbox_url, credentials, report.rows, environment, server, service)
 
 

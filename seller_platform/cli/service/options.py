@@ -8,6 +8,7 @@ import click
 
 from seller_platform.cli.installation import expect_home, make_home, service_url
 from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.terminal.progress import progress
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -61,7 +62,8 @@ def list_options(command: Callable[..., None]) -> Callable[..., None]:
 def open_service(url: str) -> Database:
     """Return the service's database, migrated; the caller closes it."""
     database = Database(url)
-    database.migrate()
+    with progress("Opening the database"):
+        database.migrate()
     return database
 
 

@@ -1,0 +1,135 @@
+"""Tests that no value is cut in terminals of 80 and of 40 columns."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from sqlalchemy import text
+
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract.tokens import TokenPair
+from seller_platform.errors import CheckFailedError
+from seller_platform.service.oauth.applications import add_application
+from seller_platform.service.users.groups import set_group
+from seller_platform.service.users.store import add_user, grant_accounts
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.loads.plausibility import Doubt, DoubtKind
+from seller_platform.warehouse.loads.refusals import keep_refusal
+from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.terminals import Shown, show
+
+KEY, TITLE = "A4LL303DM980YE.A1SBX4US70Q2KD", "Köhler [Haus & Hof] 日本 DE"
+EMAIL = "a.person.with.a.long.address@shop.example"
+URI = "https://tools.example/oauth/callback/with/a/long/path?tenant=12345"
+ORDER = "028-1234567-1234567"
+REASON = "500 of 710 rows are missing on days that had them"
+ORDERS, MARCH = dataset_named("orders"), Window.month_of(date(2026, 3, 1))
+
+
+@pytest.fixture(scope="module")
+def variables(
+    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """The variables of a shell over a warehouse and a service whose names and texts are long."""
+    name, home = databases.lend(), tmp_path_factory.mktemp("home")
+    with Database(postgres.url(name)) as database:
+        _fill(database, home)
+    yield environment(home, SELLER_PLATFORM_DATABASE_URL=postgres.url(name))
+    databases.take_back(name)
+
+
+def _fill(database: Database, home: Path) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    save_accounts(database, "default", [(KEY, Account(1, TITLE, "DE", "EUR", "Europe/Berlin", "DE", "S1"))])
+    pair = TokenPair("access", "refresh", datetime.now(UTC), 3600)
+    Grants(database, secret_box(home, None)).store("default", pair)
+    for total in ("12345.67", "7654321.00"):
+        with open_load(database, Slice(ORDERS, KEY, MARCH)) as load:
+            row = (
+                ORDER,
+                "2026-03-01T10:00:00Z",
+                "Shipped",
+                Decimal(total),
+                "EUR",
+                1,
+                "SKU-1",
+                "A",
+                "Cup",
+                "2026-03-01",
+            )
+            load.spool.write([row], tags=("platform",), page=1)
+            load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=datetime.now(UTC))
+    doubt = Doubt(DoubtKind.ROWS, REASON, 710, 210, {}, covers_all=False)
+    with database.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
+                "rows, digest, verdict, changed, notes, started_at, finished_at) VALUES ('transactions', :key, '2026-03-01',"
+                " '2026-04-01', 1, 1, 0, 0, '', 'held', false, CAST(:notes AS jsonb), now(), now())"
+            ),
+            {"key": KEY, "notes": json.dumps({"held": doubt.note})},
+        )
+    refused = CheckFailedError("the upstream answered 403: this user may not read the sales of this account")
+    keep_refusal(database, dataset_named("daily_product_sales"), KEY, MARCH, refused, run_id=None)
+    add_user(database, EMAIL, "A Person", "zebra lamp quorum")
+    grant_accounts(database, EMAIL, [KEY])
+    set_group(database, EMAIL, "All shops of the north and of the south", [KEY])
+    add_application(database, "A tool with a long name", URI)
+
+
+CASES = [
+    (["status"], [KEY, "accept", "daily_product_sales", "this user may not read the sales of this account"]),
+    (["status", "--datasets"], [KEY, TITLE, "cost_periods", "daily_product_sales", "never loaded", "refused"]),
+    (["held"], [KEY, TITLE, REASON]),
+    (["diff", "orders", KEY], [KEY, ORDER, "order_total EUR", "7654321.00", "12345.67"]),
+    (["explain", "orders", ORDER], [KEY, ORDER, "7654321.00", "12345.67"]),
+    (["service", "user", "list", "--replica"], [EMAIL, KEY, "A Person"]),
+    (["service", "group", "list", EMAIL, "--replica"], [EMAIL, KEY, "All shops of the north and of the south"]),
+    (["service", "application", "list", "--replica"], [URI, "A tool with a long name"]),
+    (["service", "events", "--replica"], [EMAIL]),
+    (["doctor"], ["Python", "PostgreSQL"]),
+]
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize(("arguments", "values"), CASES, ids=[" ".join(arguments) for arguments, _ in CASES])
+def test_every_value_is_shown_whole(
+    arguments: list[str], values: list[str], columns: int, variables: dict[str, str]
+) -> None:
+    shown = show(arguments, variables, columns=columns)
+
+    assert shown.code in (0, 5), shown.text
+    assert "…" not in shown.text
+    assert "0/?" not in shown.raw
+    words = _words(shown)
+    assert [value for value in values if " ".join(value.split()) not in words] == []
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["status", "--datasets"], ["service", "user", "list", "--replica"]], ids=" ".join
+)
+def test_lines_of_tables_fit_unless_they_are_one_word(
+    arguments: list[str], columns: int, variables: dict[str, str]
+) -> None:
+    lines = show(arguments, variables, columns=columns).lines
+
+    wide = [line for line in lines if cell_len(line) > columns and re.search(r"\S {2,}\S", line.strip())]
+    assert wide == []
+
+
+def _words(shown: Shown) -> str:
+    """Return the text without the line breaks of wrapped texts."""
+    return " ".join(shown.text.split())
