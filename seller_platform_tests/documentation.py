@@ -222,7 +222,8 @@ def _settings() -> str:
 
     def rows() -> Iterator[tuple[str, ...]]:
         for field in sorted(Settings.model_fields.values(), key=lambda each: each.alias or ""):
-            default = "–" if field.default is None else f"`{field.default}`"
+            has_none = field.default is None or field.default_factory is not None  # the description names it then
+            default = "–" if has_none else f"`{field.default}`"
             yield f"`{field.alias}`", default, field.description or ""
 
     return _table(("variable", "default", "is"), rows())

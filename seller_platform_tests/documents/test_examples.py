@@ -1,6 +1,5 @@
 """A reader types every command of the documents, and runs every example in SQL, Python and YAML."""
 
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -103,9 +102,6 @@ def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
     def of_warehouse(query: str) -> Callable[[], str]:
         return lambda: str(reader.ask(query))
 
-    def printed(pattern: str) -> Callable[[], str]:
-        return lambda: re.findall(pattern, shell.printed)[-1]
-
     values: dict[str, Callable[[], str]] = {
         "SELLER_API_CLIENT_ID=...": lambda: f"SELLER_API_CLIENT_ID={stack.credentials.client_id}",
         "SELLER_API_CLIENT_SECRET=...": lambda: f"SELLER_API_CLIENT_SECRET={stack.credentials.client_secret}",
@@ -122,7 +118,7 @@ def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
         "2026-01": lambda: f"{month.start:%Y-%m}",
         "accept LOAD": lambda: f"accept {reader.ask(_HELD)}",
         "revert LOAD": lambda: f"revert {reader.ask(_CHANGED)}",
-        "PLAN": printed(r"costs (?:apply|undo) (\S+?)[`.]"),
+        "PLAN": of_warehouse("SELECT max(id) FROM platform.cost_plans"),
     }
     person = partial(approve, email=USER_EMAIL, password=stack.credentials.password)
     variables = environment(
@@ -152,17 +148,24 @@ def test_every_command_and_example_of_the_documents_works_in_their_order(
             code = reader.shell.type(line)
             if code != ENDS.get(line, 0):
                 failures.append(f"{name}: {line}\nended with {code}:\n{reader.shell.printed[-1500:]}")
-        for query in document.blocks("sql"):
-            reader.ask(reader.shell.spelled(query))
         with monkeypatch.context() as patch:
             for variable, value in reader.shell.variables.items():
                 patch.setenv(variable, value)
-            for example in document.blocks("python"):
-                names: dict[str, Any] = {}
-                exec(reader.shell.spelled(example), names)  # the text, as a reader runs it
-                assert len(names["frame"] if "frame" in names else names["defs"].assets) > 0, example
+            for example in (*document.blocks("sql"), *document.blocks("python")):
+                is_sql = example in document.blocks("sql")
+                try:
+                    (reader.ask if is_sql else _run_python)(reader.shell.spelled(example))
+                except Exception as error:  # all failures are shown together
+                    failures.append(f"{name}: {example}\nfailed: {error!r}")
 
     assert not failures, "\n\n".join(failures)
+
+
+def _run_python(example: str) -> None:
+    """Run an example as a reader does; it defines a frame with rows, or definitions with assets."""
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert len(names["frame"] if "frame" in names else names["defs"].assets) > 0, example
 
 
 def test_the_component_accepts_the_attributes_of_the_example() -> None:
