@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -61,6 +62,24 @@ class Shell:
             ended = self._run_in_bash(typed)
         self.printed = ended.stdout + ended.stderr
         return ended.returncode
+
+    def interrupt(self, line: str) -> int:
+        """Run a command until it has printed something, end it as Ctrl-C does, and return its exit code."""
+        with started(shlex.split(self.spelled(line))[1:], self.variables, folder=self.folder) as (
+            command,
+            output,
+            errors,
+        ):
+
+            def read() -> str:
+                return "".join(os.pread(file.fileno(), 1 << 20, 0).decode() for file in (output, errors))
+
+            wait_for(lambda: os.fstat(output.fileno()).st_size or command.poll() is not None, explain=lambda _: read())
+            if command.poll() is None:
+                os.kill(command.pid, signal.SIGINT)
+            code = command.wait(PATIENCE_SECONDS)
+            self.printed = read()
+        return code
 
     def spelled(self, text: str) -> str:
         """Return a text of the documents with the values of this installation."""

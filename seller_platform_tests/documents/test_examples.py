@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from seller_platform.warehouse.marts.formulas import read_formula
 from sqlalchemy import text
 
 from seller_platform.cli.output import Output
@@ -27,7 +28,19 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(900)]
 
 TOP = README.parent
 # The README last: it assumes what `demo` leaves, an installation with rows.
-ORDER = ("connect", "backfill", "checks", "consume", "reports", "costs", "serve", "deploy", "operate", "README.md")
+ORDER = (
+    "connect",
+    "backfill",
+    "checks",
+    "consume",
+    "profit",
+    "reports",
+    "costs",
+    "serve",
+    "deploy",
+    "operate",
+    "README.md",
+)
 NOT_TYPED = {
     "pip install -e . && seller-platform demo": "journeys/test_demo.py runs `demo`, .ci/run installs",
     "pip install -e '.[test]' && pytest": ".ci/run runs both",
@@ -37,9 +50,13 @@ NOT_TYPED = {
     "seller-platform dev": "journeys/test_desk.py runs it",
     "seller-platform service run --replica": "journeys/test_replica.py runs it",
     "sudo chown 10001 database_url secret_key && sudo chown 999 postgres_password": "only root may give files away",
+    "pip install --require-hashes -r requirements.lock": ".ci/run installs it",
+    "pip install --no-deps -e .": ".ci/run installs it",
     "docker compose -f ../compose.yaml up --detach": "deployment/test_compose.py runs the programs of the file",
 }
 """Lines that this test does not type, each with its reason."""
+UNTIL_CTRL_C = ("seller-platform database run", "seller-platform status --watch")
+"""Lines that this test ends once they have printed something."""
 ENDS = {
     "seller-platform service doctor --url https://api.example.com": 5,  # the sandbox has no TLS
 }
@@ -71,6 +88,9 @@ class Reader:
                 )
                 opened.execute(text("DELETE FROM service.summaries"))
             assert self.shell.type("seller-platform sync --full --dataset orders") == 5, self.shell.printed
+        if page == README.name:
+            # Its reader has run `demo`, which uses the folder of the stack, and connects an installation of their own.
+            self.shell.variables["SELLER_PLATFORM_HOME"] = str(self.stack.home.parent)
         if page == "costs":
             (lines,) = Document(PAGES / "costs.md").blocks("csv")
             (folder / "costs.csv").write_text(self.shell.spelled(lines))
@@ -113,9 +133,9 @@ def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
         "MUG-BLUE-350": of_warehouse("SELECT min(sku) FROM seller.inventory_latest"),
         "305-1234567-1234567": of_warehouse("SELECT max(platform_order_id) FROM seller.orders"),
         "2026-04-01": lambda: str(month.end),
-        "date(2026, 3, 1)": lambda: f"date({month.start.year}, {month.start.month}, 1)",
         "2026-03": lambda: f"{month.start:%Y-%m}",
         "2026-01": lambda: f"{month.start:%Y-%m}",
+        "download REPORT": lambda: f"download {reader.ask('SELECT max(id) FROM platform.report_jobs')}",
         "accept LOAD": lambda: f"accept {reader.ask(_HELD)}",
         "revert LOAD": lambda: f"revert {reader.ask(_CHANGED)}",
         "PLAN": of_warehouse("SELECT max(id) FROM platform.cost_plans"),
@@ -145,7 +165,7 @@ def test_every_command_and_example_of_the_documents_works_in_their_order(
         for line in document.lines:
             if line in NOT_TYPED:
                 continue
-            code = reader.shell.type(line)
+            code = reader.shell.interrupt(line) if line in UNTIL_CTRL_C else reader.shell.type(line)
             if code != ENDS.get(line, 0):
                 failures.append(f"{name}: {line}\nended with {code}:\n{reader.shell.printed[-1500:]}")
         with monkeypatch.context() as patch:
@@ -169,7 +189,7 @@ def _run_python(example: str) -> None:
 
 
 def test_the_component_accepts_the_attributes_of_the_example() -> None:
-    (example,) = (yaml.safe_load(block) for block in Document(PAGES / "consume.md").blocks("yaml"))
+    (example,) = map(yaml.safe_load, Document(PAGES / "consume.md").blocks("yaml"))
 
     model = SellerPlatformComponent.get_model_cls()
 
@@ -177,8 +197,15 @@ def test_the_component_accepts_the_attributes_of_the_example() -> None:
     model.model_validate(example["attributes"])
 
 
+def test_the_formula_of_the_example_is_accepted(tmp_path: Path) -> None:
+    (example,) = Document(PAGES / "profit.md").blocks("yaml")
+    (tmp_path / "formula.yaml").write_text(example)
+
+    assert read_formula(tmp_path / "formula.yaml").name == "cash"
+
+
 def test_the_lines_that_are_not_typed_are_still_in_the_documents() -> None:
     typed = {line for path in (README, *PAGES.rglob("*.md")) for line in Document(path).lines}
 
-    assert NOT_TYPED.keys() | ENDS.keys() <= typed
+    assert {*NOT_TYPED, *ENDS, *UNTIL_CTRL_C} <= typed
     assert {path.stem for path in PAGES.rglob("*.md") if Document(path).lines} <= set(ORDER)

@@ -3,18 +3,25 @@
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import click
 
-from seller_platform.cli.docs.pages import PAGES, page_named
+from seller_platform.cli.docs.pages import NOTEBOOK, PAGES, page_named
 from seller_platform.cli.output import Output, json_option
 
 
 @click.command()
 @click.argument("page", required=False)
 @click.option("--path", "prints_path", is_flag=True, help="Print the path of the page's file, in Markdown.")
+@click.option(
+    "--notebook",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Copy the notebook to a new file.",
+)
 @json_option
-def docs(*, page: str | None, prints_path: bool, output: Output) -> None:
+def docs(*, page: str | None, prints_path: bool, notebook: Path | None, output: Output) -> None:
     """Show a page of the documentation; without PAGE, list all pages.
 
     In a terminal, a page that is longer than the screen is shown by the pager of the variable PAGER. A pipe receives
@@ -25,6 +32,9 @@ def docs(*, page: str | None, prints_path: bool, output: Output) -> None:
     seller-platform docs connect
     seller-platform docs settings
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
+    if notebook is not None:
+        _copy_notebook(notebook, output)
+        return
     if page is None:
         _list_pages(output, prints_path=prints_path)
         return
@@ -48,6 +58,15 @@ def docs(*, page: str | None, prints_path: bool, output: Output) -> None:
         click.echo_via_pager(text)
     else:
         click.echo(text, nl=False)
+
+
+def _copy_notebook(file: Path, output: Output) -> None:
+    try:
+        with file.open("xb") as copy:
+            copy.write(NOTEBOOK.read_bytes())
+    except FileExistsError:
+        raise click.UsageError(f"{file} exists and is not overwritten; choose another name") from None
+    output.result(f"{file} is the notebook. Open it with `jupyter lab {file}`.", {"notebook": str(file)})
 
 
 def _list_pages(output: Output, *, prints_path: bool) -> None:

@@ -8,12 +8,14 @@ import seller_platform
 from seller_platform.errors import UnknownPageError
 
 FOLDER = Path(seller_platform.__file__).parent / "docs"
+NOTEBOOK = FOLDER / "first_look.ipynb"
 _NAMES = (
     "concepts",
     "connect",
     "backfill",
     "checks",
     "consume",
+    "profit",
     "reports",
     "costs",
     "serve",

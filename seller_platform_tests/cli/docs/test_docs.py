@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from seller_platform.cli.docs.command import docs
-from seller_platform.cli.docs.pages import PAGES, DocumentPage, page_named
+from seller_platform.cli.docs.pages import NOTEBOOK, PAGES, DocumentPage, page_named
 from seller_platform.cli.docs.rendering import rendered
 from seller_platform.errors import UnknownPageError
 
@@ -64,6 +64,16 @@ def test_no_value_is_cut_at_any_width(page: DocumentPage, width: int) -> None:
     assert [word for word in words if word not in shown] == []
     assert max(map(len, lines)) <= width
     assert "<!--" not in shown
+
+
+def test_the_notebook_is_copied_and_no_file_is_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "look.ipynb"
+
+    first, second = (_run("--notebook", str(file)) for _ in range(2))
+
+    assert (first.exit_code, second.exit_code) == (0, 2)
+    assert file.read_bytes() == NOTEBOOK.read_bytes()
+    assert "is not overwritten" in second.stderr
 
 
 def test_pictures_are_described_and_linked_pages_are_named() -> None:
