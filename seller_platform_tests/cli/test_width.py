@@ -76,8 +76,8 @@ def _fill(database: Database, home: Path) -> None:
         connection.execute(
             text(
                 "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-                "rows, digest, verdict, changed, notes, started_at, finished_at) VALUES ('transactions', :key, '2026-03-01',"
-                " '2026-04-01', 1, 1, 0, 0, '', 'held', false, CAST(:notes AS jsonb), now(), now())"
+                "rows, digest, verdict, changed, notes, started_at, finished_at) VALUES ('transactions', :key, "
+                "'2026-03-01', '2026-04-01', 1, 1, 0, 0, '', 'held', false, CAST(:notes AS jsonb), now(), now())"
             ),
             {"key": KEY, "notes": json.dumps({"held": doubt.note})},
         )

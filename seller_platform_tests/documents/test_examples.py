@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from seller_platform.warehouse.marts.formulas import read_formula
 from sqlalchemy import text
 
 from seller_platform.cli.output import Output
