@@ -191,10 +191,10 @@ def read_formula(path: Path) -> Formula:
         raise FormulaError(path, None, f"is not YAML: {error}") from None
     except RecursionError:
         raise FormulaError(path, None, "is nested too deeply") from None
-    return _Reader(path).formula(node)
+    return _FormulaReader(path).formula(node)
 
 
-class _Reader:
+class _FormulaReader:
     """Reads a formula from the nodes of a YAML file, which know their lines."""
 
     def __init__(self, path: Path) -> None:

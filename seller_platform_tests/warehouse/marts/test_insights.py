@@ -9,7 +9,7 @@ from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 TODAY = date(2026, 4, 1)
 
 
-def test_the_insights_name_what_runs_out_what_earns_less_and_what_has_no_cost(shop: Shop) -> None:
+def test_insights_name_what_runs_out_earns_less_or_lacks_a_cost(shop: Shop) -> None:
     for sku, february, march in (("CUP", "100.00", "80.00"), ("JAR", "100.00", "99.00"), ("MUG", "100.00", "60.00")):
         shop.sell("2026-02-10", sku, 10, february)
         shop.sell("2026-03-10", sku, 10, march)

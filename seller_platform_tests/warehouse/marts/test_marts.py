@@ -430,7 +430,7 @@ def test_a_balance_that_is_carried_over_to_the_next_payout_is_explained(shop: Sh
     ]
 
 
-def test_the_first_payout_is_not_comparable_and_a_ledger_without_any_has_no_row(shop: Shop) -> None:
+def test_the_first_payout_of_a_ledger_is_not_comparable(shop: Shop) -> None:
     shop.post("2026-03-01", "Order", "100.00", order="1")
     shop.build(SETTLEMENT)
     without = _settled(shop, "earnings and payouts")
