@@ -99,9 +99,7 @@ class Database:
         url = self.engine.url
         target = sqlalchemy.URL.create("postgresql", user, host=url.host, port=url.port, database=url.database)
         named = {name: url.query[name] for name in _OPTIONS_OF_SERVER if name in url.query}
-        texts = {name: given if isinstance(given, str) else ",".join(given) for name, given in named.items()}
-        options = "&".join(f"{name}={quote(given, safe='')}" for name, given in texts.items())
-        return f"{target.render_as_string()}?{options}" if options else target.render_as_string()
+        return _rendered(target.set(query=named))
 
     @property
     def uri(self) -> str:
@@ -196,8 +194,16 @@ def url_without_secrets(url: str) -> str:
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
     """
-    parsed = driver_url(url, "psycopg").set(drivername="postgresql", password=None)
-    return parsed.difference_update_query(SECRET_PARAMETERS).render_as_string()
+    parsed = driver_url(url, "psycopg").difference_update_query(SECRET_PARAMETERS)
+    return _rendered(parsed._replace(drivername="postgresql", password=None))
+
+
+def _rendered(url: sqlalchemy.URL) -> str:
+    """Return a URL without a password as libpq reads it. SQLAlchemy writes a space as a plus sign."""
+    texts = {name: given if isinstance(given, str) else ",".join(given) for name, given in url.query.items()}
+    options = "&".join(f"{name}={quote(given, safe='')}" for name, given in texts.items())
+    plain = url.set(query={}).render_as_string()
+    return f"{plain}?{options}" if options else plain
 
 
 def conninfo(url: str) -> str:

@@ -21,13 +21,14 @@ from click.testing import CliRunner
 
 from seller_platform.cli.database.command import database as command
 from seller_platform.errors import CannotListenError, NotEmbeddedError
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, url_without_secrets
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.loopback_port import loopback_port
 from seller_platform.warehouse.schema.readers import save_reader
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import TEMPLATE, drop_database
 from seller_platform_tests.support.processes import environment, run, started
+from seller_platform_tests.support.skipping import skip_except_in_ci
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 from seller_platform_tests.support.watchdog import folder_of_the_run
 
@@ -103,7 +104,7 @@ def _url(variables: dict[str, str]) -> str:
 def _of_psql(line: str, statement: str) -> str:
     """Return what psql prints for a query, started by the line that was printed."""
     if shutil.which("psql") is None:
-        pytest.skip("psql is not installed")
+        skip_except_in_ci("psql is not installed")
     shell = ["sh", "-c", f"{line} -Atc {shlex.quote(statement)}"]
     return subprocess.run(shell, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -196,3 +197,7 @@ def test_a_server_elsewhere_is_not_run_and_its_url_hides_the_password(monkeypatc
         "is_embedded": False,
     }
     assert whole.stdout == f"{url}\n"
+
+
+def test_a_url_is_written_as_psql_reads_it() -> None:
+    assert url_without_secrets("postgresql://a:b@/w?host=%2Fa+b%2Fc%26") == "postgresql://a@/w?host=%2Fa%20b%2Fc%26"
