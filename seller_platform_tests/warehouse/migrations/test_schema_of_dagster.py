@@ -113,7 +113,7 @@ def test_views_with_the_former_names_are_dropped_once_nothing_uses_them(url: str
         assert [run.job_name for run in instance.get_runs()] == ["before"]
 
 
-def test_of_two_sets_of_tables_the_larger_is_moved_and_the_other_is_a_stray(url: str, open_instance: Opened) -> None:
+def test_of_two_sets_of_tables_the_larger_is_moved_the_other_is_a_stray(url: str, open_instance: Opened) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA another")
     _store_everything(open_instance(OURS, "{postgres_url: 'URL', schema: another}"), "a")
