@@ -1,7 +1,9 @@
 """Fixtures of all tests: a database for each test, cloned from a migrated template."""
 
+import fcntl
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import certifi
@@ -62,11 +64,29 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
             watchdog.end(keeps_folder=session.testsfailed > 0)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Let one process collect the tests before the others, which then read its bytecode.
+
+    pytest compiles each module of tests with explained assertions, which takes longer than all imports.
+    """
+    if sys.dont_write_bytecode or not hasattr(session.config, "workerinput"):
+        return (yield)
+    done = folder_of_the_run() / "collected"
+    with (folder_of_the_run() / "collecting").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            collected = yield
+            done.touch()
+            return collected
+    return (yield)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark journeys and browser tests as slow, and distribute journeys over the processes.
 
-    Each process runs its journeys first. pytest-xdist gives the first share of the tests to the first process, the
-    second share to the second process, and so on.
+    Each process runs its journeys first, and those with the longest timeout before the others. pytest-xdist gives the
+    first share of the tests to the first process, the second share to the second process, and so on.
     """
     for item in items:
         if item.get_closest_marker("journey") or item.get_closest_marker("browser"):
@@ -74,7 +94,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     journeys = [item for item in items if item.get_closest_marker("journey")]
     others = [item for item in items if not item.get_closest_marker("journey")]
-    modules = sorted({item.path for item in journeys})
+    journeys.sort(key=_timeout, reverse=True)
+    modules = list(dict.fromkeys(item.path for item in journeys))
     ordered: list[pytest.Item] = []
     for process in range(processes):
         share = (len(items) - len(ordered)) // (processes - process)
@@ -82,6 +103,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         ordered += first + others[: max(0, share - len(first))]
         del others[: max(0, share - len(first))]
     items[:] = ordered + others
+
+
+def _timeout(item: pytest.Item) -> float:
+    """Return the seconds after which a test fails, or 0 if it has the timeout of all tests."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker else 0
 
 
 @pytest.fixture(scope="session")
