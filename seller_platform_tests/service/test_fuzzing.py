@@ -20,7 +20,7 @@ from seller_platform.contract import dataset_named
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token, rows_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.journey
 
 _CASES = int(os.environ.get("FUZZ_CASES", "2000"))
 _CASES_OF_COVERAGE = 1_500  # at least; they are made for each keyword of each schema, however many others there are
