@@ -35,7 +35,7 @@ class _Interruption:
     def __init__(self) -> None:
         self.number = 0
         self.has_begun = False
-        self.is_described = False
+        self.is_described = self.is_raised = False
         self.deferred = 0
         self.actions: dict[object, tuple[Action, Action | None]] = {}
         self.received = threading.Event()
@@ -125,16 +125,18 @@ def unregister(key: object) -> None:
 
 
 def finish() -> NoReturn:
-    """Print what the signal has ended, and exit with its code."""
+    """Print what the signal has ended, end what is registered, and exit with the signal's code."""
     _state.received.wait(0.2)  # another thread notes the signal where a library caught it
-    sys.exit(_print_once(_state.number or signal.SIGINT))
+    code = _print_once(_state.number or signal.SIGINT)
+    _run([action for action, _ in _state.actions.values()])
+    _exit(code)
 
 
 def _on_signal(number: int, _: Any) -> None:
-    is_first = not _state.number
-    _state.number = _state.number or number
-    if not is_first:
+    _state.number = _state.number or number  # the other thread may have noted it
+    if _state.is_raised:
         return
+    _state.is_raised = True
     if not _state.has_begun:
         code = _print_once(number)
         os._exit(code)
@@ -154,7 +156,11 @@ def _watch(read_end: int) -> None:
     actions = threading.Thread(target=_run, args=([each for each, _ in _state.actions.values()],), daemon=True)
     actions.start()
     actions.join(_ACTIONS_SECONDS)
-    code = _print_once(_state.number)
+    _exit(_print_once(_state.number))
+
+
+def _exit(code: int) -> NoReturn:
+    """Exit without the interpreter's own end, which takes long after large imports."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     os._exit(code)

@@ -46,7 +46,12 @@ class Program:
         self.start()
 
     def start(self) -> None:
-        """Start it, or start it again."""
+        """Start it, or start it again.
+
+        Raises:
+            InterruptedBySignal: A signal ends this process.
+        """
+        interruption.check()
         self._starts.append(time.monotonic())
         with self.log.open("ab") as file, interruption.deferred(raises=False):
             self.process = subprocess.Popen(
