@@ -28,6 +28,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.served import list_accounts
 from seller_platform_tests.support.terminals import Shown, show
 
 KEY, TITLE = "A4LL303DM980YE.A1SBX4US70Q2KD", "Köhler [Haus & Hof] 日本 DE"
@@ -35,6 +36,12 @@ EMAIL = "a.person.with.a.long.address@shop.example"
 URI = "https://tools.example/oauth/callback/with/a/long/path?tenant=12345"
 ORDER = "028-1234567-1234567"
 REASON = "500 of 710 rows are missing on days that had them"
+_HELD = """
+    INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
+                                verdict, changed, notes, started_at, finished_at)
+    VALUES ('transactions', :key, '2026-03-01', '2026-04-01', 1, 1, 0, 0, '', 'held', false, CAST(:notes AS jsonb),
+            now(), now())
+"""
 ORDERS, MARCH = dataset_named("orders"), Window.month_of(date(2026, 3, 1))
 
 
@@ -52,7 +59,9 @@ def variables(
 
 def _fill(database: Database, home: Path) -> None:
     save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    save_accounts(database, "default", [(KEY, Account(1, TITLE, "DE", "EUR", "Europe/Berlin", "DE", "S1"))])
+    account = Account(1, TITLE, "DE", "EUR", "Europe/Berlin", "DE", "S1")
+    save_accounts(database, "default", [(KEY, account)])
+    list_accounts(database, {KEY: account})
     pair = TokenPair("access", "refresh", datetime.now(UTC), 3600)
     Grants(database, secret_box(home, None)).store("default", pair)
     for total in ("12345.67", "7654321.00"):
@@ -74,11 +83,7 @@ def _fill(database: Database, home: Path) -> None:
     doubt = Doubt(DoubtKind.ROWS, REASON, 710, 210, {}, covers_all=False)
     with database.begin() as connection:
         connection.execute(
-            text(
-                "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-                "rows, digest, verdict, changed, notes, started_at, finished_at) VALUES ('transactions', :key, "
-                "'2026-03-01', '2026-04-01', 1, 1, 0, 0, '', 'held', false, CAST(:notes AS jsonb), now(), now())"
-            ),
+            text(_HELD),
             {"key": KEY, "notes": json.dumps({"held": doubt.note})},
         )
     refused = CheckFailedError("the upstream answered 403: this user may not read the sales of this account")
@@ -90,7 +95,8 @@ def _fill(database: Database, home: Path) -> None:
 
 
 CASES = [
-    (["status"], [KEY, "accept", "daily_product_sales", "this user may not read the sales of this account"]),
+    (["status"], [KEY, "daily_product_sales", "this user may not read the sales of this account"]),
+    (["status", "--all"], [KEY, REASON, "seller-platform accept", "seller-platform sync"]),
     (["status", "--datasets"], [KEY, TITLE, "cost_periods", "daily_product_sales", "never loaded", "refused"]),
     (["held"], [KEY, TITLE, REASON]),
     (["diff", "orders", KEY], [KEY, ORDER, "order_total EUR", "7654321.00", "12345.67"]),

@@ -90,9 +90,16 @@ def _map(overview: Overview, width: int, room: int | None) -> Iterator[str]:
         SliceState.LOADED,
         *(state for account in shown for state in months.states_of(account.key)[-count:]),
     }
-    legend = "  ".join(f"{_sign(state)} {state.value}" for state in SliceState if state in states_shown)
+    named = [state.value for state in SliceState if state in states_shown]
     earlier = len(months.months) - count
-    yield legend + (f"  ({count_of(earlier, 'earlier month')} left out)" if earlier else "")
+    left_out = f"({count_of(earlier, 'earlier month')} left out)" if earlier else ""
+    signs = [_sign(SliceState(name)) for name in named]
+    if sum(map(len, named)) + 4 * len(named) + len(left_out) <= width:
+        yield "  ".join([*(f"{sign} {name}" for sign, name in zip(signs, named, strict=True)), left_out]).rstrip()
+        return
+    yield from (f"{sign} {name}" for sign, name in zip(signs, named, strict=True))
+    if left_out:
+        yield left_out
 
 
 def _attention(groups: Sequence[Sequence[Notice]], width: int, *, shows_all: bool) -> Iterator[str]:

@@ -111,8 +111,7 @@ def _widths(grid: _Grid, width: int | None) -> dict[int, int] | None:
     least = {
         position: max(
             min(natural[position], _NARROWEST),
-            *(cell_len(word) for cell in grid.cells(position) for word in cell.split()),
-            0,
+            *map(_least, grid.cells(position)),
         )
         for position in grid.shown
     }
@@ -126,6 +125,12 @@ def _widths(grid: _Grid, width: int | None) -> dict[int, int] | None:
         widths[position] += given
         spare -= given
     return widths
+
+
+def _least(cell: str) -> int:
+    """Return the narrowest width of a cell: its longest word, and the spaces before its text."""
+    before = len(cell) - len(cell.lstrip())
+    return before + max(map(cell_len, cell.split()), default=0)
 
 
 def _lines(grid: _Grid, widths: dict[int, int], paint: Paint) -> Iterator[str]:

@@ -77,7 +77,6 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
             from seller_platform.commands import use_start
             from seller_platform.logs import write_json_logs
             from seller_platform.settings import read_settings
-            from seller_platform.traces import send_traces
 
         if uses_demo:
             from seller_platform.cli.installation import use_demo  # imports SQLAlchemy, as above
@@ -92,8 +91,11 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
                 sys.excepthook = lambda kind, error, traceback: _LOG.critical(
                     "the command failed: %s", kind.__name__, exc_info=(kind, error, traceback)
                 )
-        is_service = context.invoked_subcommand == "service"
-        send_traces("seller-platform-service" if is_service else "seller-platform", os.environ)
+        if any(name.startswith("OTEL_") for name in os.environ):
+            from seller_platform.traces import send_traces  # commands that send no traces need no OpenTelemetry
+
+            is_service = context.invoked_subcommand == "service"
+            send_traces("seller-platform-service" if is_service else "seller-platform", os.environ)
 
     return seller_platform
 

@@ -86,7 +86,7 @@ def test_a_held_load_is_listed_accepted_once_and_then_held_no_more(
 
     assert (reading["dataset"], reading["account"], reading["rows_stored"]) == ("orders", ACCOUNT, 1203)
     assert reading["reason"] == "500 of 710 rows are missing on days that had them"
-    assert f"load {reading['load']}: orders of {ACCOUNT}" in listed
+    assert f'load {reading["load"]}: orders of Ünïcode & "Sons" [EU] ({ACCOUNT}), ' in listed
     assert (accepted["accepted"], accepted["rows"]) == (reading["load"], 703)
     assert (again.returncode, json.loads(again.stdout)["error"]) == (2, "NotHeldError")
     assert document(run(["held", "--json"], variables))["held"] == []

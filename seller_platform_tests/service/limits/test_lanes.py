@@ -28,7 +28,9 @@ async def test_one_user_never_holds_the_whole_lane() -> None:
     for _ in range(lane.share):
         await lane.enter(ANN)
 
-    with pytest.raises(TooManyUnderWayError, match="3 lists of yours") as refused:
+    with pytest.raises(
+        TooManyUnderWayError, match="as many lists of yours are under way as one user may have, which is 3"
+    ) as refused:
         await lane.enter(ANN)
     await lane.enter(BOB)
 
