@@ -31,7 +31,7 @@ _NEXT_COMMANDS = (
     "--demo status",
     '--demo query "SELECT sku, product_sales, profit, net_profit FROM marts.product_performance_monthly '
     'WHERE rank <= 10 ORDER BY account, month, rank"',
-    "--demo service user list",
+    "dev",
 )
 
 
@@ -66,11 +66,8 @@ def _show_next_steps(settings: Settings, output: Output) -> None:
     output.say(f"It is stored in {settings.home / DEMO_FOLDER}, apart from real connections. To see it:")
     for command in _NEXT_COMMANDS:
         output.say(f"  {PLAIN} {command}")
-    output.say(
-        f"Charts and everything else are in the Dagster UI: run `{PLAIN} dev` and open the asset "
-        "marts/account_profit_daily. "
-        f"`{PLAIN} connect` connects a real service."
-    )
+    output.say("The last one opens the Dagster UI; the asset marts/account_profit_daily has charts there.")
+    output.say(f"To connect a real service: {PLAIN} connect")
 
 
 def connect_local_stack(installation: Installation, stack: LocalStack, output: Output) -> Sequence[KnownAccount]:
