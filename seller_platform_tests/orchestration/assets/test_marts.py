@@ -338,7 +338,8 @@ def test_a_formula_of_ones_own_changes_the_code_version_of_its_mart_alone() -> N
     definitions = [mart_definitions(HISTORY_START, formula=formula) for formula in (None, own)]
 
     versions = [
-        {spec.key.path[-1]: spec.code_version for spec in each.resolve_all_asset_specs()} for each in definitions
+        {asset.key.path[-1]: asset.specs_by_key[asset.key].code_version for asset in each.assets or ()}  # type: ignore[union-attr]  # all are assets with a key
+        for each in definitions
     ]
     assert {name for name in versions[0] if versions[0][name] != versions[1][name]} == {"profit_bridge_monthly"}
 
