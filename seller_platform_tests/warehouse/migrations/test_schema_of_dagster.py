@@ -17,6 +17,7 @@ from seller_platform.orchestration.instance.retention import prune_instance
 from seller_platform.warehouse.postgres.dagster_tables import TABLES, stray_tables
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.schema.readers import MARK
 from seller_platform_tests.orchestration.instance.test_retention import BEFORE
 from seller_platform_tests.support.postgres import drop_database
 
@@ -38,11 +39,11 @@ def url(postgres: EmbeddedServer) -> Iterator[str]:
     with Database(url) as database:
         database.migrate(to=BEFORE_THE_MOVE)
         with database.begin() as connection:
-            connection.exec_driver_sql("CREATE ROLE seller LOGIN SUPERUSER; CREATE ROLE clerk")
+            connection.exec_driver_sql("CREATE ROLE seller LOGIN SUPERUSER; CREATE ROLE clerk; CREATE ROLE reader")
     yield url
     drop_database(postgres, DATABASE)
     with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
-        connection.execute("DROP ROLE seller; DROP ROLE clerk")
+        connection.execute("DROP ROLE seller; DROP ROLE clerk; DROP ROLE reader")
 
 
 @pytest.fixture
@@ -77,6 +78,11 @@ def test_a_program_that_runs_while_its_tables_are_moved_continues(
         connection.execute("ALTER DEFAULT PRIVILEGES FOR ROLE seller GRANT SELECT ON TABLES TO clerk")
     running = open_instance(storage, "{postgres_url: 'URL'}", user="seller")
     _store_everything(running, "before")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL("COMMENT ON ROLE reader IS {}").format(sql.Literal(MARK)))
+        connection.execute(
+            "GRANT USAGE ON SCHEMA seller TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA seller TO reader"
+        )
 
     with Database(url) as database:
         database.migrate()
@@ -94,6 +100,11 @@ def test_a_program_that_runs_while_its_tables_are_moved_continues(
         assert _version(connection, "dagster") == _version(connection, "seller")
         connection.execute("SET ROLE clerk")
         assert connection.execute("SELECT count(*) FROM dagster.runs").fetchone() == (2,)
+        connection.execute("SET ROLE reader")
+        assert connection.execute("SELECT count(*) FROM seller.orders").fetchone() == (0,)
+        for name in ("dagster.runs", "seller.runs"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
+                connection.execute(sql.SQL("SELECT FROM {}").format(sql.Identifier(*name.split("."))))
 
 
 def test_views_with_the_former_names_are_dropped_once_nothing_uses_them(url: str, open_instance: Opened) -> None:

@@ -38,6 +38,9 @@ _TABLES = (
     "alembic_version",
 )
 
+# The comment of roles that may read tables for people. They could read Dagster's tables in the schema `seller`.
+_READER = "Reads the tables of Seller Platform; made for"
+
 _MOVE = """
 DO $$
 DECLARE
@@ -85,7 +88,9 @@ BEGIN
             EXECUTE format('COMMENT ON VIEW %I.%I IS %L', former, name, 'A table of Dagster, for programs that were '
                 'started before it was moved to schema dagster. `seller-platform prune` drops it.');
             FOR granted IN
-                SELECT coalesce(role.rolname, 'PUBLIC') AS grantee, acl.privilege_type AS privilege
+                SELECT CASE WHEN acl.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(role.rolname) END AS grantee,
+                       acl.privilege_type AS privilege,
+                       coalesce(shobj_description(role.oid, 'pg_authid') LIKE 'READER%', false) AS is_reader
                 FROM pg_class
                 CROSS JOIN LATERAL aclexplode(coalesce(relacl, acldefault('r', relowner))) AS acl
                 LEFT JOIN pg_roles AS role ON role.oid = acl.grantee
@@ -93,10 +98,12 @@ BEGIN
                   AND acl.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
                   AND coalesce(role.rolname, '') <> current_user
             LOOP
-                EXECUTE format('GRANT %s ON %I.%I TO ', granted.privilege, former, name)
-                    || CASE granted.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(granted.grantee) END;
-                EXECUTE 'GRANT USAGE ON SCHEMA dagster TO '
-                    || CASE granted.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(granted.grantee) END;
+                IF granted.is_reader THEN
+                    EXECUTE format('REVOKE ALL ON dagster.%I FROM %s', name, granted.grantee);
+                ELSE
+                    EXECUTE format('GRANT %s ON %I.%I TO %s', granted.privilege, former, name, granted.grantee);
+                    EXECUTE format('GRANT USAGE ON SCHEMA dagster TO %s', granted.grantee);
+                END IF;
             END LOOP;
         END IF;
     END LOOP;
@@ -105,4 +112,4 @@ END $$
 
 
 def upgrade() -> None:
-    op.execute(_MOVE.replace("TABLES", ",".join(_TABLES)))
+    op.execute(_MOVE.replace("TABLES", ",".join(_TABLES)).replace("READER", _READER))
