@@ -167,5 +167,7 @@ def test_the_io_manager_refuses_to_write_and_to_read_other_assets(loaded: Platfo
 
     with pytest.raises(ReadOnlyAssetError, match=r"seller/orders cannot be written.*io_manager_key"):
         manager.handle_output(output, pd.DataFrame())
-    with pytest.raises(UnknownRelationError, match=r"no asset 'seller/order' here; choose one of seller/accounts, "):
+    with pytest.raises(
+        UnknownRelationError, match=r"'seller/order' \(did you mean 'seller/orders' .*seller/accounts, "
+    ):
         manager.load_input(dg.build_input_context(asset_key=strange, upstream_output=output))

@@ -36,7 +36,7 @@ READABLE_OF_PLATFORM = (
 )
 """The tables and views of schema `platform` that a reader may read. The others have secrets, or facts for programs."""
 
-QUERY_ROLE = "seller_platform_query"
+QUERY_ROLE = "seller_query"
 """The role whose rights `seller-platform query` takes. It cannot log in."""
 
 _CONNECTIONS = 10
