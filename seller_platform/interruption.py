@@ -1,4 +1,4 @@
-"""Ends a command on Ctrl-C or SIGTERM: orderly within a second, and by force after it.
+"""Ends a command on Ctrl-C or SIGTERM: orderly within a second, then by force.
 
 Until a command has begun its work, a signal ends the process at once. Then a signal raises `InterruptedBySignal` in the
 main thread, so that every `with` block ends what it began. Where a thread, a library or a lock keeps the process, the
@@ -113,7 +113,7 @@ def ending(action: Action, *, at_once: Action | None = None) -> Iterator[None]:
 
 
 def register(action: Action, *, at_once: Action | None = None) -> object:
-    """Run an action if the process is ended by force, until it is unregistered by the result."""
+    """Run an action if the process is ended by force, until `unregister` is called with the result."""
     key = object()
     _state.actions[key] = (action, at_once)
     return key
@@ -125,7 +125,7 @@ def unregister(key: object) -> None:
 
 
 def finish() -> NoReturn:
-    """Print what the signal has ended, end what is registered, and exit with the signal's code."""
+    """Print what was kept, run the registered actions, and exit with the signal's code."""
     _state.received.wait(0.2)  # another thread notes the signal where a library caught it
     code = _print_once(_state.number or signal.SIGINT)
     _run([action for action, _ in _state.actions.values()])
@@ -146,7 +146,7 @@ def _on_signal(number: int, _: Any) -> None:
 
 
 def _watch(read_end: int) -> None:
-    """Note the first signal, and end the process by force if it has not ended a second later."""
+    """Note the first signal, and end the process by force a second later."""
     while (number := os.read(read_end, 1)[0]) not in _SIGNALS:
         pass
     _state.number = _state.number or number

@@ -1,4 +1,4 @@
-"""The sentences for commands that a signal ends: what was kept, and how to go on."""
+"""Sentences for commands that a signal ends: what was kept, how to go on."""
 
 import json
 import signal

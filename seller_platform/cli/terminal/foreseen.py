@@ -1,4 +1,4 @@
-"""Errors of PostgreSQL and the file system as sentences, wherever in a command they come from."""
+"""Errors of PostgreSQL and the file system as sentences with a next step."""
 
 import errno
 import os
@@ -35,7 +35,7 @@ _NO_ACCESS = (
 
 
 def foreseen_error(error: BaseException) -> SellerPlatformError | None:
-    """Return the error that names the cause and the next step; None for errors that are bugs of this program."""
+    """Return the error that names cause and next step; None for bugs of this program."""
     for each in _causes(error):
         if isinstance(each, SellerPlatformError):
             return each
@@ -56,7 +56,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _database() -> dict[str, str]:
-    """Return where the warehouse is and who its user is, for errors that do not name them."""
+    """Return where the warehouse is, and its user."""
     with suppress(SellerPlatformError):
         if url := read_settings().database_url:
             return user_and_place(url.get_secret_value())

@@ -101,7 +101,7 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
 
 
 def run(group: click.Group) -> NoReturn:
-    """Run the command line and exit; what was foreseen ends in one line and its exit code."""
+    """Run the command line and exit; foreseen errors end in one line and their exit code."""
     if COMPLETE in os.environ:
         answer_shell(group)
     as_json = "--json" in sys.argv

@@ -1,7 +1,7 @@
-"""Runs that a command executes in its own process: none stays unfinished when the process ends.
+"""Runs that a command executes in its own process, canceled when the process ends.
 
-The process holds a lock of PostgreSQL for each of its runs. The lock ends with the process, however that ends, so that
-another command sees which unfinished runs nobody executes any more.
+The process holds a lock of PostgreSQL for each of its runs. The lock ends with the process, however that ends. An
+unfinished run without its lock is therefore canceled by another command.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _UNFINISHED = [
 
 @contextmanager
 def attended(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
-    """Hold the lock of a run within the block, and cancel the run if the block or the process ends before it.
+    """Hold the lock of a run within the block, and cancel the run if a signal ends it.
 
     Raises:
         InterruptedBySignal: A signal came, which Dagster takes for a failure of the run.
@@ -87,7 +87,7 @@ def _lock_of(run_id: str) -> str:
 
 
 def _announce_cancellation(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Let Dagster end the run as canceled: without this, it takes an interruption for a failure."""
+    """Let Dagster end the run as canceled; otherwise an interruption is a failure."""
     run = instance.get_run_by_id(run_id)
     if run is not None and not run.is_finished:
         instance.report_run_canceling(run, message=_ENDED)

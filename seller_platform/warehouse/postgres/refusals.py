@@ -1,4 +1,4 @@
-"""PostgreSQL's refusals as errors with a next step: missing rights, a full disk, a server that only reads."""
+"""PostgreSQL's refusals as errors: missing rights, a full disk, a server that only reads."""
 
 import re
 
@@ -11,7 +11,7 @@ _VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|TRUNCATE)\b", re.IGNORECASE)
 
 
 def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError | None:
-    """Return the error for a refusal of PostgreSQL, by whichever driver it comes; None for another error.
+    """Return the error for a refusal of PostgreSQL by any driver; None for another error.
 
     Args:
         where: The host and the database.

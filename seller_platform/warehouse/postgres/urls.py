@@ -1,4 +1,4 @@
-"""URLs of databases: checked before they are used, so that no error repeats a part of one."""
+"""URLs of databases, checked so that no error repeats a part of one."""
 
 import difflib
 import re
