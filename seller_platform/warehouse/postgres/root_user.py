@@ -115,19 +115,24 @@ def abandoned_folders(servers: Path) -> list[tuple[Path, Path]]:
 def reachable_programs(servers: Path, installed: Path) -> Path:
     """Return a folder with PostgreSQL's programs that the server's user can run.
 
-    Where `installed` is closed to other users, it is a copy of it.
+    Where `installed` is closed to other users, it is a copy of it. The programs look for their libraries beside the
+    package that `installed` is part of, so the copy has the same folders.
 
     Args:
         installed: The folder that holds `bin`, `lib` and `share`.
     """
-    if is_open_to_others(installed) and all(map(_is_readable, installed.rglob("*"))):
+    package = installed.parent
+    libraries = package.with_name(f"{package.name}.libs")
+    folders = (installed, libraries) if libraries.is_dir() else (installed,)
+    if all(is_open_to_others(folder) and all(map(_is_readable, folder.rglob("*"))) for folder in folders):
         return installed
-    stamp = f"{installed}\n{(installed / 'bin' / 'postgres').stat().st_mtime_ns}"
+    stamp = f"{folders}\n{(installed / 'bin' / 'postgres').stat().st_mtime_ns}"
     copied = servers / f"postgresql-{sha256(stamp.encode()).hexdigest()[:16]}"
     if not copied.exists():
         _make_servers_folder(servers)
         with draft_beside(copied) as draft:
-            shutil.copytree(installed, draft, symlinks=True)
+            for folder in folders:
+                shutil.copytree(folder, draft / folder.relative_to(package.parent), symlinks=True)
             for path in (draft, *draft.rglob("*")):
                 if not path.is_symlink():
                     path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
@@ -137,7 +142,7 @@ def reachable_programs(servers: Path, installed: Path) -> Path:
                 shutil.rmtree(draft)  # another process made the copy meanwhile
                 if not copied.exists():
                     raise
-    return copied
+    return copied / installed.relative_to(package.parent)
 
 
 def _make_servers_folder(servers: Path) -> None:

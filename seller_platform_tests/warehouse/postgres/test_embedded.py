@@ -3,6 +3,7 @@
 import os
 import pwd
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,7 +15,14 @@ import pytest
 
 from seller_platform.errors import EmbeddedServerError
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders, remember_folder
+from seller_platform.warehouse.postgres.programs import postgres_library
+from seller_platform.warehouse.postgres.root_user import (
+    SERVER_USER,
+    abandoned_folders,
+    reachable_programs,
+    remember_folder,
+    server_user,
+)
 from seller_platform_tests.support.waiting import wait_for
 from seller_platform_tests.support.watchdog import folder_of_the_run
 
@@ -212,3 +220,31 @@ def answers(url: str) -> bool:
     except psycopg.OperationalError:
         return False
     return True
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as another user")
+def test_programs_in_a_folder_closed_to_others_run_for_the_servers_user(tmp_path: Path) -> None:
+    """As in a virtual environment below /root: the copy has the libraries, which are beside the package."""
+    package = Path(postgres_library().__file__ or "").parent
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    programs = max(package.glob("pginstall*/bin/postgres")).parents[1]
+    for folder in (programs, programs.parents[1] / f"{package.name}.libs"):
+        shutil.copytree(folder, closed / folder.relative_to(programs.parents[1]), symlinks=True)
+
+    reachable = reachable_programs(tmp_path / "servers", closed / package.name / programs.name)
+    user = server_user()
+    told = subprocess.run(
+        [reachable / "bin" / "initdb", "--version"],
+        user=user.uid,
+        group=user.gid,
+        extra_groups=[],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert reachable.is_relative_to(tmp_path / "servers")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout.startswith("initdb (PostgreSQL)")
