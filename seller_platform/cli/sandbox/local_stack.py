@@ -84,30 +84,32 @@ def open_local_stack(
     sandbox_url, warehouse_url = server.database(SANDBOX), server.database(WAREHOUSE)
     with Database(sandbox_url) as database:
         database.migrate()
-        report = generate(database, output, accounts=accounts, months=months)
-        credentials = _credentials(folder / _FILE, database)
-        ensure_user(database, USER_EMAIL, "Demo", credentials.password)
-        keys = [account.key for account in report.accounts]
-        grant_accounts(database, USER_EMAIL, keys)
-        set_group(database, USER_EMAIL, GROUP_TITLE, keys)
     base_url = f"http://127.0.0.1:{port or free_port()}"
-    environment = {
-        _HOME: str(folder),
-        "SELLER_PLATFORM_DATABASE_URL": warehouse_url,
-        "SELLER_PLATFORM_HISTORY_START": report.period.start.isoformat(),
-        "SELLER_API_BASE_URL": base_url,
-        "SELLER_API_AUTH_URL": base_url,
-        "SELLER_API_CLIENT_ID": credentials.client_id,
-        "SELLER_API_CLIENT_SECRET": credentials.client_secret,
-        "SELLER_API_REDIRECT_URI": credentials.redirect_uri,
-    }
-    keep_start(folder, [name for name in LEADING_ELSEWHERE if name in os.environ])
+    # The service starts while the sellers are generated, because its imports take a second or two.
     with running(
         "the service",
         [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", str(urlsplit(base_url).port)],
         {"SELLER_PLATFORM_SERVICE_DATABASE_URL": sandbox_url, "SELLER_PLATFORM_SERVICE_PUBLIC_URL": ""},
         folder / "service.log",
     ) as service:
+        with Database(sandbox_url) as database:
+            report = generate(database, output, accounts=accounts, months=months)
+            credentials = _credentials(folder / _FILE, database)
+            ensure_user(database, USER_EMAIL, "Demo", credentials.password)
+            keys = [account.key for account in report.accounts]
+            grant_accounts(database, USER_EMAIL, keys)
+            set_group(database, USER_EMAIL, GROUP_TITLE, keys)
+        environment = {
+            _HOME: str(folder),
+            "SELLER_PLATFORM_DATABASE_URL": warehouse_url,
+            "SELLER_PLATFORM_HISTORY_START": report.period.start.isoformat(),
+            "SELLER_API_BASE_URL": base_url,
+            "SELLER_API_AUTH_URL": base_url,
+            "SELLER_API_CLIENT_ID": credentials.client_id,
+            "SELLER_API_CLIENT_SECRET": credentials.client_secret,
+            "SELLER_API_REDIRECT_URI": credentials.redirect_uri,
+        }
+        keep_start(folder, [name for name in LEADING_ELSEWHERE if name in os.environ])
         with progress("Starting the service"):
             await_answer(f"{base_url}{SERVICE_STATUS}", service)
         yield LocalStack(folder, base_url, sandbox_url, credentials, report.rows, environment, server, service)
