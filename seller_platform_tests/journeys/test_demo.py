@@ -1,6 +1,7 @@
 """`seller-platform demo` as a new user runs it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,29 @@ def test_the_demo_lands_everything_twice_and_leaves_nothing_running(tmp_path: Pa
         assert [line.partition(" ")[0] for line in told["insights"]] == ["Runs", "Margin", "Sales"]
     assert [load["changed"] for load in second["loads"]] == [0] * len(second["loads"])
     assert left_behind(home) == []
+
+
+def test_every_command_that_demo_names_shows_what_it_stored(tmp_path: Path) -> None:
+    variables = {name: value for name, value in environment(tmp_path).items() if name != "SELLER_PLATFORM_HOME"}
+
+    ended = run(["demo"], variables, folder=tmp_path)
+    commands = re.findall(r"^  seller-platform (--demo .*)$", ended.stderr, re.MULTILINE)
+    shown = [run(command.split(), variables, folder=tmp_path) for command in commands]
+    without = run(["status"], variables, folder=tmp_path)
+    others = [
+        run(words, variables, folder=tmp_path)
+        for words in (["held", "--demo"], ["doctor", "--demo"], ["verify", "--demo", "--dataset", "orders"])
+    ]
+
+    assert ended.returncode == 0, ended.stderr
+    assert f"A new home folder was created: {tmp_path / '.seller_platform'}" in ended.stderr
+    assert commands[0] == "--demo status"
+    assert [(each.returncode, each.stderr) for each in shown] == [(0, "")] * len(commands)
+    assert "North Pine US" in shown[0].stdout
+    assert "nothing needs attention" in shown[0].stdout
+    assert "`seller-platform --demo`" in without.stderr
+    assert [each.returncode for each in others] == [0, 0, 0], [each.stderr for each in others]
+    assert left_behind(tmp_path) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="only root of Linux becomes another user")

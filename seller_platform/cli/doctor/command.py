@@ -9,6 +9,7 @@ from seller_platform.cli.doctor.connection_checks import examine_connection, exa
 from seller_platform.cli.doctor.findings import Finding, FindingLevel, examined, fail, ok, report_findings, warn
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
 from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.sandbox.serving import served_demo
 from seller_platform.commands import is_sandbox
 from seller_platform.counts import count_of
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
@@ -44,7 +45,8 @@ def _examine() -> Iterator[Finding]:
         yield ok("PostgreSQL", "the embedded server is created on first use")
         yield from examine_settings_to_connect(settings)
         return
-    yield from examined("PostgreSQL", lambda: _examine_database(settings, now))
+    with served_demo(settings):
+        yield from examined("PostgreSQL", lambda: _examine_database(settings, now))
 
 
 def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:

@@ -4,5 +4,6 @@
 - `dev`: everything until Ctrl-C
 - `preload`: the last month, loaded before the UI of `dev` opens
 - `local_stack`: the sandbox service and the environment that points at it
+- `serving`: the service over the sandbox
 - `fill`: fills a service's database
 """

@@ -7,20 +7,18 @@ connection.
 import json
 import os
 import secrets
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from seller_platform.cli.installation import DEMO_FOLDER, LEADING_ELSEWHERE
 from seller_platform.cli.output import Output
-from seller_platform.cli.processes import Program, await_answer, free_port, running
+from seller_platform.cli.processes import Program, free_port
 from seller_platform.cli.sandbox.fill import generate
+from seller_platform.cli.sandbox.serving import await_service, starting
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import keep_start
-from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.files import write_atomically
 from seller_platform.service.oauth.applications import add_application, knows_application
 from seller_platform.service.users.groups import set_group
@@ -86,12 +84,7 @@ def open_local_stack(
         database.migrate()
     base_url = f"http://127.0.0.1:{port or free_port()}"
     # The service starts while the sellers are generated, because its imports take a second or two.
-    with running(
-        "the service",
-        [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", str(urlsplit(base_url).port)],
-        {"SELLER_PLATFORM_SERVICE_DATABASE_URL": sandbox_url, "SELLER_PLATFORM_SERVICE_PUBLIC_URL": ""},
-        folder / "service.log",
-    ) as service:
+    with starting(sandbox_url, base_url, folder) as service:
         with Database(sandbox_url) as database:
             report = generate(database, output, accounts=accounts, months=months)
             credentials = _credentials(folder / _FILE, database)
@@ -110,8 +103,7 @@ def open_local_stack(
             "SELLER_API_REDIRECT_URI": credentials.redirect_uri,
         }
         keep_start(folder, [name for name in LEADING_ELSEWHERE if name in os.environ])
-        with progress("Starting the service"):
-            await_answer(f"{base_url}{SERVICE_STATUS}", service)
+        await_service(base_url, service)
         yield LocalStack(folder, base_url, sandbox_url, credentials, report.rows, environment, server, service)
 
 

@@ -1,0 +1,65 @@
+"""The service over the sandbox of `demo` and `dev`, as a program of its own."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from seller_platform.cli.processes import Program, await_answer, free_port, running
+from seller_platform.cli.terminal.progress import progress
+from seller_platform.commands import uses_demo_start
+from seller_platform.contract.wire import SERVICE_STATUS
+from seller_platform.settings import Settings
+from seller_platform.warehouse.connections.accounts import connections
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, SANDBOX, WAREHOUSE, embedded_server
+
+
+@contextmanager
+def served_demo(settings: Settings) -> Iterator[None]:
+    """Serve the sandbox of `demo` until the block ends, where `--demo` is used and nothing else serves it.
+
+    The commands of `--demo` then reach the upstream of their connection.
+
+    Raises:
+        ServiceStartError: The service does not answer.
+    """
+    base_url = _stored_url(settings) if uses_demo_start() else None
+    port = urlsplit(base_url).port if base_url else None
+    if base_url is None or port is None or free_port(port) != port:
+        yield
+        return
+    sandbox_url = embedded_server(settings.home, settings.root_data_folder).database(SANDBOX)
+    with starting(sandbox_url, base_url, settings.home) as service:
+        await_service(base_url, service)
+        yield
+
+
+def _stored_url(settings: Settings) -> str | None:
+    """Return the address that the demo's connection has; None where there is no demo."""
+    if not (settings.home / EMBEDDED_FOLDER / "data").exists():
+        return None
+    with Database(embedded_server(settings.home, settings.root_data_folder).database(WAREHOUSE)) as database:
+        stored = connections(database) if database.version() is not None else ()
+    return stored[0].base_url if stored else None
+
+
+@contextmanager
+def starting(sandbox_url: str, base_url: str, folder: Path) -> Iterator[Program]:
+    """Run the service of the sandbox at an address of this machine until the block ends; it may not answer yet."""
+    port = str(urlsplit(base_url).port)
+    command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", port]
+    variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": sandbox_url, "SELLER_PLATFORM_SERVICE_PUBLIC_URL": ""}
+    with running("the service", command, variables, folder / "service.log") as service:
+        yield service
+
+
+def await_service(base_url: str, service: Program) -> None:
+    """Wait until the service answers.
+
+    Raises:
+        ServiceStartError: It ended, or does not answer.
+    """
+    with progress("Starting the service"):
+        await_answer(f"{base_url}{SERVICE_STATUS}", service)
