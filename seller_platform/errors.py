@@ -287,6 +287,8 @@ class NotConnectedError(RequestError):
 class NothingStoredError(RequestError):
     """There is nothing to read: no home folder, or none with a database."""
 
+    next_step = "Run `seller-platform connect`, or name the home folder that has the data in SELLER_PLATFORM_HOME."
+
     def __init__(self, home: str, *, is_demo: bool = False, has_demo: bool = False) -> None:
         self.home = home
         if is_demo:
