@@ -55,7 +55,7 @@ def test_every_expected_dataset_has_a_line_and_refusals_are_explained(variables:
     assert "`seller-platform sync` loads what is missing" in people.stderr
 
 
-def test_the_screen_has_a_line_for_each_account_and_a_command_for_each_problem(variables: dict[str, str]) -> None:
+def test_each_account_has_a_line_and_each_problem_a_command(variables: dict[str, str]) -> None:
     piped, seen = run(["status"], variables), show(["status"], variables)
 
     for text in (piped.stdout, seen.text):
