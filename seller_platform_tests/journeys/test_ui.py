@@ -1,36 +1,35 @@
-"""A person in Chromium uses the Dagster UI of `seller-platform dev`: loads, repairs, requests, checks and accepts."""
+"""`seller-platform dev` opens with the last month, is used in Chromium, and opens again with the same.
+
+The tests share one deployment, in their order.
+"""
 
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from subprocess import run as run_in_shell
 
 import pytest
 from playwright.sync_api import Error, Locator, Page, expect, sync_playwright
 from sqlalchemy import text
 
-from seller_platform_tests.support.deployment import Deployment, deployment
-from seller_platform_tests.support.processes import document, environment, run
+from seller_platform.cli.sandbox.demo import approve
+from seller_platform.warehouse.marts import MARTS
+from seller_platform_tests.support.deployment import LOADED, Deployment, deployment
+from seller_platform_tests.support.processes import document, environment, left_behind, run, try_to_connect
 from seller_platform_tests.support.skipping import skip_except_in_ci
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
-pytestmark = [pytest.mark.journey, pytest.mark.browser, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(1800)]
 
 SCREENSHOTS = "SELLER_PLATFORM_SCREENSHOTS"
 """Names the folder of the screenshots, whose parent is then the home; by default both are in the test's own folder."""
 
-PICTURES = (
-    "backfill",
-    "partition-that-failed",
-    "reason-of-a-failure",
-    "launchpad-request_reports",
-    "checks",
-    "reading-that-is-held",
-)
-"""The screenshots that the README and the pages show; `seller_platform_tests.screenshots` renews them."""
-
+OPTIONS = ("--accounts", "1", "--months", "2")
 ORDERS = "/assets/seller/orders"
 _PATIENCE_MILLISECONDS = 1_000 * PATIENCE_SECONDS
 _PAGE_MILLISECONDS = 15_000
@@ -112,21 +111,47 @@ def page() -> Iterator[Page]:
         browser.close()
 
 
-def test_the_work_of_a_day_is_done_in_the_dagster_ui(tmp_path: Path, page: Page) -> None:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """A running `seller-platform dev` with its last month."""
     chosen = os.environ.get(SCREENSHOTS)
-    folder, home = (Path(chosen), Path(chosen).parent) if chosen else (tmp_path / "screenshots", tmp_path / "a home")
-    with deployment(home, "--accounts", "1", "--months", "2", "--no-load") as place:
-        desk = DagsterPages(page, place.told["Dagster UI"], folder)
-        account, month = _closed_month(place)
+    home = Path(chosen).parent if chosen else tmp_path_factory.mktemp("dev") / "a home"
+    with deployment(home, *OPTIONS) as running:
+        yield running
 
-        _materialize_all(desk)
-        everything = place.state()
-        reason = _fail_and_repair(desk, place, account, month)
-        repaired = place.state().assets["seller/orders"]
-        reports, evaluated = _request_a_report_and_execute_checks(desk, account)
-        held = _accept_a_held_month(desk, place, account, month)
-        still_held = document(run(["held", "--json"], environment(place.sandbox)))["held"]
-        red = place.failed_checks()
+
+def test_the_last_month_is_there_and_every_printed_command_works(place: Deployment, tmp_path: Path) -> None:
+    state = place.state()
+    failed = place.failed_checks()
+    command = re.search(r"`(.+?)`", place.told["In another shell"])
+    assert command is not None
+    status = _run(command[1], tmp_path)
+    connected = _connect_again(place)
+
+    unfinished = {key for key, progress in state.assets.items() if not progress.is_whole}
+    assert unfinished == {"seller/report_rows"}
+    assert state.materialized(LOADED) > 0
+    assert {f"marts/{mart.name}" for mart in MARTS} <= state.assets.keys() - unfinished
+    assert failed in ({}, {"marts/cost_coverage": ["sales_are_covered"]})
+    assert "never loaded" not in status
+    assert "Connected: 1 accounts" in connected
+    assert f"Next: `SELLER_PLATFORM_HOME='{place.sandbox}' seller-platform sync`" in connected
+
+
+@pytest.mark.browser
+def test_the_work_of_a_day_is_done_in_the_dagster_ui(place: Deployment, tmp_path: Path, page: Page) -> None:
+    folder = Path(os.environ.get(SCREENSHOTS) or tmp_path / "screenshots")
+    desk = DagsterPages(page, place.told["Dagster UI"], folder)
+    account, month = _closed_month(place)
+
+    _materialize_all(desk)
+    everything = place.state()
+    reason = _fail_and_repair(desk, place, account, month)
+    repaired = place.state().assets["seller/orders"]
+    reports, evaluated = _request_a_report_and_execute_checks(desk, account)
+    held = _accept_a_held_month(desk, place, account, month)
+    still_held = document(run(["held", "--json"], environment(place.sandbox)))["held"]
+    red = place.failed_checks()
 
     assert everything.unfinished == {}
     assert "the upstream answered 404: there is no account of seller" in reason
@@ -136,7 +161,42 @@ def test_the_work_of_a_day_is_done_in_the_dagster_ui(tmp_path: Path, page: Page)
     assert "no row was read" in held
     assert still_held == []
     assert "reading_is_plausible" not in red.get("seller/orders", [])
-    assert {path.stem for path in folder.glob("*.png")} >= set(PICTURES)
+
+
+def test_it_ends_in_order_and_opens_again_with_the_same(place: Deployment) -> None:
+    wait_for(place.state, lambda state: state.is_quiet, pause_seconds=1)
+    loads = _loads(place)
+    code = place.end()
+    with deployment(place.home, *OPTIONS) as again:
+        loads_again = _loads(again)
+        end = again.end()
+
+    assert loads_again == loads
+    assert (code, end, left_behind(place.home)) == (0, 0, [])
+
+
+def _run(command: str, folder: Path) -> str:
+    """Run a printed command as in a shell of a person, in another folder."""
+    installed = command.replace(" seller-platform ", f" {sys.executable} -m seller_platform.cli ")
+    assert installed != command
+    ended = run_in_shell(
+        installed, shell=True, cwd=folder, env=environment(folder), capture_output=True, text=True, check=True
+    )  # as printed
+    return ended.stdout
+
+
+def _connect_again(place: Deployment) -> str:
+    person = partial(approve, email=place.told["Sandbox login"], password=place.told["Sandbox password"])
+    connected = try_to_connect(environment(place.sandbox), person)
+    assert connected.returncode == 0, connected.stderr
+    return connected.stdout + connected.stderr
+
+
+def _loads(place: Deployment) -> int:
+    """Return how many slices of lists were ever loaded."""
+    with place.databases() as (_, warehouse), warehouse.begin() as connection:
+        loads = connection.execute(text("SELECT count(*) FROM platform.loads WHERE dataset <> 'accounts'"))
+        return int(loads.scalar_one())
 
 
 def _materialize_all(desk: DagsterPages) -> None:
