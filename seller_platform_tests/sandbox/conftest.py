@@ -8,6 +8,7 @@ import pytest
 from seller_platform.sandbox import load_sandbox
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.postgres import TEMPLATE
 
 TODAY = date(2026, 4, 15)
 """Before it lie the days on which clocks change in all three zones."""
@@ -16,7 +17,6 @@ TODAY = date(2026, 4, 15)
 @pytest.fixture(scope="session")
 def sandbox(postgres: EmbeddedServer) -> Iterator[Database]:
     """A database with the default sandbox; tests must not change it."""
-    with Database(postgres.database("sandbox_to_look_at")) as database:
-        database.migrate()
+    with Database(postgres.database("sandbox_to_look_at", template=TEMPLATE)) as database:
         load_sandbox(database, today=TODAY)
         yield database

@@ -10,6 +10,7 @@ from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.postgres import TEMPLATE
 from seller_platform_tests.support.shop import MONTHS, TODAY, Shop
 
 
@@ -27,8 +28,7 @@ def built(postgres: EmbeddedServer) -> Iterator[tuple[Database, dict[tuple[str, 
 
     Tests must not change it.
     """
-    with Database(postgres.database("sandbox_with_marts")) as database:
-        database.migrate()
+    with Database(postgres.database("sandbox_with_marts", template=TEMPLATE)) as database:
         report = load_sandbox(database, today=TODAY)
         builds = {
             (mart.name, account.key, window): build_partition(database, mart, account.key, window)
