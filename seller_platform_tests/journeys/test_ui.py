@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from subprocess import run as run_in_shell
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Error, Locator, Page, expect, sync_playwright
@@ -19,6 +20,7 @@ from sqlalchemy import text
 
 from seller_platform.cli.sandbox.demo import approve
 from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.deployment import LOADED, Deployment, deployment
 from seller_platform_tests.support.processes import document, environment, left_behind, run, try_to_connect
 from seller_platform_tests.support.skipping import skip_except_in_ci
@@ -41,11 +43,17 @@ class DagsterPages:
     """The Dagster UI in a browser, and the folder of the screenshots."""
 
     page: Page
-    url: str
+    place: Deployment
     folder: Path
 
     def open(self, path: str) -> None:
-        self.page.goto(self.url + path)
+        self.page.goto(self.place.told["Dagster UI"] + path)
+
+    def open_when_quiet(self, path: str) -> None:
+        """Open a page after all runs have ended. A page of Dagster that is open meanwhile keeps the processor busy."""
+        self.page.goto("about:blank")
+        wait_for(self.place.state, lambda state: state.is_quiet, pause_seconds=2, seconds=2 * PATIENCE_SECONDS)
+        self.open(path)
 
     def click(self, words: str, *, inside: Locator | None = None) -> None:
         """Click the first button whose name contains these words; names of icons are part of it."""
@@ -93,6 +101,7 @@ class DagsterPages:
         self.keep(f"launchpad-{job}")
         self.click("Launch Run")
         self.page.wait_for_url("**/runs/*")
+        self.open_when_quiet(urlsplit(self.page.url).path)
         self.await_text("Success")
         self.keep(f"run-of-{job}")
 
@@ -105,7 +114,7 @@ def page() -> Iterator[Page]:
         skip_except_in_ci("no Chromium found; install the Debian package chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
         page.set_default_timeout(_PATIENCE_MILLISECONDS)
         yield page
         browser.close()
@@ -141,7 +150,7 @@ def test_the_last_month_is_there_and_every_printed_command_works(place: Deployme
 @pytest.mark.browser
 def test_the_work_of_a_day_is_done_in_the_dagster_ui(place: Deployment, tmp_path: Path, page: Page) -> None:
     folder = Path(os.environ.get(SCREENSHOTS) or tmp_path / "screenshots")
-    desk = DagsterPages(page, place.told["Dagster UI"], folder)
+    desk = DagsterPages(page, place, folder)
     account, month = _closed_month(place)
 
     _materialize_all(desk)
@@ -206,7 +215,7 @@ def _materialize_all(desk: DagsterPages) -> None:
     desk.click("Launch backfill", inside=desk.page.get_by_role("dialog"))
     desk.page.get_by_role("dialog").wait_for(state="detached")
     desk.open("/runs?tab=backfills")
-    desk.page.locator("a[href^='/runs/b/']").first.click()
+    desk.open_when_quiet(str(desk.page.locator("a[href^='/runs/b/']").first.get_attribute("href")))
     status = desk.page.locator("div").filter(has_text=_ENDED).last
     expect(status).to_be_visible(timeout=2 * _PATIENCE_MILLISECONDS)
     expect(status).to_contain_text("Succeeded")
@@ -226,6 +235,7 @@ def _fail_and_repair(desk: DagsterPages, place: Deployment, account: str, month:
     user = place.told["Sandbox login"]
     assert run(["service", "user", "revoke", user, account], shell).returncode == 0
     desk.materialize_orders(month)
+    desk.open_when_quiet(f"{ORDERS}?view=partitions")
     desk.await_text("Failed (1)")
     desk.open(f"{ORDERS}?view=partitions&partition={account}%7C{month}")
     desk.await_text(re.compile("failed, and did not materialize this asset"))
@@ -235,6 +245,7 @@ def _fail_and_repair(desk: DagsterPages, place: Deployment, account: str, month:
     desk.keep("reason-of-a-failure")
     assert run(["service", "user", "grant", user, account], shell).returncode == 0
     desk.materialize_orders()
+    desk.open_when_quiet(f"{ORDERS}?view=partitions")
     desk.await_text("Materialized (2)")
     desk.keep("partition-repaired")
     return reason
@@ -254,12 +265,24 @@ def _request_a_report_and_execute_checks(desk: DagsterPages, account: str) -> tu
     desk.await_text("Running")
     evaluated = desk.await_text("Passed")
     desk.keep("checks")
+    desk.page.goto("about:blank")
+    with desk.place.databases() as (_, warehouse):
+        wait_for(lambda: _has_loaded_report(warehouse), pause_seconds=1)
     # Before, the partition says that no report was ever loaded.
     loaded = desk.page.get_by_text("announced_total", exact=True).filter(visible=True)
     wait_for(lambda: _appears_in(desk, partition, loaded), pause_seconds=2)
     desk.keep("report-rows")
     reports = desk.await_text("Materialized")
     return reports, evaluated
+
+
+def _has_loaded_report(warehouse: Database) -> bool:
+    with warehouse.begin() as connection:
+        return bool(
+            connection.execute(
+                text("SELECT EXISTS (SELECT FROM platform.report_jobs WHERE state = 'loaded')")
+            ).scalar_one()
+        )
 
 
 def _appears_in(desk: DagsterPages, path: str, found: Locator) -> bool:
@@ -286,7 +309,7 @@ def _accept_a_held_month(desk: DagsterPages, place: Deployment, account: str, mo
         ):
             connection.execute(text(forgotten), of_month)
     desk.materialize_orders(month)
-    desk.open(f"{ORDERS}?view=checks&checkDetail=reading_is_plausible")
+    desk.open_when_quiet(f"{ORDERS}?view=checks&checkDetail=reading_is_plausible")
     command = desk.await_text(re.compile(r"seller-platform accept \d+"))
     description = desk.await_text(re.compile("no row was read"))
     desk.keep("reading-that-is-held")
