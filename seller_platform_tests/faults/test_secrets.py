@@ -74,15 +74,16 @@ def test_no_secret_is_where_anybody_could_read_it(database_url: str, tmp_path: P
             "    config: {}\ntelemetry: {enabled: false}\n"
         )
         with watched_processes() as processes:
-            outputs = [connect(variables, forked=False)]
-            synced = run(["sync", "--from", "2026-01", "--to", "2026-03"], variables, forked=False)
+            outputs = [connect(variables)]
+            # Its own interpreter, so that the list of processes has its command line.
+            synced = run(["sync", "--from", "2026-02", "--to", "2026-03"], variables, forked=False)
             # A traceback too: an upstream that breaks off in the middle, and one that revokes the grant.
             upstream.missing = ("/sales/orders",)
-            failed = run(["sync", "--full", "--dataset", "orders", "--json"], variables, forked=False)
+            failed = run(["sync", "--full", "--dataset", "orders", "--json"], variables)
             upstream.access.clear()
             upstream.refresh.clear()
-            revoked = run(["sync", "--full"], variables, forked=False)
-            status = run(["status", "--json"], variables, forked=False)
+            revoked = run(["sync", "--full"], variables)
+            status = run(["status", "--json"], variables)
         outputs += [each.stdout + each.stderr for each in (synced, failed, revoked, status)]
     dump = tmp_path / "dump"
     back_up(database_url, dump)
