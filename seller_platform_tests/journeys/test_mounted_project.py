@@ -104,13 +104,10 @@ def test_a_foreign_project_mounts_our_assets_and_builds_on_them(
         assert platform.discover().success
         with dg.DagsterInstance.from_config(str(home)) as instance:
             add_accounts(instance, independent_upstream.KEYS.values())
-        listed = run("list", "components", "--json")
         run("scaffold", "defs", COMPONENT, "market")
         (project / "src" / "shop" / "defs" / "order_lines.py").write_text(_OWN_ASSET)
-        run("launch", "--assets", "key:market/seller/orders", "--partition", MONTH)
-        run("launch", "--assets", "key:order_lines", "--partition", MONTH)
+        run("launch", "--assets", "key:market/seller/orders or key:order_lines", "--partition", MONTH)
 
-    assert COMPONENT in listed
     with dg.DagsterInstance.from_config(str(home)) as instance:
         for key in (["market", "seller", "orders"], ["order_lines"]):
             assert instance.get_materialized_partitions(dg.AssetKey(key)) == {MONTH}, key
