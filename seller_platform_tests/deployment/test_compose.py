@@ -6,6 +6,7 @@ No container engine is needed: host names become loopback ports, and the image's
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -129,10 +130,16 @@ class Machine:
         return asked.returncode == 0
 
     def await_health(self, *names: str) -> None:
-        for name in names:
-            wait_for(partial(self.is_healthy, name), explain=partial(self._end_of_log, name), pause_seconds=0.5)
+        """Wait until programs are healthy.
 
-    def _end_of_log(self, name: str, _: object) -> str:
+        A health check is a process that imports Dagster, so a program is only asked once its port is open.
+        """
+        for port in self.ports.values():
+            wait_for(partial(_is_open, int(port)), explain=lambda _: list(map(self._end_of_log, names)))
+        for name in names:
+            wait_for(partial(self.is_healthy, name), explain=partial(self._end_of_log, name), pause_seconds=2)
+
+    def _end_of_log(self, name: str, _: object = None) -> str:
         return (self.folder.parent / f"{name}.log").read_text()[-2000:]
 
 
@@ -190,6 +197,12 @@ def _image_check() -> list[str]:
     dockerfile = (TOP / "docker" / "Dockerfile").read_text()
     command: list[str] = yaml.safe_load(dockerfile.rpartition("CMD ")[2])
     return ["CMD", *command]
+
+
+def _is_open(port: int) -> bool:
+    """Return whether a port of the loopback interface accepts connections."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _kill_group(pid: int) -> None:
