@@ -31,6 +31,16 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(1800)]
 SCREENSHOTS = "SELLER_PLATFORM_SCREENSHOTS"
 """Names the folder of the screenshots, whose parent is then the home; by default both are in the test's own folder."""
 
+PICTURES = (
+    "backfill",
+    "partition-that-failed",
+    "reason-of-a-failure",
+    "launchpad-request_reports",
+    "checks",
+    "reading-that-is-held",
+)
+"""The screenshots that the README and the pages show; `seller_platform_tests.screenshots` renews them."""
+
 OPTIONS = ("--accounts", "1", "--months", "2")
 ORDERS = "/assets/seller/orders"
 _PATIENCE_MILLISECONDS = 1_000 * PATIENCE_SECONDS
