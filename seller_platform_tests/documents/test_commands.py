@@ -25,7 +25,7 @@ def _problem(words: Sequence[str], *, is_whole: bool) -> str | None:
     """
     command: click.Command = COMMAND_LINE
     context = click.Context(command, info_name="seller-platform")
-    rest = list(words[1:])
+    rest = [word for word in words[1:] if word != "--demo"]  # every command takes it, before and after its name
     while isinstance(command, click.Group) and rest and rest[0] not in _HELP:
         below = command.get_command(context, rest[0])
         if below is None:

@@ -68,6 +68,7 @@ class Reader:
 
     stack: LocalStack
     shell: Shell
+    clone: Path
     account: str
     month: Window
 
@@ -78,7 +79,7 @@ class Reader:
 
     def prepare(self, page: str) -> None:
         """Bring about what a page is about: a reading that is held, files of costs, rates and products."""
-        folder = self.shell.folder
+        folder = self.shell.folder = self.clone
         if page == "checks":
             with Database(self.stack.sandbox_url) as served, served.begin() as opened:
                 of_month = {"first": self.month.start, "end": self.month.end}
@@ -119,7 +120,7 @@ def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
     month = Window.month_of(first)
 
     def of_warehouse(query: str) -> Callable[[], str]:
-        return lambda: str(reader.ask(query))
+        return lambda: str(newcomer.ask(query))
 
     values: dict[str, Callable[[], str]] = {
         "SELLER_API_CLIENT_ID=...": lambda: f"SELLER_API_CLIENT_ID={stack.credentials.client_id}",
@@ -134,9 +135,9 @@ def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
         "2026-04-01": lambda: str(month.end),
         "2026-03": lambda: f"{month.start:%Y-%m}",
         "2026-01": lambda: f"{month.start:%Y-%m}",
-        "download REPORT": lambda: f"download {reader.ask('SELECT max(id) FROM platform.report_jobs')}",
-        "accept LOAD": lambda: f"accept {reader.ask(_HELD)}",
-        "revert LOAD": lambda: f"revert {reader.ask(_CHANGED)}",
+        "download REPORT": lambda: f"download {newcomer.ask('SELECT max(id) FROM platform.report_jobs')}",
+        "accept LOAD": lambda: f"accept {newcomer.ask(_HELD)}",
+        "revert LOAD": lambda: f"revert {newcomer.ask(_CHANGED)}",
         "PLAN": of_warehouse("SELECT max(id) FROM platform.cost_plans"),
     }
     person = partial(approve, email=USER_EMAIL, password=stack.credentials.password)
@@ -146,8 +147,8 @@ def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
         SELLER_PLATFORM_HISTORY_START=str(month.start),
     )
     shell = Shell(clone, variables, values, person, programs)
-    reader = Reader(stack, shell, account, month)
-    return reader
+    newcomer = Reader(stack, shell, clone, account, month)
+    return newcomer
 
 
 _HELD = "SELECT max(id) FROM platform.loads WHERE verdict = 'held'"

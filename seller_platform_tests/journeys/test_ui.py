@@ -180,6 +180,7 @@ def test_the_work_of_a_day_is_done_in_the_dagster_ui(place: Deployment, tmp_path
     assert "no row was read" in held
     assert still_held == []
     assert "reading_is_plausible" not in red.get("seller/orders", [])
+    assert {path.stem for path in folder.glob("*.png")} >= set(PICTURES)
 
 
 def test_it_ends_in_order_and_opens_again_with_the_same(place: Deployment) -> None:
