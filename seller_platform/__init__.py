@@ -30,34 +30,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # pandas and SQLAlchemy take most of a second to import: a name imports its module on first use
-    from seller_platform.cli.installation import open_warehouse
-    from seller_platform.contract import Window, dataset_named
     from seller_platform.orchestration.component import SellerPlatformComponent
     from seller_platform.reading import read
-    from seller_platform.warehouse.marts import mart_named
-    from seller_platform.warehouse.readers.frames import read_frame, read_mart
 
 __version__ = "0.1.0"
-__all__ = [
-    "SellerPlatformComponent",
-    "Window",
-    "dataset_named",
-    "mart_named",
-    "open_warehouse",
-    "read",
-    "read_frame",
-    "read_mart",
-]
+__all__ = ["SellerPlatformComponent", "read"]
 
 _MODULES = {
     "SellerPlatformComponent": "seller_platform.orchestration.component",
-    "Window": "seller_platform.contract",
-    "dataset_named": "seller_platform.contract",
-    "mart_named": "seller_platform.warehouse.marts",
-    "open_warehouse": "seller_platform.cli.installation",
     "read": "seller_platform.reading",
-    "read_frame": "seller_platform.warehouse.readers.frames",
-    "read_mart": "seller_platform.warehouse.readers.frames",
 }
 
 

@@ -21,9 +21,9 @@ from seller_platform.files import make_private_folder
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import (
-    EMBEDDED_FOLDER,
     SANDBOX,
     embedded_server,
+    has_database,
     sandbox_url,
     warehouse_url,
 )
@@ -99,21 +99,6 @@ def open_stored_installation() -> Iterator[Installation]:
         yield installation
 
 
-def open_warehouse() -> Database:
-    """Return the warehouse that the environment names, for reading; it is not migrated.
-
-    Use it in a `with` statement, which closes its connections.
-
-    Raises:
-        NothingStoredError: There is no warehouse. Nothing was created.
-        SettingsError: A setting cannot be used.
-        WarehouseError: PostgreSQL cannot be used.
-    """
-    settings = read_settings()
-    expect_home(settings)
-    return Database(warehouse_url(settings))
-
-
 def make_home(settings: Settings) -> None:
     """Create the home folder if it does not exist; say so, unless the environment names it."""
     is_new = not settings.home.exists()
@@ -128,7 +113,7 @@ def expect_home(settings: Settings) -> None:
     Raises:
         NothingStoredError: There is none.
     """
-    if settings.database_url is None and not _has_server(settings.home):
+    if settings.database_url is None and not has_database(settings.home):
         raise _nothing_stored(settings)
     if "home" not in settings.model_fields_set and settings.home.parent != Path.cwd() and settings.home.is_dir():
         note(f"The home folder is {settings.home}, in a folder above this one.")
@@ -146,7 +131,7 @@ def service_url(settings: Settings, *, creates: bool = True) -> str:
         NothingStoredError: There is neither, and none is to be created.
     """
     own, demo = settings.home, settings.home / DEMO_FOLDER
-    if _has_server(own):
+    if has_database(own):
         server = embedded_server(own, settings.root_data_folder)
         if server.has_database(SANDBOX):
             return server.url(SANDBOX)
@@ -188,11 +173,7 @@ def _opened(settings: Settings) -> Iterator[Installation]:
 
 def has_demo(home: Path) -> bool:
     """Whether `demo` or `dev` has stored anything in a home folder."""
-    return _has_server(home / DEMO_FOLDER)
-
-
-def _has_server(home: Path) -> bool:
-    return (home / EMBEDDED_FOLDER / "data").exists()
+    return has_database(home / DEMO_FOLDER)
 
 
 def _nothing_stored(settings: Settings) -> NothingStoredError:

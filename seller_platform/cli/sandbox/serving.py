@@ -13,7 +13,7 @@ from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, SANDBOX, WAREHOUSE, embedded_server
+from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server, has_database
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def served_demo(settings: Settings) -> Iterator[None]:
 
 def _stored_url(settings: Settings) -> str | None:
     """Return the address that the demo's connection has; None where there is no demo."""
-    if not (settings.home / EMBEDDED_FOLDER / "data").exists():
+    if not has_database(settings.home):
         return None
     with Database(embedded_server(settings.home, settings.root_data_folder).database(WAREHOUSE)) as database:
         stored = connections(database) if database.version() is not None else ()

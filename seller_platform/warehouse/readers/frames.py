@@ -6,52 +6,12 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from seller_platform.contract import Dataset, Kind, Slicing, Window
-from seller_platform.errors import RequestError
-from seller_platform.warehouse.connections.accounts import account_of
-from seller_platform.warehouse.marts.declaration import Mart
+from seller_platform.contract import Kind
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.relations import Relation, Selection, relation_of
+from seller_platform.warehouse.readers.relations import Relation, Selection
 
 if TYPE_CHECKING:  # pandas takes half a second to import, and most processes never read a frame
     import pandas as pd
-
-
-def read_frame(database: Database, dataset: Dataset, account: str, window: Window | None = None) -> "pd.DataFrame":
-    """Return an account's rows with the contract's columns, ordered as the API lists them.
-
-    The types are those of `read_frames`, except timestamps. Those are in the account's own zone:
-    `datetime64[us, <its zone>]`.
-
-    Args:
-        window: The local days to read. Without one: every day of a dated dataset and every report, and of the others
-            the newest snapshot.
-
-    Raises:
-        NotLoadedError: A month of the window was never loaded. Without a window: a month between the first and the last
-            that were loaded, or all of them.
-        RequestError: The dataset has no rows by account.
-        UnknownAccountError: No account has that key.
-    """
-    if dataset.slicing is Slicing.CONNECTION:
-        raise RequestError(f"{dataset.name} has no rows by account; read the table {dataset.table}")
-    return _of_account(database, relation_of(dataset), Selection(account, window))
-
-
-def read_mart(database: Database, mart: Mart, account: str, window: Window | None = None) -> "pd.DataFrame":
-    """Return an account's rows of a mart, ordered by key, with `read_frame`'s types.
-
-    Args:
-        window: The local days to read of a monthly mart. A row of a whole month is read by its first day.
-
-    Raises:
-        NotLoadedError: The mart was never built for the account, or for a month.
-        RequestError: A window is given for a mart that has no days.
-        UnknownAccountError: No account has that key.
-    """
-    if window is not None and mart.day is None:
-        raise RequestError(f"{mart.name} is of an account as a whole. Leave the window out")
-    return _of_account(database, relation_of(mart), Selection(account, window))
 
 
 def read_frames(
@@ -94,15 +54,6 @@ def read_frames(
         else:
             frame[name] = column.to_pandas(types_mapper=nullable.get)
     return pd.DataFrame(frame)
-
-
-def _of_account(database: Database, relation: Relation, part: Selection) -> "pd.DataFrame":
-    zone = account_of(database, part.account).zone_or_utc
-    frame = read_frames(database, relation, [part])
-    for name, kind in relation.columns:
-        if kind is Kind.TIMESTAMP:
-            frame[name] = frame[name].dt.tz_convert(zone)
-    return frame[[column.name for column in relation.own]]
 
 
 _OBJECTS: dict[Kind, Callable[[str], Any]] = {

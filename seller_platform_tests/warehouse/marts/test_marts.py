@@ -11,7 +11,7 @@ from sqlalchemy import text
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import Build
-from seller_platform.warehouse.readers.frames import read_mart
+from seller_platform_tests.support.frames import read_part
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 
 PROFIT = mart_named("account_profit_daily")
@@ -463,12 +463,12 @@ def test_a_mart_is_read_as_a_frame(shop: Shop) -> None:
     shop.build(PROFIT)
     shop.build(HEALTH)
 
-    days, stock = read_mart(shop.database, PROFIT, ACCOUNT, MARCH), read_mart(shop.database, HEALTH, ACCOUNT)
+    days, stock = read_part(shop.database, PROFIT, ACCOUNT, MARCH), read_part(shop.database, HEALTH, ACCOUNT)
 
-    assert list(days.columns) == [column.name for column in PROFIT.columns]
+    assert list(days.columns) == ["account", *(column.name for column in PROFIT.columns)]
     assert list(days["local_day"]) == [pd.Timestamp("2026-03-01"), pd.Timestamp("2026-03-02")]
     assert list(days["product_sales"]) == list(_d("10.00", "10.00"))
     assert days["units"].dtype == "Int64"
     assert list(stock["fulfillable_units"]) == [5]
     with pytest.raises(RequestError, match="of an account as a whole"):
-        read_mart(shop.database, HEALTH, ACCOUNT, MARCH)
+        read_part(shop.database, HEALTH, ACCOUNT, MARCH)

@@ -10,8 +10,8 @@ from seller_platform.warehouse.connections.accounts import KnownConnection, save
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_arrow
-from seller_platform.warehouse.readers.frames import read_frame, read_mart
 from seller_platform.warehouse.readers.relations import Selection, relation_of
+from seller_platform_tests.support.frames import read_part
 from seller_platform_tests.support.receipts import mark_loaded
 
 BERLIN, ADELAIDE = "S1.EU", "S2.AU"
@@ -29,9 +29,9 @@ def _account(database: Database) -> None:
 def test_a_month_that_was_never_loaded_is_named_with_the_next_step(database: Database) -> None:
     mark_loaded(database, ORDERS, BERLIN, MARCH)
 
-    assert read_frame(database, ORDERS, BERLIN, MARCH).empty
+    assert read_part(database, ORDERS, BERLIN, MARCH).empty
     with pytest.raises(NotLoadedError, match=r"^never loaded: orders of S1\.EU, 2026-04\. Run .* materialize seller/"):
-        read_frame(database, ORDERS, BERLIN, APRIL)
+        read_part(database, ORDERS, BERLIN, APRIL)
 
 
 def test_months_inside_a_range_are_named_together(database: Database) -> None:
@@ -39,26 +39,26 @@ def test_months_inside_a_range_are_named_together(database: Database) -> None:
     year = Window(date(2025, 12, 15), date(2026, 7, 1))
 
     with pytest.raises(NotLoadedError, match=r": orders of S1\.EU, 2025-12, 2026-02 to 2026-03, 2026-05 to 2026-06\."):
-        read_frame(database, ORDERS, BERLIN, year)
+        read_part(database, ORDERS, BERLIN, year)
 
 
 def test_only_the_days_that_are_asked_for_count(database: Database) -> None:
     mark_loaded(database, ORDERS, BERLIN, Window(date(2026, 3, 1), date(2026, 3, 6)))
 
-    assert read_frame(database, ORDERS, BERLIN, Window.day(date(2026, 3, 5))).empty
+    assert read_part(database, ORDERS, BERLIN, Window.day(date(2026, 3, 5))).empty
     with pytest.raises(NotLoadedError, match="2026-03"):
-        read_frame(database, ORDERS, BERLIN, Window.day(date(2026, 3, 6)))
+        read_part(database, ORDERS, BERLIN, Window.day(date(2026, 3, 6)))
 
 
 def test_all_days_of_an_account_have_no_month_missing_between_them(database: Database) -> None:
     with pytest.raises(NotLoadedError, match=r": orders of S1\.EU\. "):
-        read_frame(database, ORDERS, BERLIN)
+        read_part(database, ORDERS, BERLIN)
     mark_loaded(database, ORDERS, BERLIN, JANUARY, MARCH)
     with pytest.raises(NotLoadedError, match=r"orders of S1\.EU, 2026-02\."):
-        read_frame(database, ORDERS, BERLIN)
+        read_part(database, ORDERS, BERLIN)
     mark_loaded(database, ORDERS, BERLIN, FEBRUARY)
 
-    assert read_frame(database, ORDERS, BERLIN).empty
+    assert read_part(database, ORDERS, BERLIN).empty
 
 
 def test_several_accounts_are_named_each_with_its_months(database: Database) -> None:
@@ -101,7 +101,7 @@ def test_what_is_not_loaded_by_month_was_loaded_once_in_the_days(database: Datab
 def test_a_mart_must_have_been_built(database: Database) -> None:
     for mart, window in ((PROFIT, MARCH), (HEALTH, None)):
         with pytest.raises(NotLoadedError, match=rf": {mart.name} of S1\.EU.* materialize marts/{mart.name}"):
-            read_mart(database, mart, BERLIN, window)
+            read_part(database, mart, BERLIN, window)
         mark_loaded(database, mart, BERLIN, window)
 
-        assert read_mart(database, mart, BERLIN, window).empty
+        assert read_part(database, mart, BERLIN, window).empty
