@@ -14,8 +14,9 @@ from seller_platform.cli.sync import Month, keys_of
 from seller_platform.errors import CheckFailedError, NotConnectedError, PartitionsFailedError, UnknownMartError
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.history_start import keep_history_start, months_of_history
-from seller_platform.warehouse.marts import MARTS, Mart
+from seller_platform.warehouse.marts import Mart, marts_with
 from seller_platform.warehouse.marts.due import PartitionState, partition_states, rows_built
+from seller_platform.warehouse.marts.formulas import own_formula
 
 _COLUMNS = ("mart, account", "months", "partitions", "rows", "result")
 
@@ -71,7 +72,8 @@ def build(
     if month is not None and (first_month is not None or last_month is not None):
         raise click.UsageError("--month is a single month, --from and --to are several; give one of them")
     with open_installation() as installation:
-        chosen = marts_named(names)
+        declared = marts_with(own_formula(installation.settings.profit_formula))
+        chosen = marts_named(names, declared)
         if not connections(installation.database):
             raise NotConnectedError
         keys = keys_of(installation, chosen_accounts)
@@ -85,18 +87,18 @@ def build(
     _report(states, due, ended, output)
 
 
-def marts_named(names: Sequence[str]) -> Sequence[Mart]:
+def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart]:
     """Return the marts of these names, which may be written as their tables; without names, all.
 
     Raises:
         UnknownMartError: There is none of a name.
     """
-    by_name = {mart.name: mart for mart in MARTS}
+    by_name = {mart.name: mart for mart in declared}
     bare = [name.removeprefix("marts.").removeprefix("marts/") for name in names]
     for name in bare:
         if name not in by_name:
             raise UnknownMartError(name, list(by_name))
-    return [by_name[name] for name in dict.fromkeys(bare)] if names else MARTS
+    return [by_name[name] for name in dict.fromkeys(bare)] if names else declared
 
 
 def _build(installation: Installation, due: Sequence[PartitionState], output: Output) -> _Ended:
@@ -112,9 +114,8 @@ def _build(installation: Installation, due: Sequence[PartitionState], output: Ou
     with open_instance(installation.settings.home) as instance:
         add_accounts(instance, {state.account for state in due})
         parts = [
-            (mart, [(state.account, state.window) for state in due if state.mart is mart])
-            for mart in MARTS
-            if any(state.mart is mart for state in due)
+            (mart, [(state.account, state.window) for state in due if state.mart.name == mart.name])
+            for mart in {state.mart.name: state.mart for state in due}.values()
         ]
         planned = list(plan_builds(parts, listed=account_partitions(instance)))
         done, ends = 0, []

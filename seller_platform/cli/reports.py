@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, get_args
 import click
 
 from seller_platform.cli.connect import open_stored_api
-from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.installation import Installation, open_installation, open_stored_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.sync import Synced, problem_of
 from seller_platform.cli.sync import report as report_loads
@@ -134,7 +134,7 @@ def request(
 @json_option
 def list_reports(*, names: tuple[str, ...], limit: int, output: Output) -> None:
     """List the requested reports with their states and ages, the newest first."""
-    with open_installation() as installation:
+    with open_stored_installation() as installation, output.progress("Reading the reports", None):
         keys = [account.key for account in accounts_named(installation.database, names)]
         jobs, now = newest_jobs(installation.database, keys, limit=limit), utc_now()
     output.document({"reports": [_document(job, now) for job in jobs]})

@@ -29,7 +29,7 @@ read AS (
           OR loads.window_start < part.end_day + make_interval(months => input.months_after)
          AND loads.window_end > part.first_day - make_interval(months => input.months_before))
 )
-SELECT part.account, part.first_day, part.end_day, newest.id AS build_id,
+SELECT part.account, part.first_day, part.end_day, newest.id AS build_id, newest.version,
        ARRAY(SELECT dataset FROM input
              WHERE is_required AND NOT EXISTS (
                  SELECT FROM read WHERE read.dataset = input.dataset AND read.account = part.account
@@ -39,7 +39,7 @@ SELECT part.account, part.first_day, part.end_day, newest.id AS build_id,
                                   AND read.finished_at > newest.started_at) AS is_changed
 FROM part
 LEFT JOIN LATERAL (
-    SELECT id, started_at FROM platform.mart_builds
+    SELECT id, started_at, version FROM platform.mart_builds
     WHERE mart = :mart AND account = part.account AND window_start IS NOT DISTINCT FROM part.first_day
     ORDER BY id DESC LIMIT 1
 ) AS newest ON true
@@ -54,7 +54,7 @@ class PartitionState:
     Attributes:
         window: The month; None where the partition is a whole account.
         missing: The required inputs that were never loaded; with any, nothing can be built.
-        is_current: Whether no input changed since it was built.
+        is_current: Whether neither an input nor the mart itself changed since it was built.
         build_id: Its newest build.
     """
 
@@ -70,7 +70,7 @@ class PartitionState:
         """Why the partition is not built; None where it should be."""
         if self.missing:
             return f"{' and '.join(self.missing)}: never loaded"
-        return "no input changed since the last build" if self.is_current else None
+        return "nothing changed since the last build" if self.is_current else None
 
 
 def partition_states(
@@ -112,5 +112,5 @@ def rows_built(database: Database, run_ids: Sequence[str]) -> dict[tuple[str, st
 
 def _state(mart: Mart, row: RowMapping) -> PartitionState:
     window = None if row["first_day"] is None else Window(row["first_day"], row["end_day"])
-    is_current = row["build_id"] is not None and not row["is_changed"]
+    is_current = row["version"] == mart.version and not row["is_changed"]
     return PartitionState(mart, row["account"], window, tuple(row["missing"]), is_current, row["build_id"])
