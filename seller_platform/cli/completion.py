@@ -51,6 +51,11 @@ def answer_shell(program: click.Group) -> NoReturn:
     # What a command writes there would appear in the line that a person is typing.
     with redirect_stderr(io.StringIO()):
         words, _ = completer.get_completion_args()
+        if "--demo" in words or os.environ.get("SELLER_PLATFORM_DEMO"):
+            from seller_platform.cli.installation import use_demo  # the completion of commands does not need it
+
+            with suppress(SellerPlatformError):
+                use_demo(os.environ)
         complete_names(program, words)
         click.echo(completer.complete())
     sys.exit(0)
