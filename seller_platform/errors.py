@@ -1518,7 +1518,7 @@ class PartitionsFailedError(SellerPlatformError):
 
     def __init__(self, failures: Mapping[str, str], exit_code: int = 1) -> None:
         self.failures, self.exit_code = dict(failures), exit_code
-        count = "1 partition was" if len(self.failures) == 1 else f"{len(self.failures)} partitions were"
+        count = count_of(len(self.failures), "partition", "was")
         super().__init__(f"{count} not built; all others were:{_by_problem(failures)}")
 
 

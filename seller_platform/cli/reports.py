@@ -21,6 +21,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
+from seller_platform.counts import count_of
 from seller_platform.errors import NotConnectedError, ReportFailedError, ReportPendingError, RequestError
 from seller_platform.files import draft_beside
 from seller_platform.ingest.loads.reports import (
@@ -303,4 +304,4 @@ def _age(age: timedelta) -> str:
     minutes = max(0, round(age.total_seconds() / 60))
     if minutes < 60:
         return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 48 * 60 else count_of(minutes // (24 * 60), "day")

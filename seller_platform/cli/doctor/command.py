@@ -152,9 +152,7 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
     else:
         yield ok("Dagster daemon", f"alive at {heartbeat:%H:%M:%S} UTC")
     if instance_health.dead_runs:
-        count = instance_health.dead_runs
-        runs = "1 run is" if count == 1 else f"{count} runs are"
-        message = f"{runs} marked as started by a command that has ended"
+        message = f"{count_of(instance_health.dead_runs, 'run', 'is')} marked as started by a command that has ended"
         yield warn("Dagster runs", message, "`seller-platform sync`, which marks them as canceled")
     missing = sorted({account.key for account in accounts(database)} - set(instance_health.partitions))
     if missing:

@@ -18,6 +18,7 @@ from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open
 from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
 from seller_platform.commands import PLAIN
 from seller_platform.contract import REFRESHED
+from seller_platform.counts import count_of
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
 from seller_platform.settings import Settings, read_settings
@@ -117,7 +118,7 @@ def _insights(installation: Installation, output: Output) -> list[str]:
     stock, margin, cost = found.runs_out, found.margin_fell, found.without_cost
     lines = ["Nothing runs out this week."]
     if stock:
-        others = f"; {stock.products} products do in all" if stock.products > 1 else ""
+        others = f"; {count_of(stock.products, 'product', 'does')} in all" if stock.products > 1 else ""
         lines = [f"Runs out this week: {stock.product} of {titles[stock.account]}, on {stock.day}{others}."]
     if margin:
         lines.append(

@@ -29,6 +29,7 @@ from typing import Any, TypeAlias
 
 from psycopg import sql
 
+from seller_platform.counts import count_of
 from seller_platform.errors import FormulaError
 
 _Node: TypeAlias = Any
@@ -257,7 +258,9 @@ class _FormulaReader:
         if node.id != "scalar":
             raise self._error(node, f"{key} is no text; write one value")
         if len(node.value) > _LONGEST_PATTERN:
-            raise self._error(node, f"{key} has {len(node.value):,} characters; at most {_LONGEST_PATTERN} are allowed")
+            raise self._error(
+                node, f"{key} has {count_of(len(node.value), 'character')}; {_LONGEST_PATTERN} are allowed"
+            )
         return str(node.value)
 
     def _name(self, node: _Node, key: str, *, taken: Sequence[str]) -> str:

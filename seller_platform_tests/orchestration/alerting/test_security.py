@@ -106,7 +106,7 @@ def test_an_event_younger_than_three_seconds_waits_for_the_next_tick(watch: Watc
     watch.record("code_replayed")
 
     assert watch.tick(later=timedelta()) == "0 new events"
-    assert watch.tick(later=timedelta(seconds=5)) == "1 new events"
+    assert watch.tick(later=timedelta(seconds=5)) == "1 new event"
 
 
 def test_a_database_that_is_away_keeps_the_cursor(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
