@@ -143,7 +143,7 @@ def _moment(as_of: str | datetime | None) -> datetime | None:
         return None
     try:
         moment = as_of if isinstance(as_of, datetime) else datetime.fromisoformat(as_of)
-    except ValueError:
+    except (TypeError, ValueError):
         raise RequestError(f"as_of is {as_of!r}, which is not a moment; write it as 2026-03-01T06:00+01:00") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -165,9 +165,9 @@ def _window(relation: Relation, month: str | None, day: str | date | None) -> Wi
     try:
         if day is not None:
             return Window.day(day if isinstance(day, date) else date.fromisoformat(day))
-        first, _, last = str(month).partition(":")
-        start, end = read_month(first), Window.month_of(read_month(last or first)).end
-    except ValueError as error:
+        first, colon, last = str(month).partition(":")
+        start, end = read_month(first), Window.month_of(read_month(last if colon else first)).end
+    except (TypeError, ValueError) as error:
         example = "day as 2026-10-31" if day is not None else "month as 2026-10, or months as 2026-01:2026-03"
         raise RequestError(f"{error}. Write a {example}") from None
     if end <= start:
@@ -215,6 +215,8 @@ def _parts(
 ) -> Sequence[Selection] | None:
     """Return the parts that are asked for; None for all rows of every account."""
     names = [account] if isinstance(account, str) else account
+    if names is not None and not (isinstance(names, Sequence) and all(isinstance(name, str) for name in names)):
+        raise RequestError(f"account is {account!r}; write a key, a title, or a list of them")
     is_every = names is None or list(names) == [_ALL]
     if not relation.has_account_parts:
         if not is_every:

@@ -2,7 +2,7 @@
 
 - `connect`: authorises a connection
 - `sync`: loads through Dagster
-- `status`: coverage, refusals, age and grants
+- `status`: one screen of what is stored, late, held or failed
 - `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares the upstream with a replica
 - `costs`: product costs, planned and applied
@@ -21,7 +21,6 @@
 - `output`: tables, progress and JSON
 - `terminal`: colours, the layout of tables, and the line of progress
 - `processes`: processes started by a command
-- `terminal`: how the command line begins and ends
 """
 
 import sys
@@ -40,7 +39,7 @@ _COMMANDS = {
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": (
         "status.command",
-        "Show what is stored and missing of each dataset, its age, and the state of the grants.",
+        "Show on one screen what is stored, late, held or failed, with the command for each.",
     ),
     "query": ("inspection.query", "Run a SELECT on the warehouse, and print its rows."),
     "explain": ("inspection.explain", "Show the source of a stored row: request, page, time and run."),

@@ -14,7 +14,7 @@ import click
 
 from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_installation, open_stored_installation
-from seller_platform.cli.output import Output, fail, json_option
+from seller_platform.cli.output import Output, fail, json_option, printable
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
@@ -302,11 +302,6 @@ def _amounts(period: CostPeriod | None) -> str:
     if period is None:
         return "–"
     return " + ".join(f"{amount:,f} {currency}" for currency, amount in period.amounts.items()) or "nothing"
-
-
-def printable(text: str) -> str:
-    """Return a text without control characters, which a terminal would interpret."""
-    return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
 def _moment(moment: datetime | None) -> str:

@@ -84,7 +84,7 @@ class Output:
 
     def heading(self, text: str) -> None:
         """Print the title of what follows."""
-        if not self.as_json:
+        if text and not self.as_json:
             _write(coloured(printable(text), Colour.HEADING, sys.stdout), sys.stdout)
 
     def line(self, text: str, colour: Colour | None = None) -> None:

@@ -1,4 +1,4 @@
-"""`seller-platform database`: who may read the database with SQL."""
+"""`seller-platform database`: the database for other programs, and who may read it with SQL."""
 
 import secrets
 import shlex

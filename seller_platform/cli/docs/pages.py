@@ -75,5 +75,5 @@ def page_named(name: str) -> DocumentPage:
         **{page.name: page for page in PAGES},
     }
     if asked not in by_name:
-        raise UnknownPageError(name, sorted(by_name), get_close_matches(asked, by_name, n=3))
+        raise UnknownPageError(name, [page.name for page in PAGES], get_close_matches(asked, by_name, n=3))
     return by_name[asked]

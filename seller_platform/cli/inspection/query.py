@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.output import Output, printable
+from seller_platform.counts import count_of
 from seller_platform.errors import RequestError, StatementError
 from seller_platform.reading import open_stored
 from seller_platform.warehouse.readers.statements import Result, ResultColumn, open_result
@@ -140,7 +141,7 @@ def _print_table(result: Result, limit: int, output: Output) -> None:
     if not result.columns:
         raise StatementError("the statement returns no columns", "")
     output.table("", [column.name for column in result.columns], shown)
-    count = f"{len(shown)} row{'' if len(shown) == 1 else 's'}"
+    count = count_of(len(shown), "row")
     more = "There are more: `--rows` shows more of them, `--csv` and `--json` print all."
     output.say(f"{count}." if len(rows) <= limit else f"The first {count}. {more}")
 

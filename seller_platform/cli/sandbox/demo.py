@@ -67,7 +67,10 @@ def _show_next_steps(settings: Settings, output: Output) -> None:
     output.say(f"It is stored in {settings.home / DEMO_FOLDER}, apart from real connections. To see it:")
     for command in _NEXT_COMMANDS:
         output.say(f"  {PLAIN} {command}")
-    output.say("The last one opens the Dagster UI; the asset marts/account_profit_daily has charts there.")
+    output.say(
+        "The last one runs the Dagster UI, http://127.0.0.1:3000. Profit by day is a chart of the asset: "
+        "http://127.0.0.1:3000/assets/marts/account_profit_daily"
+    )
     output.say(f"To connect a real service: {PLAIN} connect")
 
 

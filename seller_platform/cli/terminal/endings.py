@@ -48,6 +48,9 @@ _READING_COMMANDS = (
     ("doctor",),
     ("query",),
     ("docs",),
+    ("database", "run"),
+    ("database", "url"),
+    ("report", "list"),
     ("keys", "generate"),
     ("service", "doctor"),
 )
@@ -56,6 +59,7 @@ _KEPT_ELSE = "What was stored is kept; run the command again."
 
 def runs_until_ended(arguments: Sequence[str]) -> bool:
     """Return whether a command runs until a signal ends it."""
+    arguments = [argument for argument in arguments if argument != "--demo"]
     return any(set(words) <= set(arguments) and arguments[:1] == [words[0]] for words in _RUN_UNTIL_ENDED)
 
 

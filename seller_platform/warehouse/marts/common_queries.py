@@ -46,12 +46,12 @@ costs AS MATERIALIZED (
     FROM own
     CROSS JOIN seller.cost_periods AS period
     CROSS JOIN LATERAL (
-        SELECT coalesce(told ->> 'currency', own.currency) AS currency,
-               CASE WHEN replace(told ->> 'amount', ',', '') ~ {number}
-                    THEN replace(told ->> 'amount', ',', '')::numeric END AS amount
+        SELECT coalesce(sent ->> 'currency', own.currency) AS currency,
+               CASE WHEN replace(sent ->> 'amount', ',', '') ~ {number}
+                    THEN replace(sent ->> 'amount', ',', '')::numeric END AS amount
         FROM jsonb_array_elements(
             CASE WHEN jsonb_typeof(period.cost_elements) = 'array' THEN period.cost_elements ELSE '[]' END
-        ) AS told
+        ) AS sent
     ) AS element
     WHERE period.account = %(account)s AND period.local_day = {newest_day} AND element.amount IS NOT NULL
     GROUP BY period.sku, period.from_date, period.to_date

@@ -56,7 +56,7 @@ payments AS MATERIALIZED (
       AND stored.transaction_type = 'Order' AND stored.order_id IS NOT NULL
     GROUP BY 1, 2
 ),
-told AS MATERIALIZED (
+ledger_end AS MATERIALIZED (
     -- How far the ledger tells: what was ordered shortly before may be paid for after.
     SELECT max(local_day) AS last_day
     FROM seller.transactions
@@ -66,12 +66,12 @@ told AS MATERIALIZED (
 ordered AS (
     SELECT lines.local_day, lines.currency, sum(lines.total) AS total, coalesce(sum(payments.amount), 0) AS paid,
            -sum(least(
-               CASE WHEN lines.local_day > told.last_day - %(settlement_days)s::integer THEN lines.total
+               CASE WHEN lines.local_day > ledger_end.last_day - %(settlement_days)s::integer THEN lines.total
                     ELSE coalesce(lines.not_due, 0) END,
                greatest(lines.total - coalesce(payments.amount, 0), 0)
            )) AS not_due
     FROM lines
-    CROSS JOIN told
+    CROSS JOIN ledger_end
     LEFT JOIN payments ON payments.order_id = lines.platform_order_id AND payments.currency = lines.currency
     GROUP BY 1, 2
 ),
@@ -102,7 +102,7 @@ entries AS MATERIALIZED (
     SELECT stored.local_day, stored.posted_date, coalesce(stored.currency, own.currency) AS currency, stored.amount,
            {line} = {payouts} AS is_payout
     FROM seller.transactions AS stored CROSS JOIN own
-    WHERE stored.account = %(account)s AND stored.local_day >= (%(first_day)s::date - interval '1 month')::date
+    WHERE stored.account = %(account)s AND stored.local_day >= (%(first_day)s::date - interval '2 months')::date
       AND stored.local_day < (%(end_day)s::date + interval '2 months')::date AND stored.amount IS NOT NULL
 ),
 payouts AS MATERIALIZED (
@@ -124,10 +124,10 @@ periods AS (
            lag(local_day) OVER (PARTITION BY currency ORDER BY local_day) AS previous_day
     FROM payouts
     UNION ALL
-    SELECT told.last_day, currency, 0, true, max(local_day)
-    FROM payouts CROSS JOIN told
-    GROUP BY told.last_day, currency
-    HAVING max(local_day) < told.last_day
+    SELECT ledger_end.last_day, currency, 0, true, max(local_day)
+    FROM payouts CROSS JOIN ledger_end
+    GROUP BY ledger_end.last_day, currency
+    HAVING max(local_day) < ledger_end.last_day
 ),
 earned AS (
     -- What was posted between two payouts; and between the same numbers of days before them, for a payout pays what was
@@ -165,9 +165,9 @@ compared AS (
            coalesce(sold.total, 0) AS found, 0 AS explained
     FROM ordered FULL JOIN sold USING (local_day, currency)
     UNION ALL
-    SELECT local_day, currency, 'orders and payments', total, CASE WHEN told.last_day IS NOT NULL THEN paid END,
+    SELECT local_day, currency, 'orders and payments', total, CASE WHEN ledger_end.last_day IS NOT NULL THEN paid END,
            coalesce(not_due, 0)
-    FROM ordered CROSS JOIN told
+    FROM ordered CROSS JOIN ledger_end
     UNION ALL
     SELECT local_day, currency, 'daily sales and statistics', coalesce(sold.sales, 0),
            CASE WHEN has_statistics.known THEN coalesce(statistics.sales, 0) END, 0
@@ -280,7 +280,7 @@ SETTLEMENT_RECONCILIATION = Mart(
         MartColumn(
             "expected",
             Kind.MONEY,
-            "What the first source says; null where it cannot be told in this currency, and for the first payout.",
+            "What the first source says; null where it is unknown in this currency, and for the first payout.",
             _OF_EXPECTED,
             nullable=True,
         ),
@@ -320,7 +320,7 @@ SETTLEMENT_RECONCILIATION = Mart(
     inputs=(
         Input(ORDERS),
         Input(DAILY_PRODUCT_SALES),
-        Input(TRANSACTIONS, required=False, months_before=1, months_after=2),
+        Input(TRANSACTIONS, required=False, months_before=2, months_after=2),
         Input(SALES_BY_DATE, required=False),
         Input(ACCOUNTS, required=False),
     ),

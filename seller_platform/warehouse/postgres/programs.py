@@ -44,7 +44,7 @@ def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
 
 
 def write_rules(data: Path) -> None:
-    """Write who may connect; a running server must be told to read it again.
+    """Write who may connect; a running server must be asked to read it again.
 
     PostgreSQL asks the kernel who connects (peer authentication). The user of this process may connect as any role, but
     needs the password of the one for desktop clients.

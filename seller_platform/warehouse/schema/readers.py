@@ -127,6 +127,9 @@ def make_query_role(connection: Connection) -> str | None:
     """Return the role whose rights a query takes, made on first use; None if the user of the database may not make it.
 
     Other databases of the server may have made the role: what it may read of this one is granted here.
+
+    Raises:
+        ReaderError: A role of that name was made for something else.
     """
     driver = driver_of(connection)
     can_be_taken = "SELECT pg_has_role(%s, 'MEMBER') FROM pg_roles WHERE rolname = %s"
@@ -142,7 +145,10 @@ def make_query_role(connection: Connection) -> str | None:
                 driver.execute(sql.SQL("COMMENT ON ROLE {} IS {}").format(role, sql.Literal(MARK)))
                 driver.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(role))
             _grant(driver, QUERY_ROLE)
-    except (ReaderError, psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+    except ReaderError:
+        problem = "is a role that was not made for reading, and queries need the name. Rename or drop that role"
+        raise ReaderError(QUERY_ROLE, problem) from None
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
         return None
     return QUERY_ROLE if driver.execute(can_be_taken, [QUERY_ROLE, QUERY_ROLE]).fetchone() == (True,) else None
 

@@ -131,7 +131,7 @@ def upgrade() -> None:
             "net_profit",
             sa.Numeric(),
             nullable=True,
-            comment="`profit + shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + other_entries`; taxes are not a part of it. Null where `profit` is.",
+            comment="`profit + shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + other_entries`; taxes are not a part of it. Refunds contain tax, so it is too low by that tax. Null where `profit` is.",
         ),
         schema="marts",
     )
@@ -211,7 +211,7 @@ def upgrade() -> None:
             "net_profit",
             sa.Numeric(),
             nullable=True,
-            comment="`profit + shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + other_entries`; taxes are not a part of it. Null where `profit` is.",
+            comment="`profit + shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + other_entries`; taxes are not a part of it. Refunds contain tax, so it is too low by that tax. Null where `profit` is.",
         ),
         schema="marts",
     )
@@ -252,7 +252,7 @@ def upgrade() -> None:
         "settlement_reconciliation",
         "expected",
         existing_type=sa.NUMERIC(),
-        comment="What the first source says; null where it cannot be told in this currency, and for the first payout.",
+        comment="What the first source says; null where it is unknown in this currency, and for the first payout.",
         existing_comment="What the first source says; null where it cannot be told in this currency.",
         existing_nullable=True,
         schema="marts",
