@@ -962,7 +962,7 @@ class InvalidComponentError(SettingsError):
 class FormulaError(SettingsError):
     """The file with a profit formula of one's own cannot be used."""
 
-    next_step = "Fix the line of the file that SELLER_PLATFORM_PROFIT_FORMULA names, and start again."
+    next_step = "Correct the file that SELLER_PLATFORM_PROFIT_FORMULA names, or the setting, and start again."
 
     def __init__(self, path: Path, line: int | None, problem: str) -> None:
         self.path, self.line = path, line

@@ -30,8 +30,17 @@ def nearest_home() -> Path:
     It is `.seller_platform` of the working directory, else the nearest one of the folders above that belongs to this
     user, in a folder where others may not write. Where none of them exists, it is that of the working directory. A
     command that writes creates it, and says so; a command that reads never creates one.
+
+    Raises:
+        InvalidSettingError: The working directory no longer exists.
     """
-    working = Path.cwd()
+    try:
+        working = Path.cwd()
+    except FileNotFoundError:
+        raise InvalidSettingError(
+            "SELLER_PLATFORM_HOME",
+            "is not set, and the working directory no longer exists. Set it, or change the folder",
+        ) from None
     above = (folder / HOME_FOLDER for folder in working.parents)
     homes = (working / HOME_FOLDER, *(home for home in above if _is_own_folder(home)))
     return next((home for home in homes if home.is_dir()), homes[0])
@@ -208,7 +217,7 @@ class Settings(BaseSettings):
     profit_formula: Path | None = Field(
         None,
         alias="SELLER_PLATFORM_PROFIT_FORMULA",
-        description="a TOML file with a profit formula of your own, for `marts.profit_bridge_monthly`",
+        description="a YAML file with a profit formula of your own, for `marts.profit_bridge_monthly`",
     )
     base_url: str | None = Field(None, alias="SELLER_API_BASE_URL", description="the base URL of the API's paths")
     auth_url: str | None = Field(

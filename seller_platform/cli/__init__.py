@@ -23,8 +23,11 @@
 - `processes`: processes started by a command
 """
 
+import os
 import sys
 from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
 
 from seller_platform import interruption
 from seller_platform.cli.terminal.endings import describe_end, runs_until_ended
@@ -67,8 +70,19 @@ _COMMANDS = {
 """The module of each command, and its sentence in `--help`."""
 
 
+def _open_streams() -> None:
+    """Replace streams that a shell has closed, and let every character be written, if need be as an escape sequence."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # until the process ends
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Run the command line; an error or a signal ends it in one line and its exit code."""
+    _open_streams()
     arguments = sys.argv[1:]
     interruption.prepare(partial(describe_end, arguments), with_ignored=runs_until_ended(arguments))
     # Not before: a signal while these are imported ends in a sentence, too.

@@ -11,6 +11,8 @@ import click
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.sync import Month, keys_of
+from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.contract import Window
 from seller_platform.errors import CheckFailedError, NotConnectedError, PartitionsFailedError, UnknownMartError
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.history_start import keep_history_start, months_of_history
@@ -18,7 +20,7 @@ from seller_platform.warehouse.marts import Mart, marts_with
 from seller_platform.warehouse.marts.due import PartitionState, partition_states, rows_built
 from seller_platform.warehouse.marts.formulas import own_formula
 
-_COLUMNS = ("mart, account", "months", "partitions", "rows", "result")
+_COLUMNS = ("account", "months", TableColumn("partitions", rank=1), "rows", "result")
 
 
 @dataclass(frozen=True)
@@ -142,9 +144,9 @@ def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], end
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for each in documents:
         groups[each["mart"], each["account"], each["reason"] or each["result"]].append(each)
-    table: list[Sequence[object]] = []
+    table: list[Sequence[object] | str] = []
     for mart in dict.fromkeys(state.mart.name for state in states):
-        table.append((mart, "", "", "", ""))
+        table.append(mart)
         for (name, account, reason), parts in groups.items():
             if name == mart:
                 rows = sum(each["rows"] or 0 for each in parts) if parts[0]["result"] == "built" else None
@@ -172,8 +174,14 @@ def _document(state: PartitionState, ended: _Ended, *, is_due: bool) -> dict[str
 
 
 def _months(parts: Iterable[Mapping[str, Any]]) -> str:
-    months = [each["month"] for each in parts if each["month"] is not None]
-    return "" if not months else months[0] if len(months) == 1 else f"{months[0]} .. {months[-1]}"
+    """Return months as `2026-01 .. 2026-03, 2026-05`."""
+    spans: list[list[date]] = []
+    for month in sorted(date.fromisoformat(f"{each['month']}-01") for each in parts if each["month"] is not None):
+        if spans and Window.month_of(spans[-1][-1]).end == month:
+            spans[-1].append(month)
+        else:
+            spans.append([month])
+    return ", ".join(" .. ".join(f"{month:%Y-%m}" for month in sorted({span[0], span[-1]})) for span in spans)
 
 
 def _problem(ended: _Ended) -> PartitionsFailedError | CheckFailedError | None:

@@ -84,7 +84,7 @@ def test_what_has_not_changed_is_built_only_in_full(shop: Shop, variables: dict[
     after_a_load = _build(variables, *words)
 
     key = (ACCOUNT, "2026-03")
-    assert again[key]["reason"] == "nothing changed since the last build"
+    assert again[key]["reason"] == "nothing changed"
     assert [each[key]["result"] for each in (again, in_full, after_a_load)] == ["skipped", "built", "built"]
     assert list(again) == [key]
 

@@ -86,7 +86,7 @@ def _show(output: Output, port: int, password: str) -> None:
     output.line(f"psql      {psql}")
     for name, value in fields.items():
         output.line(f"{name.capitalize():<9} {value}")
-    output.line("This login only reads. Ctrl-C ends it.")
+    output.line("This login reads; it changes no table. Ctrl-C ends it.")
 
 
 def _stored_password(file: Path, *, renew: bool) -> str:

@@ -10,7 +10,6 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.service.options import list_options, open_service, result_options, say
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
-from seller_platform.service.own_account.reset import RESET
 from seller_platform.service.users.passkeys import remove_passkeys
 from seller_platform.service.users.reset_links import create_reset_link
 from seller_platform.service.users.store import (
@@ -128,6 +127,9 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, url: s
 
     Give it to the user over a channel that nobody else reads. The new password ends the user's sessions.
     """
+    # Imported here because other commands send no answers of the service.
+    from seller_platform.service.own_account.reset import RESET
+
     base_url = service_url or read_settings().service_public_url or _LOCAL_URL
     with open_service(url) as database:
         token = create_reset_link(database, email, timedelta(hours=hours))

@@ -100,8 +100,8 @@ NET_PROFIT = MartColumn(
     "net_profit",
     Kind.MONEY,
     "`profit + shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + "
-    "other_entries`; taxes are not a part of it. Refunds contain tax, so it is too low by that tax. Null where `profit` "
-    "is.",
+    "other_entries`; taxes are not a part of it. Refunds contain tax, so it is too low by that tax. Null where "
+    "`profit` is.",
     OF_NET_PROFIT,
     nullable=True,
 )

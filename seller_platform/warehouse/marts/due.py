@@ -70,7 +70,7 @@ class PartitionState:
         """Why the partition is not built; None where it should be."""
         if self.missing:
             return f"{' and '.join(self.missing)}: never loaded"
-        return "nothing changed since the last build" if self.is_current else None
+        return "nothing changed" if self.is_current else None
 
 
 def partition_states(

@@ -177,7 +177,10 @@ def read_formula(path: Path) -> Formula:
     import yaml
 
     try:
-        text = path.read_bytes()[: _LARGEST_FILE + 1].decode()
+        if not path.is_file() and path.exists():
+            raise FormulaError(path, None, "is no regular file")
+        with path.open("rb") as file:
+            text = file.read(_LARGEST_FILE + 1).decode()
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise FormulaError(path, None, f"cannot be read: {problem}") from None

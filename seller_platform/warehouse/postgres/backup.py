@@ -12,6 +12,7 @@ from seller_platform.errors import BackupError
 from seller_platform.files import draft_beside
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.dump_programs import dump, dump_server, read_dump, restore_dump
+from seller_platform.warehouse.postgres.programs import CLIENT_USER
 
 _FIRST_BYTES = b"PGDMP"
 # Lines of pg_restore's table of contents: one about grants, one that creates a schema. And a line that makes a grant.
@@ -25,6 +26,7 @@ _TABLES = text("""
       AND namespace.nspname NOT LIKE 'pg\\_temp\\_%'
       AND NOT EXISTS (SELECT FROM pg_depend WHERE pg_depend.objid = class.oid AND pg_depend.deptype = 'e')
 """)
+_OWN_ROLES = ("seller_query", CLIENT_USER)
 _SCHEMAS = text("SELECT nspname FROM pg_namespace")
 
 
@@ -40,6 +42,8 @@ def back_up(url: str, file: Path, *, force: bool = False) -> None:
         BackupError: It cannot be written, or PostgreSQL refused.
         WarehouseUnavailableError: The server cannot be reached.
     """
+    # Of a link the target is written, which may be on another disk.
+    file = file.resolve()
     try:
         if file.exists():
             _check_replaceable(file, force=force)
@@ -66,6 +70,8 @@ def restore(url: str, file: Path) -> list[str]:
     """
     if not file.is_file():
         raise BackupError(str(file), "there is no such file")
+    if not _is_backup(file):
+        raise BackupError(str(file), "it is no backup; name a file that `seller-platform backup` has written")
     contents = read_dump(file, "--list").splitlines()
     with Database(url, connections=1) as database:
         server = dump_server(database)
@@ -83,10 +89,13 @@ def restore(url: str, file: Path) -> list[str]:
 def _check_replaceable(file: Path, *, force: bool) -> None:
     if not file.is_file():
         raise BackupError(str(file), "it is no file; name one that may be written")
-    with file.open("rb") as former:
-        is_backup = former.read(len(_FIRST_BYTES)) == _FIRST_BYTES
-    if not is_backup and not force:
+    if not _is_backup(file) and not force:
         raise BackupError(str(file), "it is no backup. Name another file, or replace it with --force")
+
+
+def _is_backup(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(_FIRST_BYTES)) == _FIRST_BYTES
 
 
 def _schemas_of_empty(connection: Connection, file: Path, where: str) -> set[str]:
@@ -116,6 +125,10 @@ def _restore_grants(database: Database, file: Path, entries: list[str]) -> list[
                     driver.execute(statement.encode())
             except psycopg.OperationalError:
                 raise
+            except psycopg.errors.UndefinedObject as error:
+                # Some programs make their own role again when they need it.
+                if not any(f'"{role}"' in str(error) for role in _OWN_ROLES):
+                    problems[error.diag.message_primary or str(error)] = None
             except psycopg.Error as error:
                 problems[error.diag.message_primary or str(error)] = None
     return list(problems)

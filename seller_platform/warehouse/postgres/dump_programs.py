@@ -4,6 +4,7 @@ The platform's own connection is the measure: where it is encrypted, theirs must
 embedded server cannot encrypt. Over a network those of the system are preferred.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from typing import Any
 
 from psycopg.conninfo import make_conninfo
 
-from seller_platform.errors import BackupError
+from seller_platform.errors import BackupError, FullDiskError
 from seller_platform.warehouse.postgres.database import SECRET_PARAMETERS, Database, driver_of, parameters
 from seller_platform.warehouse.postgres.programs import postgres_library
 
@@ -77,9 +78,15 @@ def dump(server: DumpServer, file: Path) -> None:
 
     Raises:
         BackupError: No installed program can do that, or PostgreSQL refused.
+        FullDiskError: The disk of the file is full.
     """
     program = _choose("pg_dump", server, server.major)
-    _run_on(server, program, "--format=custom", f"--file={file}")
+    try:
+        _run_on(server, program, "--format=custom", f"--file={file}")
+    except BackupError as error:
+        if os.strerror(errno.ENOSPC) in str(error):
+            raise FullDiskError(str(file.parent), os.strerror(errno.ENOSPC)) from error
+        raise
 
 
 def restore_dump(server: DumpServer, file: Path, *options: str) -> None:

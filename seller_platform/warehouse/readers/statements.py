@@ -25,11 +25,20 @@ ROWS_PER_BLOCK = 2_000
 _CURSOR = "DECLARE shown NO SCROLL CURSOR FOR "
 _FETCH = f"FETCH {ROWS_PER_BLOCK} FROM shown"
 # Statements that have no cursor, and few rows.
-_WITHOUT_CURSOR = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:explain|show)\b", re.IGNORECASE | re.DOTALL)
+_WITHOUT_CURSOR = re.compile(r"(?:\s++|--[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/)*+(?:explain|show)\b", re.IGNORECASE)
 # With them, a query could take back the rights of the owner, or execute another statement that does. A name can be
 # written with U&"..." too.
-_FORBIDDEN = re.compile(r'\bset_config\b|\b\w+_to_xml\w*|\bts_stat\b|\bts_rewrite\b|\bdblink\w*|\bU&"', re.IGNORECASE)
+_FORBIDDEN = re.compile(
+    r'\bset_config\b|\b\w+_to_xml\w*|\bts_stat\b|\bts_rewrite\b|\bdblink\w*|\bpg_logical_emit\w*|\bU&"', re.IGNORECASE
+)
 _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema")
+# They hold values of tables that people may not read.
+_SAMPLES = ("pg_statistic", "pg_statistic_ext_data")
+# A table may be named as in Python, without its schema.
+_SEARCH_PATH = sql.SQL(", ").join(map(sql.Identifier, ("seller", "marts")))
+_CHANGES = re.compile(
+    r"\s*(?:alter|call|copy|create|delete|do|drop|grant|insert|merge|set|truncate|update|vacuum)\b", re.I
+)
 
 Value = str | None
 
@@ -79,6 +88,7 @@ def open_result(database: Database, statement: str, *, seconds: float) -> Iterat
                 for name, value in (("statement_timeout", f"{round(seconds * 1000)}"), ("timezone", "UTC")):
                     driver.execute(sql.SQL("SET LOCAL {} = {}").format(sql.Identifier(name), sql.Literal(value)))
                 driver.execute("SET LOCAL datestyle = 'ISO'")
+                driver.execute(sql.SQL("SET LOCAL search_path = {}").format(_SEARCH_PATH))
                 if role is None:
                     _require_readable(driver, statement)
                 else:
@@ -136,13 +146,18 @@ def _own_errors(statement: str, *, offset: int = 0) -> Iterator[None]:
     try:
         yield
     except psycopg.errors.QueryCanceled as error:
-        raise StatementError("it took too long, and was cancelled", statement, hint="Give it more --timeout") from error
+        hint = "Give it more seconds with --timeout"
+        raise StatementError("it took too long, and was cancelled", statement, hint=hint) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise StatementForbiddenError(error.diag.message_primary or "permission denied") from error
     except psycopg.OperationalError:
         raise
     except psycopg.Error as error:
         position = int(error.diag.statement_position or 0) - offset
+        if position <= 1 and _CHANGES.match(statement):
+            raise StatementForbiddenError("queries only read: give a SELECT, a WITH, a TABLE or VALUES") from error
+        if "multiple commands" in str(error):
+            raise StatementError("there are several statements; give a single one", statement) from error
         raise StatementError(
             error.diag.message_primary or str(error),
             statement,
@@ -166,7 +181,7 @@ def _require_readable(driver: psycopg.Connection[Any], statement: str) -> None:
     with _own_errors(statement, offset=len(explain)):
         (plan,) = driver.execute(explain + statement, prepare=True).fetchone() or (None,)
     for schema, table in _relations(plan if not isinstance(plan, str) else json.loads(plan)):
-        is_readable = schema in (*READABLE_SCHEMAS, *_SYSTEM_SCHEMAS) or (
+        is_readable = (schema in (*READABLE_SCHEMAS, *_SYSTEM_SCHEMAS) and table not in _SAMPLES) or (
             schema == "platform" and table in READABLE_OF_PLATFORM
         )
         if not is_readable:
