@@ -28,7 +28,7 @@ def nearest_home() -> Path:
     """Return the home folder that applies where SELLER_PLATFORM_HOME is not set.
 
     It is `.seller_platform` of the working directory, else the nearest one of the folders above that belongs to this
-    user, in a folder where others may not write. Where none of them exists, it is that of the working directory. A
+    user, in a folder where not everybody may write. Where none of them exists, it is that of the working directory. A
     command that writes creates it, and says so; a command that reads never creates one.
 
     Raises:
@@ -47,10 +47,13 @@ def nearest_home() -> Path:
 
 
 def _is_own_folder(path: Path) -> bool:
-    """Whether a folder belongs to this user, in a folder where others may not create one, as they may in /tmp."""
+    """Whether a folder belongs to this user, in a folder where not everybody may create one, as they may in /tmp.
+
+    The group may: with umask 002, folders are made so. A link that another user has made is not used.
+    """
     try:
-        is_shared = path.parent.stat().st_mode & (stat.S_IWOTH | stat.S_IWGRP)
-        return path.stat().st_uid == os.geteuid() and not is_shared
+        is_shared = path.parent.stat().st_mode & stat.S_IWOTH
+        return {path.stat().st_uid, path.lstat().st_uid} == {os.geteuid()} and not is_shared
     except OSError:
         return False
 
