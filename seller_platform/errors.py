@@ -157,9 +157,21 @@ class NotLoadedError(RequestError):
     next_step = "Load it first: run the command that the message names, or materialize the asset."
 
     def __init__(
-        self, table: str, wanted: str, *, accounts: Sequence[str] = (), months: tuple[date, date] | None = None
+        self,
+        table: str,
+        absent: str,
+        *,
+        accounts: Sequence[str] = (),
+        months: tuple[date, date] | None = None,
+        home: str | None = None,
     ) -> None:
-        self.table, self.accounts, self.months = table, tuple(accounts), months
+        """Write the message.
+
+        Args:
+            absent: The names of what was never loaded.
+            home: The home folder that the command loads into, unless it is that of the settings.
+        """
+        self.table, self.absent, self.accounts, self.months = table, absent, tuple(accounts), months
         schema, _, name = table.partition(".")
         words = {
             "marts": ["marts", "build", name],
@@ -170,8 +182,9 @@ class NotLoadedError(RequestError):
         command += [word for account in accounts for word in ("--account", account)]
         if months is not None:
             command += ["--from", f"{months[0]:%Y-%m}", "--to", f"{months[1]:%Y-%m}"]
+        variable = f"SELLER_PLATFORM_HOME={shlex.quote(home)} " if home is not None else ""
         super().__init__(
-            f"never loaded: {wanted}. Run `seller-platform {shlex.join(command)}`, or materialize "
+            f"never loaded: {absent}. Run `{variable}seller-platform {shlex.join(command)}`, or materialize "
             f"{table.replace('.', '/')} for the partition"
         )
 
@@ -289,18 +302,28 @@ class NothingStoredError(RequestError):
 
     next_step = "Run `seller-platform connect`, or name the home folder that has the data in SELLER_PLATFORM_HOME."
 
-    def __init__(self, home: str, *, is_demo: bool = False, has_demo: bool = False) -> None:
-        self.home = home
+    def __init__(
+        self, home: str, *, is_demo: bool = False, has_demo: bool = False, database: str | None = None
+    ) -> None:
+        """Write the message.
+
+        Args:
+            database: The host and name of the database that the settings name in place of a home folder's.
+        """
+        self.home, self.database = home, database
         if is_demo:
             super().__init__(f"there is no demo in {home}; run `{PLAIN} demo`")
-            return
-        demo = (
-            f"`{PLAIN} --demo` and the command for the data of `{PLAIN} demo`" if has_demo else f"`{PLAIN} demo` to try"
-        )
-        super().__init__(
-            f"nothing is stored in the home folder {home}. Run `{PLAIN} connect` to begin, or {demo}; if it is stored "
-            "elsewhere, set SELLER_PLATFORM_HOME to that folder"
-        )
+        elif database is not None:
+            super().__init__(
+                f"the database {database} has no tables of Seller Platform; nothing was ever connected there. Run "
+                f"`{PLAIN} connect` and `{PLAIN} sync`, or name another database"
+            )
+        else:
+            demo = f"add `--demo` to read the data of `{PLAIN} demo`" if has_demo else f"`{PLAIN} demo` to try"
+            super().__init__(
+                f"nothing is stored in the home folder {home}. Run `{PLAIN} connect` to begin, or {demo}; if it is "
+                "stored elsewhere, set SELLER_PLATFORM_HOME to that folder"
+            )
 
 
 class OtherApplicationError(RequestError):
@@ -1501,14 +1524,15 @@ class InputCheckFailedError(CheckFailedError):
 
 
 class SlicesFailedError(SellerPlatformError):
-    """Some slices were not loaded; the others were."""
+    """Some slices were not loaded."""
 
     next_step = "Fix the causes that the message lists, and run the command again: what was loaded stays."
 
-    def __init__(self, failures: Mapping[str, str], exit_code: int = 1) -> None:
+    def __init__(self, failures: Mapping[str, str], exit_code: int = 1, *, any_loaded: bool = True) -> None:
         self.failures, self.exit_code = dict(failures), exit_code
         count = count_of(len(self.failures), "slice", "was")
-        super().__init__(f"{count} not loaded; all others were:{_by_problem(failures)}")
+        others = "; all others were" if any_loaded else ""
+        super().__init__(f"{count} not loaded{others}:{_by_problem(failures)}")
 
 
 class PartitionsFailedError(SellerPlatformError):

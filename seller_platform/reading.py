@@ -14,12 +14,13 @@ Reading creates no home folder and no database, and it migrates neither.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from pydantic import SecretStr
 
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.window import read_month
 from seller_platform.errors import (
@@ -32,7 +33,7 @@ from seller_platform.errors import (
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_named, accounts
 from seller_platform.warehouse.postgres.database import Database, readable_version, revisions
-from seller_platform.warehouse.postgres.location import stored_warehouse_url
+from seller_platform.warehouse.postgres.location import nothing_stored, stored_warehouse_url
 from seller_platform.warehouse.readers.loaded import loaded_accounts, require_loaded
 from seller_platform.warehouse.readers.relations import Relation, Selection, relation_named
 
@@ -46,6 +47,8 @@ Amounts: TypeAlias = Literal["decimal", "float"]
 _FORMS = ("pandas", "arrow")
 _AMOUNTS = ("decimal", "float")
 _ALL = "all"
+_FIRST_ZONE = timedelta(hours=14)
+"""How much earlier than in UTC a day begins where it begins first."""
 
 
 @overload
@@ -121,7 +124,7 @@ def read(
             f"{relation.table} keeps no former rows. Leave as_of out, or read the lists it is built from"
         )
     window = _window(relation, month, day)
-    with open_stored(database_url, home) as database:
+    with open_stored(database_url, home) as database, _explained(window, home):
         parts = _parts(database, relation, account, window)
         if as_ == "arrow":
             from seller_platform.warehouse.readers.arrow import read_arrow, read_floats  # pyarrow takes a while
@@ -180,25 +183,55 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
     """Open the warehouse for reading, and close its connections at the end. Nothing is created or migrated.
 
     Raises:
-        NothingStoredError: The home folder has no database.
+        NothingStoredError: There is no database, or it has no tables of Seller Platform.
         OutdatedSchemaError: An older version of this program made the database.
-        RequestError: The database has no tables of Seller Platform.
         SchemaVersionError: A newer version made it.
     """
     if database_url is not None and home is not None:
         raise RequestError("database_url and home name two warehouses; give one of them")
-    with Database(stored_warehouse_url(_settings(database_url, home)), connections=1) as database:
+    settings = _settings(database_url, home)
+    with Database(stored_warehouse_url(settings), connections=1) as database:
         version = readable_version(database)
         if version is None:
-            raise RequestError(
-                f"the database {database.where} has no tables of Seller Platform; nothing was ever connected there. "
-                "Run `seller-platform connect` and `seller-platform sync`, or name another database"
-            )
+            raise nothing_stored(settings)
         if version not in revisions():
             raise SchemaVersionError(version)
         if version != revisions()[-1]:
             raise OutdatedSchemaError(version)
         yield database
+
+
+@contextmanager
+def _explained(window: Window | None, home: str | Path | None) -> Iterator[None]:
+    """Let a refusal say which days are in the future, and name the command for the home folder that is read.
+
+    Raises:
+        NotLoadedError: The rows were never loaded.
+        RequestError: The last month or day has not begun.
+    """
+    try:
+        yield
+    except NotLoadedError as error:
+        if window is not None:
+            _require_begun(window)
+        if home is None:
+            raise
+        folder = str(_settings(None, home).home)
+        raise NotLoadedError(
+            error.table, error.absent, accounts=error.accounts, months=error.months, home=folder
+        ) from None
+
+
+def _require_begun(window: Window) -> None:
+    """Check that the day, or the last of the months, has begun in some zone.
+
+    Raises:
+        RequestError: It has not.
+    """
+    today = (utc_now() + _FIRST_ZONE).date()
+    form, begin = ("%Y-%m-%d", window.start) if window.days == 1 else ("%Y-%m", window.last_day.replace(day=1))
+    if begin > today:
+        raise RequestError(f"{begin:{form}} has not begun; the last that can be read is {today:{form}}") from None
 
 
 def _settings(database_url: str | None, home: str | Path | None) -> Settings:

@@ -26,10 +26,12 @@ from seller_platform.errors import (
     UnknownAccountError,
     UnknownRelationError,
 )
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.location import embedded_server
 from seller_platform.warehouse.schema.readers import save_reader
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import Databases
@@ -226,6 +228,23 @@ def test_what_was_never_loaded_is_named_with_the_command(
 
 
 @pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("orders", {"month": "2098-12"}, r"2098-12 has not begun; the last that can be read is 20\d\d-\d\d"),
+        ("orders", {"month": "2026-03:2098-12"}, "2098-12 has not begun"),
+        ("transactions", {"month": "2098-12"}, "2098-12 has not begun"),
+        ("warehouse_stock", {"account": US, "day": "2098-12-31"}, r"2098-12-31 has not begun; .* 20\d\d-\d\d-\d\d$"),
+    ],
+    ids=["a month", "the last of months", "never loaded", "a day"],
+)
+def test_what_has_not_begun_cannot_be_loaded(stored: Stored, name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError, match=message) as caught:
+        stored.read(name, **options)
+
+    assert "sync" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("name", "options", "error", "message"),
     [
         ("ordrs", {}, UnknownRelationError, r"no asset or table 'ordrs' \(did you mean 'orders'\?\); choose one of"),
@@ -286,11 +305,24 @@ def test_a_database_that_has_no_tables_stays_as_it_was(postgres: EmbeddedServer)
     url = postgres.database("empty")
 
     for absent in (url, postgres.url("absent")):
-        with pytest.raises(RequestError, match="has no tables of Seller Platform; nothing was ever connected there"):
+        with pytest.raises(
+            NothingStoredError, match="has no tables of Seller Platform; nothing was ever connected there"
+        ):
             seller_platform.read("orders", database_url=absent)
 
     with Database(url) as database:
         assert database.version() is None
+
+
+def test_a_home_whose_server_has_no_warehouse_stays_as_it_was() -> None:
+    with temporary_folder() as home:
+        server = embedded_server(home, read_settings().root_data_folder)
+
+        with pytest.raises(NothingStoredError, match=rf"nothing is stored in the home folder {home}\."):
+            seller_platform.read("orders", home=home)
+
+        assert not server.has_database("warehouse")
+        server.close()
 
 
 def test_a_database_of_an_older_version_is_not_migrated(database: Database, database_url: str) -> None:
@@ -326,6 +358,10 @@ def test_a_home_is_read_with_its_own_server_and_without_open_connections() -> No
             count = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'warehouse'"
             assert connection.execute(text(count)).scalar_one() == 0
         assert frame.empty
+        with pytest.raises(
+            NotLoadedError, match=rf"Run `SELLER_PLATFORM_HOME={home} seller-platform sync --dataset orders"
+        ):
+            seller_platform.read("orders", account="shop", month="2026-02", home=home)
         server.close()
 
 

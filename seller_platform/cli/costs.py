@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from seller_platform.cli.connect import open_stored_api
-from seller_platform.cli.installation import Installation, open_installation, open_stored_installation
+from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
 from seller_platform.cli.output import Output, fail, json_option, printable
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.client.http.api import SellerApi
@@ -78,7 +78,7 @@ def plan(*, source: str, out: Path | None, output: Output) -> None:
 
     A line with only account and sku also removes the costs of the SKU.
     """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
-    with open_installation() as installation, open_apis(installation) as apis:
+    with open_served_installation() as installation, open_apis(installation) as apis:
         currencies = {each.key: each.account.currency_code for each in accounts(installation.database)}
         target = read_costs(installation.database, source, currencies)
         with output.progress("Comparing the costs with those of the upstream"):
@@ -103,7 +103,7 @@ def apply(*, plan: str, seconds: float, output: Output) -> None:
     The costs are read back until they agree, and the proof is stored. A plan is refused if the upstream's costs have
     changed since it was made. An interrupted plan continues; a plan that was applied before changes nothing.
     """
-    with open_installation() as installation, open_apis(installation) as apis:
+    with open_served_installation() as installation, open_apis(installation) as apis:
         stored = read_plan(installation.database, plan)
         with output.progress(f"Writing {count_of(len(stored.writes), 'SKU')}", None):
             applied = apply_plan(
@@ -124,7 +124,7 @@ def apply(*, plan: str, seconds: float, output: Output) -> None:
 @json_option
 def undo(*, plan: str, out: Path | None, output: Output) -> None:
     """Make the plan that restores the costs before an applied plan. Nothing is written."""
-    with open_installation() as installation, open_apis(installation) as apis:
+    with open_served_installation() as installation, open_apis(installation) as apis:
         applied = read_plan(installation.database, plan)
         with output.progress("Reading the costs of the upstream"):
             planned = plan_undo(apis, installation.database, applied, made_by=user_name())

@@ -1,8 +1,8 @@
 """Opens an installation: its home folder, its settings, its warehouse, and the key of its secrets.
 
 The home folder is the one that SELLER_PLATFORM_HOME names; without it, `settings.nearest_home` says which. Commands
-that write create it, and say so. Commands that read end with an error where nothing is stored. `--demo` uses the folder
-of `demo` and `dev`, which is `sandbox` in the home folder.
+that begin an installation create it, and say so. All others end with an error where nothing is stored. `--demo` uses the
+folder of `demo` and `dev`, which is `sandbox` in the home folder.
 """
 
 import os
@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING
 
 from seller_platform.cli.output import note
 from seller_platform.cli.terminal.progress import progress
-from seller_platform.commands import use_demo_start, uses_demo_start
-from seller_platform.errors import NothingStoredError
+from seller_platform.commands import use_demo_start
 from seller_platform.files import make_private_folder
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, readable_version
 from seller_platform.warehouse.postgres.location import (
+    DEMO_FOLDER,
     SANDBOX,
     embedded_server,
     has_database,
+    has_demo,
+    nothing_stored,
     sandbox_url,
+    stored_warehouse_url,
     warehouse_url,
 )
 
 if TYPE_CHECKING:
     from seller_platform.warehouse.connections.secrets import SecretBox
-
-DEMO_FOLDER = "sandbox"
-"""The folder in the home folder where `demo` and `dev` keep everything."""
 
 LEADING_ELSEWHERE = (
     "SELLER_PLATFORM_DATABASE_URL",
@@ -70,7 +70,7 @@ class Installation:
 
 @contextmanager
 def open_installation() -> Iterator[Installation]:
-    """Open the warehouse that the environment names, and migrate it, for a command that writes.
+    """Open the warehouse that the environment names, and migrate it, for a command that begins an installation.
 
     A home folder that does not exist is created.
 
@@ -80,41 +80,67 @@ def open_installation() -> Iterator[Installation]:
     """
     settings = read_settings()
     make_home(settings)
-    with _opened(settings) as installation:
+    with _opened(settings, creates=True) as installation:
         yield installation
 
 
 @contextmanager
 def open_stored_installation() -> Iterator[Installation]:
-    """Open the warehouse that the environment names, and migrate it, for a command that reads.
+    """Open the warehouse that the environment names, and migrate it, for a command that needs stored rows.
 
     Raises:
-        NothingStoredError: There is no warehouse. Nothing was created.
+        NothingStoredError: There is no warehouse, or it has no tables. Nothing was created.
         SettingsError: A setting cannot be used.
         WarehouseError: PostgreSQL cannot be used.
     """
     settings = read_settings()
     expect_home(settings)
-    with _opened(settings) as installation:
+    with _opened(settings, creates=False) as installation:
+        yield installation
+
+
+@contextmanager
+def open_served_installation() -> Iterator[Installation]:
+    """Open the stored warehouse for a command that sends requests to the upstream.
+
+    With `--demo` the sandbox is served until the block ends.
+
+    Raises:
+        NothingStoredError: There is no warehouse, or it has no tables. Nothing was created.
+        ServiceStartError: The service of the sandbox does not answer.
+        SettingsError: A setting cannot be used.
+        WarehouseError: PostgreSQL cannot be used.
+    """
+    # Imported here because most commands start no service, and httpx takes a while to import.
+    from seller_platform.cli.sandbox.serving import served_demo
+
+    with open_stored_installation() as installation, served_demo(installation.settings):
         yield installation
 
 
 def make_home(settings: Settings) -> None:
-    """Create the home folder if it does not exist; say so, unless the environment names it."""
+    """Create the home folder if it does not exist; say which it is, unless the environment names it."""
     is_new = not settings.home.exists()
     make_private_folder(settings.home)
     if is_new and "home" not in settings.model_fields_set:
         note(f"A new home folder was created: {settings.home}. {_HOME} names another one.")
+    else:
+        note_home(settings)
 
 
 def expect_home(settings: Settings) -> None:
-    """Check that there is a warehouse, without creating one.
+    """Check that the settings or the home folder have a server, without creating one; say which home folder is used.
 
     Raises:
         NothingStoredError: There is none.
     """
     if settings.database_url is None and not has_database(settings.home):
-        raise _nothing_stored(settings)
+        raise nothing_stored(settings)
+    note_home(settings)
+
+
+def note_home(settings: Settings) -> None:
+    """Say which home folder is used, where it is one of a folder above that no setting names."""
     if "home" not in settings.model_fields_set and settings.home.parent != Path.cwd() and settings.home.is_dir():
         note(f"The home folder is {settings.home}, in a folder above this one.")
 
@@ -134,12 +160,13 @@ def service_url(settings: Settings, *, creates: bool = True) -> str:
     if has_database(own):
         server = embedded_server(own, settings.root_data_folder)
         if server.has_database(SANDBOX):
+            note_home(settings)
             return server.url(SANDBOX)
     if has_demo(own):
         note(f"This is the database of `demo` and `dev`, in {demo}.")
         return embedded_server(demo, settings.root_data_folder).database(SANDBOX)
     if not creates:
-        raise _nothing_stored(settings)
+        raise nothing_stored(settings)
     make_home(settings)
     return sandbox_url(settings)
 
@@ -150,7 +177,9 @@ def use_demo(variables: MutableMapping[str, str]) -> None:
     Raises:
         SettingsError: A setting cannot be used.
     """
-    home = read_settings().home / DEMO_FOLDER
+    settings = read_settings()
+    note_home(settings)  # afterwards a variable names the home folder
+    home = settings.home / DEMO_FOLDER
     for name in LEADING_ELSEWHERE:
         variables.pop(name, None)
     variables[_HOME] = str(home)
@@ -159,22 +188,15 @@ def use_demo(variables: MutableMapping[str, str]) -> None:
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[Installation]:
+def _opened(settings: Settings, *, creates: bool) -> Iterator[Installation]:
     with progress(_OPENING):
-        database = Database(warehouse_url(settings))
+        database = Database(warehouse_url(settings) if creates else stored_warehouse_url(settings))
         try:
+            if not creates and readable_version(database) is None:
+                raise nothing_stored(settings)
             database.migrate()
         except BaseException:
             database.close()
             raise
     with database:
         yield Installation(settings, database)
-
-
-def has_demo(home: Path) -> bool:
-    """Whether `demo` or `dev` has stored anything in a home folder."""
-    return has_database(home / DEMO_FOLDER)
-
-
-def _nothing_stored(settings: Settings) -> NothingStoredError:
-    return NothingStoredError(str(settings.home), is_demo=uses_demo_start(), has_demo=has_demo(settings.home))

@@ -2,7 +2,7 @@
 
 import click
 
-from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError
@@ -35,7 +35,7 @@ def rotate(*, finish: bool, output: Output) -> None:
     SELLER_PLATFORM_SECRET_KEY must be replaced by hand: this command then makes a new key and prints the steps. Run
     again with several keys in the setting, it encrypts everything with the first one.
     """
-    with open_installation() as installation:
+    with open_stored_installation() as installation:
         if installation.settings.secret_key is None:
             resealed = rotate_key_file(installation.database, installation.settings.home, finish=finish)
             next_step = f"The key in {key_file(installation.settings.home)} is the only one that is needed."

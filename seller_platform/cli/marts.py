@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.sync import Month, keys_of
 from seller_platform.cli.terminal.layout import TableColumn
@@ -73,7 +73,7 @@ def build(
     """
     if month is not None and (first_month is not None or last_month is not None):
         raise click.UsageError("--month is a single month, --from and --to are several; give one of them")
-    with open_installation() as installation:
+    with open_stored_installation() as installation:
         declared = marts_with(own_formula(installation.settings.profit_formula))
         chosen = marts_named(names, declared)
         if not connections(installation.database):

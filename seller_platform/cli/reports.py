@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, get_args
 import click
 
 from seller_platform.cli.connect import open_stored_api
-from seller_platform.cli.installation import Installation, open_installation, open_stored_installation
+from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.sync import Synced, problem_of
 from seller_platform.cli.sync import report as report_loads
@@ -102,7 +102,7 @@ def request(
 ) -> None:
     """Request one report for each account, unless a report with the same content is open."""
     order = ReportOrder(selector, value, form, timedelta(hours=hours))
-    with open_installation() as installation, _open_apis(installation) as apis:
+    with open_served_installation() as installation, _open_apis(installation) as apis:
         now, chosen = utc_now(), accounts_named(installation.database, names)
         for account in chosen:
             order.value_for(account, now)  # raises before any report is requested
@@ -171,7 +171,7 @@ def download(*, number: int, target: Path | None, form: Format, wait: bool) -> N
     NUMBER is the number that `seller-platform report list` shows. Nothing is written unless the whole report came.
     """
     output = Output(as_json=False)
-    with open_installation() as installation, _open_apis(installation) as apis:
+    with open_served_installation() as installation, _open_apis(installation) as apis:
         job = find_job(installation.database, number)
         account = account_of(installation.database, job.account)
         api = apis(account.connection)
@@ -194,7 +194,7 @@ def load(*, names: tuple[str, ...], output: Output) -> None:
 
     Where Dagster's daemon runs, its sensor does the same.
     """
-    with open_installation() as installation, _open_apis(installation) as apis:
+    with open_served_installation() as installation, _open_apis(installation) as apis:
         database = installation.database
         chosen = accounts_named(database, names)
         with output.progress("Polling", None):

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.installation import Installation, open_served_installation
 from seller_platform.cli.output import Output, ShowProgress, fail, json_option
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
@@ -23,6 +23,7 @@ from seller_platform.errors import (
     NotConnectedError,
     SellerPlatformError,
     SlicesFailedError,
+    UnknownAccountError,
     UnknownDatasetError,
 )
 from seller_platform.warehouse.connections.accounts import account_titles, accounts, accounts_named, connections
@@ -117,7 +118,7 @@ def sync(
     request for each product. They are read once a day, unless --full or --dataset cost_periods asks for them.
     """
     selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
-    with open_installation() as installation:
+    with open_served_installation() as installation:
         synced = run_sync(installation, selection, output)
     report(output, synced, problem_of(synced))
 
@@ -153,6 +154,7 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
             receipt.account for receipt in receipts_of_run(installation.database, discovery.run_id)
         }
         if not discovered_connections:
+            _require_stored(installation, selection.accounts, discovered.failures, output)
             return Synced([], discovered.failures, discovered.exit_code, titles=account_titles(installation.database))
         readable = {each.key for each in accounts(installation.database) if each.connection in discovered_connections}
         keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
@@ -172,6 +174,25 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
     not_offered = frozenset(message for end in ends for message in end.not_offered)
     exit_code = max(end.exit_code for end in (discovered, *ends))
     return Synced(receipts, failures, exit_code, not_offered, account_titles(installation.database))
+
+
+def _require_stored(
+    installation: Installation, names: Sequence[str] | None, failures: Mapping[str, str], output: Output
+) -> None:
+    """Check that accounts of these names are stored, after a discovery that failed and may have missed new ones.
+
+    Raises:
+        AmbiguousAccountError: Several accounts have one of the titles.
+        UnknownAccountError: Accounts are stored, and none of them has that key or title.
+    """
+    if not accounts(installation.database):
+        return
+    try:
+        keys_of(installation, names)
+    except UnknownAccountError:
+        for problem in sorted(set(failures.values())):
+            output.say(f"New accounts were not discovered: {problem}")
+        raise
 
 
 @dataclass(frozen=True)
@@ -252,7 +273,8 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None, **
     ordered = sorted(
         rows, key=lambda row: (row["dataset"] != ACCOUNTS.name, row["account"], order.index(row["dataset"]))
     )
-    output.table_by_account("Loaded", _COLUMNS, ordered, synced.titles)
+    if ordered:
+        output.table_by_account("Loaded", _COLUMNS, ordered, synced.titles)
     for message in sorted(synced.not_offered):
         output.say(message)
     document = {"loads": rows, "not_offered": sorted(synced.not_offered), **more}
@@ -264,7 +286,7 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None, **
 def problem_of(synced: Synced) -> SellerPlatformError | None:
     """Return an error if slices failed, row counts differ or keys are missing; else None."""
     if synced.failures:
-        return SlicesFailedError(synced.failures, synced.exit_code)
+        return SlicesFailedError(synced.failures, synced.exit_code, any_loaded=bool(synced.receipts))
     problems = []
     if wrong := [
         f"{each.dataset} of {each.account}, {each.window}: {count_of(each.rows, 'row')}, {each.announced} announced"

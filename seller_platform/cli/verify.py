@@ -10,10 +10,9 @@ from typing import Any
 import click
 
 from seller_platform.cli.connect import open_stored_api
-from seller_platform.cli.installation import Installation, open_stored_installation
+from seller_platform.cli.installation import Installation, open_served_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.processes import await_answer, free_port, running
-from seller_platform.cli.sandbox.serving import served_demo
 from seller_platform.cli.sync import Month, SliceOptions, datasets_named, keys_of, months_of
 from seller_platform.cli.terminal.colours import Colour
 from seller_platform.cli.terminal.layout import TableColumn
@@ -70,7 +69,7 @@ def verify(
     separately. With any of them the exit code is 5.
     """
     selection = SliceOptions(keys or None, names or None, first_month, last_month)
-    with open_stored_installation() as installation, served_demo(installation.settings):
+    with open_served_installation() as installation:
         comparisons = run_verification(installation, selection, output)
         titles = account_titles(installation.database)
     report(output, comparisons, titles)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.cli.installation import DEMO_FOLDER
 from seller_platform.settings import HOME_FOLDER, read_settings
+from seller_platform.warehouse.postgres.location import DEMO_FOLDER
 from seller_platform_tests.support.processes import environment, run
 
-READING = (
+NEEDING_ROWS = (
     ["status"],
     ["status", "--datasets"],
     ["held"],
@@ -23,6 +23,23 @@ READING = (
     ["service", "group", "list", "ann@shop.example"],
     ["service", "events"],
     ["service", "user", "list", "--replica"],
+    ["query", "SELECT 1"],
+    ["sync"],
+    ["accept", "1"],
+    ["revert", "1"],
+    ["prune"],
+    ["costs", "plan", "costs.csv"],
+    ["costs", "apply", "1"],
+    ["costs", "undo", "1"],
+    ["report", "request"],
+    ["report", "list"],
+    ["report", "download", "1"],
+    ["report", "load"],
+    ["marts", "build"],
+    ["database", "reader", "ann"],
+    ["database", "url"],
+    ["keys", "rotate"],
+    ["backup", "warehouse.backup"],
 )
 
 
@@ -33,8 +50,8 @@ def variables(tmp_path: Path) -> dict[str, str]:
     return {name: value for name, value in given.items() if name != "SELLER_PLATFORM_HOME"}
 
 
-@pytest.mark.parametrize("arguments", READING, ids=" ".join)
-def test_a_reading_command_creates_nothing_and_names_the_home(
+@pytest.mark.parametrize("arguments", NEEDING_ROWS, ids=" ".join)
+def test_a_command_that_needs_rows_creates_nothing_and_names_the_home(
     arguments: list[str], variables: dict[str, str], tmp_path: Path
 ) -> None:
     result = run(arguments, variables, folder=tmp_path)
@@ -45,9 +62,10 @@ def test_a_reading_command_creates_nothing_and_names_the_home(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("place", ["before", "after", "variable"])
+@pytest.mark.parametrize("place", ["before", "after", "variable", "query"])
 def test_a_reading_command_says_that_there_is_no_demo(place: str, variables: dict[str, str], tmp_path: Path) -> None:
-    words = {"before": ["--demo", "held"], "after": ["held", "--demo"], "variable": ["held"]}[place]
+    words = {"before": ["--demo", "held"], "query": ["--demo", "query", "SELECT 1"]}.get(place, ["held"])
+    words = [*words, *(["--demo"] if place == "after" else [])]
     result = run(
         words, {**variables, **({"SELLER_PLATFORM_DEMO": "1"} if place == "variable" else {})}, folder=tmp_path
     )
@@ -74,13 +92,32 @@ def test_the_home_of_a_folder_above_is_used_and_named(
     run(["connect"], variables, folder=tmp_path)
 
     result = run(["status"], variables, folder=below)
+    others = [
+        run(words, variables, folder=below)
+        for words in (["query", "SELECT 1"], ["database", "url", "--json"], ["accept", "1"], ["held", "--demo"])
+    ]
     monkeypatch.delenv("SELLER_PLATFORM_HOME", raising=False)
     monkeypatch.chdir(below)
 
     assert f"The home folder is {tmp_path / HOME_FOLDER}, in a folder above this one." in result.stderr
     assert "Nothing is connected yet" in result.stderr
+    assert [other.stderr.count("in a folder above this one.") for other in others] == [1] * len(others)
     assert read_settings().home == tmp_path / HOME_FOLDER
     assert list(below.iterdir()) == []
+
+
+@pytest.mark.parametrize(("mode", "is_used"), [(0o755, True), (0o775, True), (0o777, False)], ids=oct)
+def test_a_home_above_is_not_used_where_everybody_may_create_one(
+    mode: int, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    (tmp_path / HOME_FOLDER).mkdir()
+    tmp_path.chmod(mode)
+    monkeypatch.delenv("SELLER_PLATFORM_HOME", raising=False)
+    monkeypatch.chdir(below)
+
+    assert read_settings().home == (tmp_path if is_used else below) / HOME_FOLDER
 
 
 def test_the_home_of_another_user_above_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,12 +141,18 @@ def test_the_service_opens_the_sandbox_of_the_demo_and_says_so(variables: dict[s
     with_option = run(["--demo", "service", "application", "list", "--json"], variables, folder=tmp_path)
     assert run(load, variables, folder=tmp_path).returncode == 0
     own = run(["service", "application", "list", "--json"], variables, folder=tmp_path)
+    without_rows = [
+        run(words, variables, folder=tmp_path)
+        for words in (["query", "SELECT 1"], ["status"], ["held"], ["sync"], ["database", "url"], ["status"])
+    ]
 
     assert add
     assert "This is the database of `demo` and `dev`" in result.stderr
     assert [each["name"] for each in json.loads(result.stdout)["applications"]] == ["Demo"]
     assert json.loads(with_option.stdout) == json.loads(result.stdout)
     assert json.loads(own.stdout) == {"applications": []}
+    assert len({ended.stderr for ended in without_rows}) == 1, [ended.stderr for ended in without_rows]
+    assert "or add `--demo` to read the data of `seller-platform demo`" in without_rows[0].stderr
 
 
 def test_the_demo_ignores_the_settings_of_a_real_connection(variables: dict[str, str], tmp_path: Path) -> None:

@@ -108,6 +108,24 @@ def test_one_that_was_revoked_is_named_and_the_other_is_synced(shell: Shell) -> 
     assert fixed.returncode == 0, fixed.stdout + fixed.stderr
 
 
+def test_an_account_that_is_not_stored_is_named_also_where_nothing_can_be_discovered(shell: Shell) -> None:
+    shell.connect_both()
+    for upstream in shell.upstreams.values():
+        upstream.access.clear()
+        upstream.refresh.clear()
+
+    unknown = run(["sync", "--account", "nope", "--dataset", "orders", *MONTH], shell.bare)
+    stored = run(["sync", "--dataset", "orders", *MONTH], shell.bare)
+
+    assert unknown.returncode == 2
+    assert f"there is no account 'nope'; the accounts are: {ANA}, {BEN}" in unknown.stderr
+    assert "New accounts were not discovered: " in unknown.stderr
+    assert stored.returncode == 3
+    assert "not loaded:" in stored.stderr
+    assert "all others" not in stored.stderr
+    assert stored.stdout == ""
+
+
 def test_an_upstream_that_moved_is_followed_without_another_approval(shell: Shell) -> None:
     shell.connect_both()
     moved = shell.upstreams["ben"]

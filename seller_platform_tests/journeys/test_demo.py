@@ -68,7 +68,14 @@ def test_every_command_that_demo_names_shows_what_it_stored(tmp_path: Path) -> N
     without = run(["status"], variables, folder=tmp_path)
     others = [
         run(words, variables, folder=tmp_path)
-        for words in (["held", "--demo"], ["doctor", "--demo"], ["verify", "--demo", "--dataset", "orders"])
+        for words in (
+            ["held", "--demo"],
+            ["doctor", "--demo"],
+            ["verify", "--demo", "--dataset", "orders"],
+            ["sync", "--demo", "--dataset", "inventory"],
+            ["report", "request", "--demo"],
+            ["report", "load", "--demo"],
+        )
     ]
 
     assert ended.returncode == 0, ended.stderr
@@ -78,8 +85,8 @@ def test_every_command_that_demo_names_shows_what_it_stored(tmp_path: Path) -> N
     assert "net_profit" in shown[1].stdout
     assert "North Pine US" in shown[0].stdout
     assert "nothing needs attention" in shown[0].stdout
-    assert "`seller-platform --demo`" in without.stderr
-    assert [each.returncode for each in others] == [0, 0, 0], [each.stderr for each in others]
+    assert "add `--demo` to read the data of `seller-platform demo`" in without.stderr
+    assert [each.returncode for each in others] == [0] * len(others), [each.stderr for each in others]
     assert left_behind(tmp_path) == []
 
 

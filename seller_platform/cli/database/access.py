@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 import click
 
-from seller_platform.cli.installation import open_installation
+from seller_platform.cli.installation import expect_home, open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.errors import NotEmbeddedError
 from seller_platform.files import write_atomically
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database, parameters, url_without_secrets
-from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_server, warehouse_url
+from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_server, stored_warehouse_url
 from seller_platform.warehouse.postgres.loopback_port import HOST, loopback_port
 from seller_platform.warehouse.postgres.programs import CLIENT_USER
 from seller_platform.warehouse.schema.readers import save_reader
@@ -57,7 +57,8 @@ def url(*, with_password: bool, output: Output) -> None:
     The password is left out. The embedded server is reached through a socket, by your user of this machine.
     """
     settings = read_settings()
-    address = warehouse_url(settings)
+    expect_home(settings)
+    address = stored_warehouse_url(settings)
     given = parameters(address)
     shown = address if with_password else url_without_secrets(address)
     document = {

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import click
 
+from seller_platform.cli.installation import expect_home, make_home
 from seller_platform.cli.output import Output, json_option
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import warehouse_url
+from seller_platform.warehouse.postgres.location import stored_warehouse_url, warehouse_url
 
 
 @click.command()
@@ -23,7 +24,9 @@ def backup(*, file: Path, force: bool, output: Output) -> None:
     `secret.key` in the home folder) elsewhere. A former backup is replaced. Where the connection is encrypted, it needs
     a pg_dump of the system, of the server's version or newer.
     """
-    back_up(warehouse_url(read_settings()), file, force=force)
+    settings = read_settings()
+    expect_home(settings)
+    back_up(stored_warehouse_url(settings), file, force=force)
     size = file.stat().st_size
     text = f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and test a restore."
     output.result(text, {"file": str(file), "bytes": size})
@@ -38,7 +41,9 @@ def restore(*, file: Path, output: Output) -> None:
     Refresh tokens work once: grants that were refreshed after the backup must be authorised again. Roles of PostgreSQL
     are not in a backup: grants to roles that this server lacks are left out, and the reason is printed.
     """
-    url = warehouse_url(read_settings())
+    settings = read_settings()
+    make_home(settings)
+    url = warehouse_url(settings)
     left_out = fill(url, file)
     with Database(url) as database:
         database.migrate()

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.database.access import run, url
-from seller_platform.cli.installation import open_installation
+from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.errors import ReaderRightsError
 from seller_platform.warehouse.schema.readers import remove_reader, save_reader, set_password_in_psql
@@ -41,7 +41,7 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
     """
     if remove and password_file is not None:
         raise click.UsageError("--remove needs no password; leave --password-file out")
-    with open_installation() as installation:
+    with open_stored_installation() as installation:
         if remove:
             remove_reader(installation.database, name)
             output.result(f"{name} was removed.", {"reader": name, "removed": True})

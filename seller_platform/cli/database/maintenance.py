@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from seller_platform.cli.installation import open_installation
+from seller_platform.cli.installation import open_installation, open_stored_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS
 from seller_platform.warehouse.loads.retention import prune as remove_old
@@ -64,7 +64,7 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
     from seller_platform.orchestration.instance.retention import prune_instance
 
     now = datetime.now(UTC)
-    with open_installation() as installation:
+    with open_stored_installation() as installation:
         pruned = remove_old(
             installation.database,
             snapshots_before=now.date() - timedelta(days=snapshot_days),

@@ -8,6 +8,7 @@ import click
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
 from seller_platform.cli.doctor.findings import Finding, FindingLevel, examined, fail, ok, report_findings, warn
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
+from seller_platform.cli.installation import note_home
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.sandbox.serving import served_demo
 from seller_platform.commands import is_sandbox
@@ -40,6 +41,7 @@ def doctor(*, output: Output) -> None:
 
 def _examine() -> Iterator[Finding]:
     settings, now = read_settings(), datetime.now(UTC)
+    note_home(settings)
     yield from examine_machine(settings, now.date())
     if settings.database_url is None and not (settings.home / "postgres" / "data").exists():
         yield ok("PostgreSQL", "the embedded server is created on first use")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from seller_platform.cli.installation import Installation, open_installation, open_stored_installation
+from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
 from seller_platform.cli.output import Output, json_option, with_title
 from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import account_titles
@@ -53,7 +53,7 @@ def accept(*, load: int, output: Output) -> None:
     from seller_platform.client.http.api import SellerApi
     from seller_platform.ingest.loads.holds import accept_load
 
-    with open_installation() as installation, ExitStack() as apis:
+    with open_served_installation() as installation, ExitStack() as apis:
 
         def api(connection: str) -> SellerApi:
             return apis.enter_context(open_stored_api(installation, connection))

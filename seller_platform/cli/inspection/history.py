@@ -8,7 +8,7 @@ import click
 
 from seller_platform.cli.inspection.explain import declared_dataset
 from seller_platform.cli.inspection.held import report_receipt
-from seller_platform.cli.installation import open_installation, open_stored_installation
+from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Output, json_option, printable, with_title
 from seller_platform.cli.sync import Month
 from seller_platform.contract import Dataset, Slicing, Window
@@ -102,7 +102,7 @@ def revert(*, load: int, output: Output) -> None:
     Later loads of the window are undone with it. Nothing is lost: what goes is kept in schema history, and the revert
     can be reverted. The next refresh reads the days again if they may still change.
     """
-    with open_installation() as installation:
+    with open_stored_installation() as installation:
         receipt = undo(installation.database, load)
         report_receipt(installation, receipt)
     changes = "; ".join(

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import click
 
+from seller_platform.cli.installation import expect_home
 from seller_platform.cli.output import Output, printable
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError, StatementError
 from seller_platform.reading import open_stored
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.readers.statements import Result, ResultColumn, open_result
 
 _INTEGERS = ("int2", "int4", "int8", "oid")
@@ -55,6 +57,7 @@ def query(*, statement: str | None, file: Path | None, as_csv: bool, as_json: bo
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are two forms of the output; give one of them")
     output = Output(as_json=as_json)
+    expect_home(read_settings())
     with open_stored() as database, open_result(database, _text(statement, file), seconds=seconds) as result:
         if as_csv:
             _print_csv(result)

@@ -12,7 +12,7 @@ import click
 import httpx
 
 from seller_platform.cli.connect import connect_upstream
-from seller_platform.cli.installation import DEMO_FOLDER, Installation, make_home, open_installation
+from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
@@ -27,6 +27,7 @@ from seller_platform.warehouse.loads.fingerprints import fingerprints
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.marts.insights import build_insights
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import DEMO_FOLDER
 
 _NEXT_COMMANDS = (
     "--demo status",

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from seller_platform.cli.installation import DEMO_FOLDER, LEADING_ELSEWHERE
+from seller_platform.cli.installation import LEADING_ELSEWHERE
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, free_port
 from seller_platform.cli.sandbox.fill import generate
@@ -26,7 +26,7 @@ from seller_platform.service.users.store import ensure_user, grant_accounts
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server
+from seller_platform.warehouse.postgres.location import DEMO_FOLDER, SANDBOX, WAREHOUSE, embedded_server
 
 USER_EMAIL = "demo@sandbox.example"
 GROUP_TITLE = "All shops"

@@ -15,6 +15,8 @@ from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server, has_database
 
+_HOST = "127.0.0.1"
+
 
 @contextmanager
 def served_demo(settings: Settings) -> Iterator[None]:
@@ -27,7 +29,7 @@ def served_demo(settings: Settings) -> Iterator[None]:
     """
     base_url = _stored_url(settings) if uses_demo_start() else None
     port = urlsplit(base_url).port if base_url else None
-    if base_url is None or port is None or free_port(port) != port:
+    if base_url is None or port is None or urlsplit(base_url).hostname != _HOST or free_port(port) != port:
         yield
         return
     sandbox_url = embedded_server(settings.home, settings.root_data_folder).database(SANDBOX)
@@ -40,7 +42,10 @@ def _stored_url(settings: Settings) -> str | None:
     """Return the address that the demo's connection has; None where there is no demo."""
     if not has_database(settings.home):
         return None
-    with Database(embedded_server(settings.home, settings.root_data_folder).database(WAREHOUSE)) as database:
+    server = embedded_server(settings.home, settings.root_data_folder)
+    if not server.has_database(WAREHOUSE):
+        return None
+    with Database(server.url(WAREHOUSE)) as database:
         stored = connections(database) if database.version() is not None else ()
     return stored[0].base_url if stored else None
 

@@ -11,7 +11,7 @@ from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import warehouse_url
+from seller_platform.warehouse.postgres.location import stored_warehouse_url, warehouse_url
 from seller_platform.warehouse.postgres.urls import parsed_url
 
 
@@ -35,7 +35,7 @@ def database_options(command: Callable[..., None], *, creates: bool = True) -> C
         settings = read_settings()
         if replica:
             (make_home if creates else expect_home)(settings)
-            url = warehouse_url(settings)
+            url = (warehouse_url if creates else stored_warehouse_url)(settings)
         elif database_url is None and settings.service_database_url is not None:
             url = settings.service_database_url.get_secret_value()
             parsed_url(url, "SELLER_PLATFORM_SERVICE_DATABASE_URL")

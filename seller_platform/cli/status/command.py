@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from seller_platform.cli.installation import Installation, has_demo, open_stored_installation
+from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.status.by_dataset import coverage_rows, show_coverage
 from seller_platform.cli.status.overview import Overview, overview
@@ -19,6 +19,7 @@ from seller_platform.warehouse.connections.grants import GrantFacts
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.slices import doubt_of
 from seller_platform.warehouse.monitoring.coverage import coverage
+from seller_platform.warehouse.postgres.location import has_demo
 
 _NOT_CONNECTED = "Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`."
 _BUT_DEMO = "Nothing is connected yet; run `seller-platform connect`. `seller-platform --demo status` shows the demo."

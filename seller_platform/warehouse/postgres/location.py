@@ -3,15 +3,18 @@
 from functools import cache
 from pathlib import Path
 
+from seller_platform.commands import uses_demo_start
 from seller_platform.errors import NothingStoredError
 from seller_platform.files import make_private_folder
 from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.postgres.urls import parsed_url
+from seller_platform.warehouse.postgres.urls import parsed_url, place_of
 
 WAREHOUSE = "warehouse"
 SANDBOX = "sandbox"
 EMBEDDED_FOLDER = "postgres"
+DEMO_FOLDER = "sandbox"
+"""The folder in the home folder where `demo` and `dev` keep everything."""
 
 
 def warehouse_url(settings: Settings) -> str:
@@ -37,22 +40,38 @@ def stored_warehouse_url(settings: Settings) -> str:
 
     Raises:
         EmbeddedServerError: The embedded server does not start.
-        NothingStoredError: The home folder has no database.
+        InvalidSettingError: The URL of the settings cannot be used.
+        NothingStoredError: The home folder has no server, or its server has no warehouse.
     """
     if settings.database_url is not None:
-        return settings.database_url.get_secret_value()
-    if not has_database(settings.home):
-        demo = settings.home / SANDBOX
-        error = NothingStoredError(str(settings.home), has_demo=has_database(demo))
-        if has_database(demo):
-            error.add_note(f"In Python, the data of `seller-platform demo` is read with home={str(demo)!r}.")
-        raise error
-    return embedded_server(settings.home, settings.root_data_folder).url(WAREHOUSE)
+        return warehouse_url(settings)
+    if has_database(settings.home):
+        server = embedded_server(settings.home, settings.root_data_folder)
+        if server.has_database(WAREHOUSE):
+            return server.url(WAREHOUSE)
+    raise nothing_stored(settings)
+
+
+def nothing_stored(settings: Settings) -> NothingStoredError:
+    """Return the error that says that the database of the settings does not exist, or has no tables."""
+    demo, is_demo = settings.home / DEMO_FOLDER, uses_demo_start()
+    if settings.database_url is not None:
+        url = parsed_url(settings.database_url.get_secret_value())
+        return NothingStoredError(str(settings.home), database=place_of(url))
+    error = NothingStoredError(str(settings.home), is_demo=is_demo, has_demo=has_demo(settings.home))
+    if has_demo(settings.home) and not is_demo:
+        error.add_note(f"In Python, the data of `seller-platform demo` is read with home={str(demo)!r}.")
+    return error
 
 
 def has_database(home: Path) -> bool:
     """Whether a home folder has an embedded server."""
     return (home / EMBEDDED_FOLDER / "data").exists()
+
+
+def has_demo(home: Path) -> bool:
+    """Whether `demo` or `dev` has stored anything in a home folder."""
+    return has_database(home / DEMO_FOLDER)
 
 
 def sandbox_url(settings: Settings) -> str:
