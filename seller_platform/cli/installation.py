@@ -1,8 +1,8 @@
 """Opens an installation: its home folder, its settings, its warehouse, and the key of its secrets.
 
 The home folder is the one that SELLER_PLATFORM_HOME names; without it, `settings.nearest_home` says which. Commands
-that begin an installation create it, and say so. All others end with an error where nothing is stored. `--demo` uses the
-folder of `demo` and `dev`, which is `sandbox` in the home folder.
+that begin an installation create it, and say so. All others end with an error where nothing is stored. `--demo` uses
+the folder of `demo` and `dev`, which is `sandbox` in the home folder.
 """
 
 import os

@@ -156,7 +156,7 @@ def _load(
     }
     failures = {name: problem for end in ends for name, problem in end.failures.items()}
     if failures:
-        error = SlicesFailedError(failures, max(end.exit_code for end in ends))
+        error = SlicesFailedError(failures, max(end.exit_code for end in ends), any_loaded=bool(receipts))
         named = dict(list(failures.items())[:_FAILURES_SHOWN])
         raise ForeseenError(str(error), {**metadata, **named, EXIT_CODE: error.exit_code})
     context.add_output_metadata(metadata)
