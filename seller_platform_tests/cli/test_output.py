@@ -33,7 +33,6 @@ def test_help_imports_no_large_library(tmp_path: Path) -> None:
         ["held"],
         ["explain", "orders", "1"],
         ["diff", "orders", "S.DE"],
-        ["costs", "show", "1"],
         ["service", "user", "list", "--replica"],
         ["service", "application", "list", "--replica"],
         ["service", "events", "--replica"],
@@ -47,7 +46,7 @@ def test_a_reading_command_imports_no_large_library(arguments: list[str], tmp_pa
     assert imported & {*_LARGE, "alembic", "rich.console", "rich.progress"} == set()
 
 
-_LARGE = ("dagster", "pandas", "pyarrow", "numpy", "starlette", "fastapi", "uvicorn", "procrastinate")
+_LARGE = ("dagster", "pandas", "pyarrow", "numpy", "fastapi", "uvicorn", "procrastinate")
 
 
 def _imported(arguments: list[str], variables: dict[str, str]) -> set[str]:

@@ -153,7 +153,7 @@ def test_the_last_month_is_there_and_every_printed_command_works(place: Deployme
     assert {f"marts/{mart.name}" for mart in MARTS} <= state.assets.keys() - unfinished
     assert failed in ({}, {"marts/cost_coverage": ["sales_are_covered"]})
     assert "never loaded" not in status
-    assert "Connected: 1 accounts" in connected
+    assert "Connected: 1 account" in connected
     assert f"Next: `SELLER_PLATFORM_HOME='{place.sandbox}' seller-platform sync`" in connected
 
 
