@@ -108,7 +108,7 @@ def test_one_that_was_revoked_is_named_and_the_other_is_synced(shell: Shell) -> 
     assert fixed.returncode == 0, fixed.stdout + fixed.stderr
 
 
-def test_an_account_that_is_not_stored_is_named_also_where_nothing_can_be_discovered(shell: Shell) -> None:
+def test_an_unknown_account_is_named_also_where_nothing_can_be_discovered(shell: Shell) -> None:
     shell.connect_both()
     for upstream in shell.upstreams.values():
         upstream.access.clear()
