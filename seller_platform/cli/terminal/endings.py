@@ -1,8 +1,10 @@
 """Sentences for commands that a signal ends: what was kept, how to go on."""
 
 import json
+import os
 import signal
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from seller_platform.commands import runnable
 
@@ -73,4 +75,8 @@ def describe_end(arguments: Sequence[str], number: int) -> tuple[str, int]:
     message = runnable(f"ended by {cause}. {kept}")
     if "--json" in arguments:
         return json.dumps({"error": "Interrupted", "message": message, "exit_code": code}), code
+    if os.environ.get("SELLER_PLATFORM_LOG_FORMAT") == "json":
+        # As lines of the log, without the modules that write these: a signal may come before they are imported.
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return json.dumps({"time": now, "level": "INFO", "logger": "seller_platform.cli", "message": message}), code
     return message, code
