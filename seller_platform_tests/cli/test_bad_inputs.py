@@ -64,7 +64,7 @@ SETTINGS = [
     Bad("status", "bad value for connect_timeout", FAILED, {DATABASE: "postgresql://h/x?connect_timeout=soon"}),
     Bad("status", "invalid sslmode value", FAILED, {DATABASE: f"postgresql://a:{SECRET}@127.0.0.1:9/x?sslmode=no"}),
     Bad("status", "Connection refused", FAILED, {DATABASE: f"postgresql://a:{SECRET}@127.0.0.1:9/x"}),
-    Bad("prune", 'database "absent" does not exist', FAILED, {DATABASE: "{server}/absent{socket}"}),
+    Bad("prune", "/absent has no tables of Seller Platform", USAGE, {DATABASE: "{server}/absent{socket}"}),
     Bad("status", 'role "absent" does not exist', FAILED, {DATABASE: "{url}&user=absent"}),
     Bad("status", "lacks USAGE on the schema platform", FAILED, {DATABASE: f"{{url}}&user={ROLE}"}),
     Bad("held", f"GRANT USAGE ON SCHEMA platform TO {ROLE}", FAILED, {DATABASE: f"{{url}}&user={ROLE}"}),

@@ -262,7 +262,7 @@ class _FormulaReader:
             raise self._error(node, f"{key} is no text; write one value")
         if len(node.value) > _LONGEST_PATTERN:
             raise self._error(
-                node, f"{key} has {count_of(len(node.value), 'character')}; {_LONGEST_PATTERN} are allowed"
+                node, f"{key} has {count_of(len(node.value), 'character')}; at most {_LONGEST_PATTERN} are allowed"
             )
         return str(node.value)
 

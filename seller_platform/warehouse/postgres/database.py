@@ -228,7 +228,9 @@ def readable_version(database: Database) -> str | None:
             may_read = connection.execute(text(statement)).scalar_one()
             return revisions()[-1] if may_read is False else _version(connection)
     except WarehouseUnavailableError as error:
-        if isinstance(error.__cause__, OperationalError) and "does not exist" in str(error.__cause__.orig):
+        # Without a database there are no tables; a role that does not exist is another error.
+        cause = str(error.__cause__.orig) if isinstance(error.__cause__, OperationalError) else ""
+        if 'database "' in cause and "does not exist" in cause:
             return None
         raise
 

@@ -156,7 +156,7 @@ def test_what_has_secrets_is_not_read(url: str, statement: str) -> None:
 
 
 def test_a_statement_that_takes_too_long_is_cancelled(url: str) -> None:
-    assert "took too long, and was cancelled\nHint: Give it more --timeout." in _refused(
+    assert "took too long, and was cancelled\nHint: Give it more seconds with --timeout." in _refused(
         url, "SELECT pg_sleep(20)", "--timeout", "0.1"
     )
 
