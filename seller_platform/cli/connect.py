@@ -57,7 +57,7 @@ def connect(
             connection, installation.settings, installation.database, installation.box, replace_stored=replace_stored
         )
 
-        probe(upstream.base_url)  # nobody approves an access that cannot be used
+        probe(upstream.base_url)  # before a person approves the access in vain
 
         def show(url: str) -> None:
             if no_browser or not webbrowser.open(url):

@@ -150,7 +150,7 @@ def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], end
         for (name, account, reason), parts in groups.items():
             if name == mart:
                 rows = sum(each["rows"] or 0 for each in parts) if parts[0]["result"] == "built" else None
-                table.append((f"  {account}", _months(parts), len(parts), rows, reason))
+                table.append((f"  {account}", months_of(parts), len(parts), rows, reason))
     output.table("Marts", _COLUMNS, table)
     error = _problem(ended)
     if error is not None:
@@ -173,7 +173,7 @@ def _document(state: PartitionState, ended: _Ended, *, is_due: bool) -> dict[str
     }
 
 
-def _months(parts: Iterable[Mapping[str, Any]]) -> str:
+def months_of(parts: Iterable[Mapping[str, Any]]) -> str:
     """Return months as `2026-01 .. 2026-03, 2026-05`."""
     spans: list[list[date]] = []
     for month in sorted(date.fromisoformat(f"{each['month']}-01") for each in parts if each["month"] is not None):

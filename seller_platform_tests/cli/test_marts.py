@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from seller_platform.cli.marts import months_of
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.history_start import extend_history
@@ -87,6 +88,25 @@ def test_what_has_not_changed_is_built_only_in_full(shop: Shop, variables: dict[
     assert again[key]["reason"] == "nothing changed"
     assert [each[key]["result"] for each in (again, in_full, after_a_load)] == ["skipped", "built", "built"]
     assert list(again) == [key]
+
+
+def test_what_other_code_has_computed_is_built_again(shop: Shop, variables: dict[str, str]) -> None:
+    words = (PROFIT, "--account", ACCOUNT, "--month", "2026-02")
+    _build(variables, *words)
+    with shop.database.begin() as connection:
+        connection.execute(text("UPDATE platform.mart_builds SET version = 'of another release'"))
+
+    again = _build(variables, *words)
+
+    assert again[ACCOUNT, "2026-02"]["result"] == "built"
+
+
+def test_months_are_printed_as_spans() -> None:
+    assert (
+        months_of([{"month": f"2026-{month}"} for month in ("12", "08", "09", "11")])
+        == "2026-08 .. 2026-09, 2026-11 .. 2026-12"
+    )
+    assert months_of([{"month": "2026-08"}, {"month": None}]) == "2026-08"
 
 
 def test_a_build_that_fails_ends_with_its_cause(shop: Shop, variables: dict[str, str]) -> None:

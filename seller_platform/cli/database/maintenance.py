@@ -1,4 +1,4 @@
-"""`seller-platform migrate` and `prune`: the schema of this version, and the deletion of what is old."""
+"""`seller-platform migrate` and `prune`: the schema of this version, and the deletion of old rows."""
 
 from datetime import UTC, datetime, timedelta
 

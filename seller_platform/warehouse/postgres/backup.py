@@ -12,7 +12,7 @@ from seller_platform.errors import BackupError
 from seller_platform.files import draft_beside
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.dump_programs import dump, dump_server, read_dump, restore_dump
-from seller_platform.warehouse.postgres.programs import CLIENT_USER
+from seller_platform.warehouse.postgres.programs import CLIENT_USER, QUERY_ROLE
 
 _FIRST_BYTES = b"PGDMP"
 # Lines of pg_restore's table of contents: one about grants, one that creates a schema. And a line that makes a grant.
@@ -26,7 +26,8 @@ _TABLES = text("""
       AND namespace.nspname NOT LIKE 'pg\\_temp\\_%'
       AND NOT EXISTS (SELECT FROM pg_depend WHERE pg_depend.objid = class.oid AND pg_depend.deptype = 'e')
 """)
-_OWN_ROLES = ("seller_query", CLIENT_USER)
+# Programs of the platform make these again when they need them.
+_OWN_ROLES = (QUERY_ROLE, CLIENT_USER)
 _SCHEMAS = text("SELECT nspname FROM pg_namespace")
 
 
@@ -40,6 +41,7 @@ def back_up(url: str, file: Path, *, force: bool = False) -> None:
 
     Raises:
         BackupError: It cannot be written, or PostgreSQL refused.
+        FullDiskError: The disk of the file is full.
         WarehouseUnavailableError: The server cannot be reached.
     """
     # Of a link the target is written, which may be on another disk.
@@ -126,7 +128,6 @@ def _restore_grants(database: Database, file: Path, entries: list[str]) -> list[
             except psycopg.OperationalError:
                 raise
             except psycopg.errors.UndefinedObject as error:
-                # Some programs make their own role again when they need it.
                 if not any(f'"{role}"' in str(error) for role in _OWN_ROLES):
                     problems[error.diag.message_primary or str(error)] = None
             except psycopg.Error as error:

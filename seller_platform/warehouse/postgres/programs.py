@@ -15,6 +15,9 @@ SUPERUSER = "postgres"
 CLIENT_USER = "desktop"
 """The role of desktop clients, whose password PostgreSQL checks, whoever asks."""
 
+QUERY_ROLE = "seller_query"
+"""The role whose rights `seller-platform query` takes. It cannot log in."""
+
 _MAP = "seller_platform"
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from seller_platform.errors import ReaderError, ReaderRightsError
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.programs import QUERY_ROLE
 from seller_platform.warehouse.schema.tables import HISTORY, PLATFORM, SELLER
 
 MARK = "Reads the tables of Seller Platform; made for `seller-platform database reader`."
@@ -35,9 +36,6 @@ READABLE_OF_PLATFORM = (
     "settledness",
 )
 """The tables and views of schema `platform` that a reader may read. The others have secrets, or facts for programs."""
-
-QUERY_ROLE = "seller_query"
-"""The role whose rights `seller-platform query` takes. It cannot log in."""
 
 _CONNECTIONS = 10
 _SETTINGS = {

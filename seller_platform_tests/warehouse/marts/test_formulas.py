@@ -117,6 +117,11 @@ def test_a_file_that_is_no_formula_is_refused(tmp_path: Path, content: bytes) ->
         read_formula(tmp_path / "formula.yml")
 
 
+def test_a_device_is_refused_before_it_is_read() -> None:
+    with pytest.raises(FormulaError, match="is no regular file"):
+        read_formula(Path("/dev/zero"))
+
+
 def test_another_formula_changes_the_version_of_its_mart_and_of_no_other(tmp_path: Path) -> None:
     cash = read_formula(_written(tmp_path, CASH))
     changed = read_formula(_written(tmp_path, CASH.replace("counts: no", "counts: yes", 1)))

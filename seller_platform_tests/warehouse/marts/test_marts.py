@@ -430,6 +430,18 @@ def test_a_balance_that_is_carried_over_to_the_next_payout_is_explained(shop: Sh
     ]
 
 
+def test_the_balance_of_a_payout_a_month_before_is_carried_over_too(shop: Shop) -> None:
+    shop.post("2026-01-20", "Order", "50.00", order="1")
+    shop.post("2026-01-29", "Order", "8.00", order="2")  # after the period had closed
+    shop.post("2026-02-02", "Transfer", "-50.00")
+    shop.post("2026-02-10", "Order", "40.00", order="3")
+    shop.post("2026-03-02", "Transfer", "-48.00")
+
+    shop.build(SETTLEMENT)
+
+    assert _settled(shop, "earnings and payouts") == [(*_d("40.00", "48.00", "8.00", "8.00"), "explained")]
+
+
 def test_the_first_payout_of_a_ledger_is_not_comparable(shop: Shop) -> None:
     shop.post("2026-03-01", "Order", "100.00", order="1")
     shop.build(SETTLEMENT)
