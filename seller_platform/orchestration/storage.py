@@ -12,6 +12,7 @@ settings, so that `dagster.yaml` has neither a path nor a password, and the sche
 """
 
 import json
+import logging
 import re
 import threading
 import time
@@ -45,7 +46,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 from sqlalchemy.schema import CreateSchema
 
-from seller_platform.errors import InvalidSettingError
+from seller_platform.errors import InvalidSettingError, WarehouseUnavailableError
 from seller_platform.orchestration.instance.check_states import (
     Check,
     CheckedAssets,
@@ -60,6 +61,8 @@ from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.dagster_tables import DAGSTER_SCHEMA, place_tables
 from seller_platform.warehouse.postgres.database import Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
+
+_LOG = logging.getLogger(__name__)
 
 # The states of checks need the newest execution of each partition without the table itself, which has several kB for
 # each slice, and the executions that are newer than an event. The page of a check lists its newest executions.
@@ -172,9 +175,23 @@ class PooledPostgresStorage(DagsterPostgresStorage):
             return cls(url, creates, inst_data, schema=schema)
         url = warehouse_url(read_settings())
         if schema in (None, DAGSTER_SCHEMA):
-            with Database(url, connections=1) as database:
-                place_tables(database)
+            _place_tables(url)
         return cls(url, creates, inst_data, schema=schema or DAGSTER_SCHEMA)
+
+
+def _place_tables(url: str) -> None:
+    """Ensure that Dagster's tables are in their schema, and try again while the server restarts.
+
+    Thus a restart fails no run that starts meanwhile.
+    """
+    with Database(url, connections=1) as database:
+        for pause in _RESTART_PAUSES_SECONDS:
+            try:
+                return place_tables(database)
+            except WarehouseUnavailableError as error:
+                _LOG.warning("%s Trying again in %g s.", error, pause)
+            time.sleep(pause)
+        return place_tables(database)
 
 
 def _url_in_schema(url: URL, schema: str) -> URL:

@@ -17,6 +17,7 @@ from seller_platform.contract import LISTS
 from seller_platform.contract.wire import TOKEN
 from seller_platform_tests.support import fault_proxy
 from seller_platform_tests.support.deployment import (
+    CODE_LOCATION,
     DAEMON,
     LOADED,
     POSTGRESQL,
@@ -96,7 +97,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
         wait_for(place.state, lambda state: ("SUCCESS", False) in state.runs, explain=lambda _: place.failures())
         number = place.backfill(LOADED)
         # Nothing can be seen while the web server is away: it goes together with the run worker, which takes longer.
-        for parts in ((RUN_WORKER, WEB_SERVER), (POSTGRESQL,), (DAEMON,)):
+        for parts in ((RUN_WORKER, WEB_SERVER), (POSTGRESQL,), (DAEMON,), (CODE_LOCATION,)):
             place.await_progress(LOADED)
             for part in parts:
                 place.kill(part)

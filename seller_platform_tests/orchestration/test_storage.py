@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -27,6 +28,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.dagster_instance import connect_to_tables, postgres_instance
 from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.waiting import wait_for
 
 _ENDING_THE_FIRST = """
     CREATE SEQUENCE inserts;
@@ -54,6 +56,30 @@ def test_an_event_is_stored_although_the_server_ends_the_connection(database: Da
     assert event is not None
     assert event.asset_materialization is not None
     assert event.asset_materialization.metadata["rows"].value == 7
+
+
+def test_an_instance_opens_although_the_server_is_still_starting(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    socket = Path(str(database.engine.url.query["host"])) / ".s.PGSQL.5432"
+    (empty := tmp_path / "socket").mkdir()
+    monkeypatch.setenv(
+        "SELLER_PLATFORM_DATABASE_URL", f"postgresql://postgres@/{database.engine.url.database}?host={empty}"
+    )
+    (tmp_path / "dagster.yaml").write_text(
+        "storage:\n  custom: {module: seller_platform.orchestration.storage, class: PooledPostgresStorage}\n"
+    )
+
+    with ThreadPoolExecutor(1) as server:
+        server.submit(wait_for, lambda: caplog.messages).add_done_callback(
+            lambda _: (empty / socket.name).symlink_to(socket)
+        )
+        with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+            runs = instance.get_runs_count()
+
+    assert runs == 0
+    assert len(caplog.messages) == 1
+    assert "Trying again in 1 s." in caplog.messages[0]
 
 
 def test_an_event_that_cannot_be_stored_is_tried_once(database: Database, tmp_path: Path) -> None:

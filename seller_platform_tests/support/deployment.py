@@ -22,10 +22,12 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 LOADED = (*(dataset.name for dataset in LISTS), "cost_periods")
 RUN_WORKER, WEB_SERVER, DAEMON, POSTGRESQL = "run worker", "web server", "daemon", "PostgreSQL"
+CODE_LOCATION = "code location"
 _WORDS = {
     RUN_WORKER: ("multiprocessing.spawn", "spawn_main"),
     WEB_SERVER: ("dagster_webserver",),
     DAEMON: ("dagster._daemon", "run"),
+    CODE_LOCATION: ("dagster", "api", "grpc"),
 }
 _LOOK_SECONDS = 1.0
 _TOLD = re.compile(r"(.+?)  +(.+)\n")
@@ -88,6 +90,7 @@ _FAILURES = """
           events {
             ... on ExecutionStepFailureEvent { error { message } }
             ... on RunFailureEvent { runFailure: message }
+            ... on EngineEvent { engineMessage: message engineError: error { message } }
           }
         }
       }
@@ -243,7 +246,12 @@ class Deployment:
         runs = self.ask(_FAILURES)["runsOrError"]["results"]
         events = [event for run in runs for event in run["eventConnection"]["events"]]
         errors = [event["error"]["message"] for event in events if event.get("error")]
-        return sorted({*errors, *(event["runFailure"] for event in events if "runFailure" in event)})
+        engine = [
+            f"{event['engineMessage']} {event['engineError']['message']}"
+            for event in events
+            if event.get("engineError")
+        ]
+        return sorted({*errors, *engine, *(event["runFailure"] for event in events if "runFailure" in event)})
 
     def kill(self, part: str) -> None:
         """Kill every process of a part without a warning, as soon as there is one."""

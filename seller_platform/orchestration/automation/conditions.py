@@ -16,6 +16,7 @@ from seller_platform.orchestration.automation.provenance import (
 
 SECONDS_BETWEEN_TICKS = 30
 _RECORDS_AT_ONCE = 500
+_HOURLY = "20 * * * *"
 
 Context = dg.AutomationContext[dg.AssetKey]
 Result = dg.AutomationResult[dg.AssetKey]
@@ -146,8 +147,8 @@ def follows_inputs(
 
     A partition is first requested once all its required inputs are loaded. An input that is loaded again without a
     change keeps its data version and requests nothing. Nor does a change that a build has read already, whoever
-    requested it. A partition that failed is requested once more, and then waits until an input changes: it may have
-    failed because another step of its run did.
+    requested it. A partition that failed is requested once more, because another step of its run may have failed. Then
+    it is requested each hour, because the reason may have been an outage, or until an input changes.
 
     A change is handled only by a build that began after it: one that was already under way may have read the old rows.
 
@@ -167,7 +168,10 @@ def follows_inputs(
     is_new = condition.missing() & (~condition.execution_failed() | became_ready)
     has_changed = changed.since(((requested | condition.initial_evaluation()) & ~changed) | is_current)
     has_other_code = WasBuiltWithOtherCode().since(requested | is_current)
-    is_due, has_to_wait = is_new | has_changed | has_other_code, lacks_inputs | are_loading | condition.in_progress()
+    may_succeed_now = (condition.execution_failed() & condition.cron_tick_passed(_HOURLY)).since(requested)
+    has_failed = condition.execution_failed() & may_succeed_now
+    is_due = is_new | has_changed | has_other_code | has_failed
+    has_to_wait = lacks_inputs | are_loading | condition.in_progress()
     if needs_checks:
         failed: dg.AutomationCondition[Any] = condition.any_checks_match(condition.check_failed(), blocking_only=True)
         if checks_within is not None:

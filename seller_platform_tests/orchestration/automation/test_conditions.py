@@ -21,6 +21,7 @@ from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.exports import export_definitions, export_key
 from seller_platform.orchestration.assets.marts import mart_definitions, mart_key
+from seller_platform.orchestration.automation.conditions import follows_inputs
 from seller_platform.orchestration.automation.provenance import newest_event, provenance_tags
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.marts import mart_named
@@ -242,3 +243,41 @@ def test_marts_that_were_not_tried_because_an_input_failed_are_requested(
     assert not run.success
     assert not run.asset_materializations_for_node("marts__account_profit_daily")
     assert set(map(str, result.get_requested_partitions(mart_key(PROFIT)))) == {str(january)}
+
+
+def test_a_partition_that_failed_is_requested_again_each_hour() -> None:
+    failures = ["the server is away", "it is still away"]
+
+    @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["a"]))
+    def loaded() -> None:
+        pass
+
+    @dg.asset(
+        deps=[loaded],
+        partitions_def=dg.StaticPartitionsDefinition(["a"]),
+        automation_condition=follows_inputs(followed=[loaded.key], required=[loaded.key]),
+    )
+    def built() -> None:
+        if failures:
+            raise RuntimeError(failures.pop())
+
+    cursor = None
+    requested = []
+    with dg.DagsterInstance.ephemeral() as instance:
+        dg.materialize([loaded], partition_key="a", instance=instance)
+        for moment in ("12:00", "12:05", "12:19", "12:21", "12:25", "13:10", "13:30", "14:30"):
+            result = dg.evaluate_automation_conditions(
+                dg.Definitions([loaded, built]),
+                instance,
+                asset_selection=dg.AssetSelection.assets(built),
+                cursor=cursor,
+                evaluation_time=datetime.fromisoformat(f"2026-04-10T{moment}:00+00:00"),
+            )
+            cursor = result.cursor
+            if result.total_requested:
+                requested.append(moment)
+                dg.materialize(
+                    [loaded, built], selection=[built], partition_key="a", instance=instance, raise_on_error=False
+                )
+
+    assert requested == ["12:00", "12:21", "13:30"]
