@@ -15,6 +15,7 @@ import click
 from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
 from seller_platform.cli.output import Output, fail, json_option, printable
+from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
@@ -44,7 +45,7 @@ out_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def costs() -> None:
     """Write product costs to the API, as a plan that is reviewed before it is applied."""
 

@@ -4,6 +4,7 @@ import click
 
 from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError
 from seller_platform.ingest.connections.key_rotation import Resealed, reseal, rotate_key_file, sealed_otherwise
@@ -12,7 +13,7 @@ from seller_platform.warehouse.connections.secrets import key_file, new_key
 _SETTING = "SELLER_PLATFORM_SECRET_KEY"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def keys() -> None:
     """Manage the keys that encrypt stored grants and client secrets."""
 

@@ -11,6 +11,7 @@ import click
 from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.sync import Month, keys_of
+from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import Window
 from seller_platform.errors import CheckFailedError, NotConnectedError, PartitionsFailedError, UnknownMartError
@@ -37,7 +38,7 @@ class _Ended:
     exit_code: int
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def marts() -> None:
     """Build the tables of schema marts, which are computed from the lists."""
 

@@ -16,6 +16,7 @@ from seller_platform.cli.installation import Installation, open_served_installat
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.sync import Synced, problem_of
 from seller_platform.cli.sync import report as report_loads
+from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.client.endpoints.reports import download_body
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import utc_now
@@ -58,7 +59,7 @@ _accounts_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def report() -> None:
     """Request reports, list them, download them, and load their rows.
 

@@ -10,11 +10,12 @@ import click
 from seller_platform.cli.database.access import run, url
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.errors import ReaderRightsError
 from seller_platform.warehouse.schema.readers import remove_reader, save_reader, set_password_in_psql
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def database() -> None:
     """Reach the database from other programs, and manage who may read it with SQL."""
 

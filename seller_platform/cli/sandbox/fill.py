@@ -4,6 +4,7 @@ import click
 
 from seller_platform.cli.installation import make_home
 from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.clocks import utc_now
 from seller_platform.errors import WarehouseInUseError
 from seller_platform.sandbox import SandboxReport, load_sandbox
@@ -14,7 +15,7 @@ from seller_platform.warehouse.postgres.location import sandbox_url
 from seller_platform.warehouse.postgres.urls import parsed_url
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def sandbox() -> None:
     """Fill the service's database with generated sellers."""
 

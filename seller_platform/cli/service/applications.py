@@ -6,6 +6,7 @@ import click
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.service.options import list_options, open_service, result_options, say
+from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.service.oauth.applications import (
     add_application,
@@ -15,7 +16,7 @@ from seller_platform.service.oauth.applications import (
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def application() -> None:
     """Manage registered OAuth applications."""
 

@@ -7,13 +7,14 @@ import click
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.service.options import open_service, result_options, say
+from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.service.csv_loads.products import load_products
 from seller_platform.service.csv_loads.rates import load_rates
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def rates() -> None:
     """Manage exchange rates, which convert amounts for `currency`."""
 
@@ -34,7 +35,7 @@ def rates_load(*, file: Path, url: str, output: Output) -> None:
     say(output, f"{count}: {currencies}, {days}.", asdict(loaded))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def products() -> None:
     """Manage products: their parents, offers and lead times."""
 

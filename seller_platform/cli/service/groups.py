@@ -4,10 +4,11 @@ import click
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.service.options import list_options, open_service, result_options, say
+from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Manage groups of a user's accounts, which `group_title` selects."""
 

@@ -8,6 +8,7 @@ import click
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.service.options import list_options, open_service, result_options, say
+from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.service.users.passkeys import remove_passkeys
@@ -27,7 +28,7 @@ from seller_platform.settings import read_settings
 _LOCAL_URL = "http://127.0.0.1:8700"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def user() -> None:
     """Manage the users who may log in."""
 

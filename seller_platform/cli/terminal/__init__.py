@@ -4,6 +4,7 @@
 - `endings`: the sentences for commands that a signal ends
 - `foreseen`: errors of PostgreSQL and the file system as sentences
 - `colours`: colours of verdicts, errors and headings
+- `groups`: groups whose `--help` shows whole sentences
 - `layout`: tables that fit the width of the terminal
 - `progress`: a line that says what is being done
 """
