@@ -21,6 +21,8 @@ from seller_platform.settings import read_settings
 
 _LOOK_SECONDS = 1.0
 _MODULE = "seller_platform.orchestration.definitions"
+# With this variable of Dagster's daemon, a backfill waits while the code location is away; otherwise it fails.
+_WAITING = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
 
 
 class ProgramEndedError(SellerPlatformError):
@@ -68,7 +70,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
             dagster.enter_context(_without_unfinished_runs(installation.settings.home))
 
             def start(name: str) -> Program:
-                variables = {"DAGSTER_HOME": dagster_folder}
+                variables = {"DAGSTER_HOME": dagster_folder, _WAITING: "1"}
                 return dagster.enter_context(running(name, commands[name], variables, stack.home / f"{name}.log"))
 
             commands = dagster_commands(stack.home, address)
