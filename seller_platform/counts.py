@@ -1,6 +1,14 @@
 """Counts with their nouns, such as `1 row` and `2,000 rows`."""
 
-_PLURALS = {"query": "queries", "is": "are", "was": "were", "has": "have", "does": "do", "matches": "match"}
+_PLURALS = {
+    "query": "queries",
+    "retry": "retries",
+    "is": "are",
+    "was": "were",
+    "has": "have",
+    "does": "do",
+    "matches": "match",
+}
 
 
 def count_of(count: float, noun: str, verb: str = "") -> str:

@@ -6,6 +6,7 @@ import dagster as dg
 
 from seller_platform.commands import use_start
 from seller_platform.logs import write_json_logs
+from seller_platform.orchestration.automation.lost_retries import lost_retry_definitions
 from seller_platform.orchestration.automation.pruning import pruning_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.settings import Settings, read_settings
@@ -18,7 +19,9 @@ def definitions_for(settings: Settings) -> dg.Definitions:
     component = SellerPlatformComponent()
     return dg.Definitions.merge(
         component.definitions(settings, settings.history_start),
-        pruning_definitions(),  # not of the component: the events of another project are not ours to delete
+        # Not of the component: runs and events of another project are not ours.
+        pruning_definitions(),
+        lost_retry_definitions(),
         dg.Definitions(executor=dg.in_process_executor),
     )
 

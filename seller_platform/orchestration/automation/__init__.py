@@ -5,6 +5,7 @@
 - `backfill`: runs that a person asks for
 - `runs`: runs over ranges of partitions
 - `pruning`: the daily job that deletes what is old
+- `lost_retries`: the sensor that repeats retries lost in an outage
 - `conditions`: automation conditions of marts and exports
 - `provenance`: what a materialization was computed from
 """
