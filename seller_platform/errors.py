@@ -1097,6 +1097,33 @@ class UpstreamUnavailableError(RetryableError):
         )
 
 
+class RequestsUsedUpError(RetryableError):
+    """The requests that a connection may send on one day are used up."""
+
+    next_step = "Run the command again when the budget renews, or raise SELLER_API_REQUESTS_PER_DAY."
+
+    def __init__(self, connection: str, *, per_day: int, renews_at: datetime) -> None:
+        self.connection, self.per_day, self.renews_at = connection, per_day, renews_at
+        super().__init__(
+            f"connection {connection!r} may send {count_of(per_day, 'request')} a day "
+            f"(SELLER_API_REQUESTS_PER_DAY), and what is left of them does not suffice. The budget renews at "
+            f"{renews_at:%Y-%m-%d %H:%M} UTC: run the command again then, or raise the setting"
+        )
+
+
+class BudgetTooSmallError(SettingsError):
+    """A slice takes more requests than a connection may send on one day."""
+
+    next_step = "Raise SELLER_API_REQUESTS_PER_DAY, or unset it."
+
+    def __init__(self, connection: str, *, per_day: int, needed: int) -> None:
+        self.connection, self.per_day, self.needed = connection, per_day, needed
+        super().__init__(
+            f"it takes about {count_of(needed, 'request')}, and connection {connection!r} may send {per_day:,} a day. "
+            "Raise SELLER_API_REQUESTS_PER_DAY"
+        )
+
+
 class CertificateError(UpstreamError):
     """The certificate of a host is not valid."""
 

@@ -232,6 +232,14 @@ class Settings(BaseSettings):
     client_secret: SecretStr | None = Field(
         None, alias="SELLER_API_CLIENT_SECRET", description="the secret of the registered application"
     )
+    requests_per_day: int | None = Field(
+        None,
+        alias="SELLER_API_REQUESTS_PER_DAY",
+        description="how many requests each connection may send on one day in UTC, all processes together; by "
+        "default any number",
+        ge=1,
+        le=100_000_000,
+    )
     alert_webhook_url: SecretStr | None = Field(
         None,
         alias="SELLER_PLATFORM_ALERT_WEBHOOK_URL",

@@ -44,8 +44,9 @@ LEADING_ELSEWHERE = (
     "SELLER_API_CLIENT_ID",
     "SELLER_API_CLIENT_SECRET",
     "SELLER_API_REDIRECT_URI",
+    "SELLER_API_REQUESTS_PER_DAY",
 )
-"""The variables that would lead a command of the sandbox to another database or API."""
+"""The variables that would lead a command of the sandbox to another database or API, or limit its requests."""
 
 _OPENING = "Opening the database"
 _HOME = "SELLER_PLATFORM_HOME"

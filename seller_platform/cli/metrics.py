@@ -12,8 +12,11 @@ from prometheus_client.registry import Collector
 from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT
+from seller_platform.clocks import utc_now
 from seller_platform.service.monitoring.prometheus import metrics_page
+from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.monitoring.metrics import account_counts, load_measures
 
 _LABELS = ("dataset", "account")
@@ -36,10 +39,11 @@ def metrics(*, host: str, port: int) -> None:
 
 
 class WarehouseCollector(Collector):
-    """Collects from receipts, accounts and grants."""
+    """Collects from receipts, accounts, grants and the requests of today."""
 
     def __init__(self, installation: Installation) -> None:
         self._database, self._grants = installation.database, Grants(installation.database, installation.box)
+        self._per_day = installation.settings.requests_per_day
 
     def collect(self) -> Iterator[Metric]:
         yield from self._loads()
@@ -48,6 +52,7 @@ class WarehouseCollector(Collector):
             accounts.add_metric((state,), count)
         yield accounts
         yield from self._granted()
+        yield from self._budgets()
 
     def _loads(self) -> Iterator[Metric]:
         measures = load_measures(self._database)
@@ -72,6 +77,22 @@ class WarehouseCollector(Collector):
                 windows.add_metric((measure.dataset, measure.account, verdict), count)
         yield read
         yield windows
+
+    def _budgets(self) -> Iterator[Metric]:
+        if self._per_day is None:
+            return
+        sent_today = requests_sent(self._database, utc_now().date())
+        allowed = GaugeMetricFamily(
+            "seller_platform_requests_per_day", "Requests that a connection may send in a day.", labels=("connection",)
+        )
+        sent = GaugeMetricFamily(
+            "seller_platform_requests_sent_today", "Requests of today (UTC), sent or reserved.", labels=("connection",)
+        )
+        for connection in connections(self._database):
+            allowed.add_metric((connection.name,), self._per_day)
+            sent.add_metric((connection.name,), sent_today.get(connection.name, 0))
+        yield allowed
+        yield sent
 
     def _granted(self) -> Iterator[Metric]:
         facts = self._grants.facts()

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from seller_platform.cli.installation import Installation, open_served_installation
+from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
 from seller_platform.cli.output import Output, ShowProgress, fail, json_option
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
@@ -27,9 +27,18 @@ from seller_platform.errors import (
     UnknownDatasetError,
 )
 from seller_platform.warehouse.connections.accounts import account_titles, accounts, accounts_named, connections
-from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
+from seller_platform.warehouse.loads.history_start import (
+    extend_history,
+    history_start_in,
+    keep_history_start,
+    months_of_history,
+)
 from seller_platform.warehouse.loads.receipts import count_loads, receipts_of_run
 from seller_platform.warehouse.loads.slices import Receipt
+
+if TYPE_CHECKING:
+    from seller_platform.ingest.loads.load_requests import LoadRequest
+    from seller_platform.orchestration.automation.backfill import LoadPlan
 
 _COLUMNS = (
     TableColumn("slices", rank=2),
@@ -102,6 +111,7 @@ class Synced:
 )
 @click.option("--to", "last_month", type=Month(), help="Last month to read as a whole.")
 @click.option("--full", is_flag=True, help="Read every month of history as a whole.")
+@click.option("--plan", "only_plan", is_flag=True, help="Only say what it would take; no request is sent.")
 @json_option
 def sync(
     *,
@@ -110,14 +120,26 @@ def sync(
     first_month: date | None,
     last_month: date | None,
     full: bool,
+    only_plan: bool,
     output: Output,
 ) -> None:
     """Load the API's lists and costs into PostgreSQL, through Dagster.
 
     Without --from, --to and --full it reads only days that are not stored yet or may have changed since. Costs take a
     request for each product. They are read once a day, unless --full or --dataset cost_periods asks for them.
+
+    Where SELLER_API_REQUESTS_PER_DAY limits the requests of a connection, it reads what they suffice for: the newest
+    days first, and last what it only reads again. --plan says before what each dataset takes, and what would be left.
     """
     selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
+    if only_plan:
+        from seller_platform.cli.load_plan import show_plan  # it needs what only this option needs
+
+        with open_stored_installation() as installation:
+            scope = plan_scope(installation, selection)
+            keys = keys_of(installation, selection.accounts)
+            show_plan(installation, load_request(selection, scope, keys), output)
+        return
     with open_served_installation() as installation:
         synced = run_sync(installation, selection, output)
     report(output, synced, problem_of(synced))
@@ -159,20 +181,20 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         readable = {each.key for each in accounts(installation.database) if each.connection in discovered_connections}
         keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
         planned = _plan(installation, selection, scope, keys, account_partitions(instance))
-        slices = sum(run.slices for run in planned)
         with (
-            output.progress(f"Loading {count_of(len(keys), 'account')}", slices) as show,
-            _counted(installation, planned, show),
+            output.progress(f"Loading {count_of(len(keys), 'account')}", planned.slices) as show,
+            _counted(installation, planned.runs, show),
         ):
-            ends = [execute(run, job, instance) for run in planned]
+            ends = [execute(run, job, instance) for run in planned.runs]
     failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
+    failures |= {name: str(error) for name, error in planned.later.items()}
     receipts = [
         receipt
         for run_id in (discovery.run_id, *(end.run_id for end in ends))
         for receipt in receipts_of_run(installation.database, run_id)
     ]
     not_offered = frozenset(message for end in ends for message in end.not_offered)
-    exit_code = max(end.exit_code for end in (discovered, *ends))
+    exit_code = max(each.exit_code for each in (discovered, *ends, *planned.later.values()))
     return Synced(receipts, failures, exit_code, not_offered, account_titles(installation.database))
 
 
@@ -196,7 +218,7 @@ def _require_stored(
 
 
 @dataclass(frozen=True)
-class _Scope:
+class Scope:
     """The datasets to read, the first day of history, and the months to read as a whole."""
 
     datasets: Sequence[Dataset]
@@ -206,7 +228,7 @@ class _Scope:
 
 def _scope_of(
     installation: Installation, selection: SliceOptions, datasets: Sequence[Dataset], output: Output
-) -> _Scope:
+) -> Scope:
     """Return what to read, and extend the history if the first month is earlier.
 
     Definitions have the partitions that history has when they load, so this comes first.
@@ -215,8 +237,7 @@ def _scope_of(
         RequestError: There are no such months, or they are too early.
     """
     since = keep_history_start(installation.database, installation.settings.history_start)
-    is_dated = any(dataset.is_dated for dataset in datasets)
-    months = months_of(selection, since) if selection.whole and is_dated else []
+    months = _months_of(selection, datasets, since)
     if months and months[0].start < since.replace(day=1):
         since = months[0].start
         extend_history(installation.database, since)
@@ -224,25 +245,59 @@ def _scope_of(
             f"History begins with {since:%Y-%m} now, for every account: refreshes load these months too. "
             "A Dagster UI that runs shows them after *Reload* of the code location."
         )
-    return _Scope(datasets, since, months)
+    return Scope(datasets, since, months)
+
+
+def plan_scope(installation: Installation, selection: SliceOptions) -> Scope:
+    """Return what a sync would read, and change nothing.
+
+    Raises:
+        NotConnectedError: No connection is authorised yet.
+        RequestError: The selection names something that does not exist, or months in the wrong order.
+    """
+    datasets = datasets_named(selection.datasets)
+    if not connections(installation.database):
+        raise NotConnectedError
+    since = history_start_in(installation.database, installation.settings)
+    months = _months_of(selection, datasets, since)
+    return Scope(datasets, min(since, months[0].start) if months else since, months)
+
+
+def _months_of(selection: SliceOptions, datasets: Sequence[Dataset], since: date) -> list[Window]:
+    is_dated = any(dataset.is_dated for dataset in datasets)
+    return months_of(selection, since) if selection.whole and is_dated else []
 
 
 def _plan(
     installation: Installation,
     selection: SliceOptions,
-    scope: _Scope,
+    scope: Scope,
     keys: Sequence[str],
     listed: Sequence[str],
-) -> list[Any]:
+) -> "LoadPlan":
     """Return the runs that load the selected slices of these accounts."""
     # Imported here because Dagster takes a second to import, which `--help` does not need.
-    from seller_platform.orchestration.automation.backfill import LoadRequest, plan_load
+    from seller_platform.orchestration.automation.backfill import plan_load
+
+    settings = installation.settings
+    return plan_load(
+        installation.database,
+        load_request(selection, scope, keys),
+        now=datetime.now(UTC),
+        listed=listed,
+        adaptive=settings.lookback == "adaptive",
+        requests_per_day=settings.requests_per_day,
+    )
+
+
+def load_request(selection: SliceOptions, scope: Scope, keys: Sequence[str]) -> "LoadRequest":
+    """Return the request for the selected slices of these accounts."""
+    # Imported here because `--help` does not need it.
+    from seller_platform.ingest.loads.load_requests import LoadRequest
 
     is_asked_for = selection.full or selection.datasets is not None
     months = scope.months if selection.whole else None
-    request = LoadRequest(scope.datasets, keys, scope.since, months, lookups_too=is_asked_for)
-    adaptive = installation.settings.lookback == "adaptive"
-    return plan_load(installation.database, request, now=datetime.now(UTC), listed=listed, adaptive=adaptive)
+    return LoadRequest(scope.datasets, keys, scope.since, months, lookups_too=is_asked_for)
 
 
 def report(output: Output, synced: Synced, error: SellerPlatformError | None, **more: object) -> None:

@@ -263,6 +263,10 @@ def _optional(name: str) -> "dg.EnvVar | None":
     return dg.EnvVar(name) if os.environ.get(name) else None
 
 
+def _optional_number(name: str) -> int | None:
+    return dg.EnvVar.int(name) if os.environ.get(name) else None
+
+
 @cache
 def _resources(history_start: date | None) -> dict[str, object]:
     """Return the resources. Several components of a project share them, for Dagster refuses two with one key."""
@@ -279,6 +283,7 @@ def _resources(history_start: date | None) -> dict[str, object]:
             client_id=_optional("SELLER_API_CLIENT_ID"),
             client_secret=_optional("SELLER_API_CLIENT_SECRET"),
             redirect_uri=_optional("SELLER_API_REDIRECT_URI"),
+            requests_per_day=_optional_number("SELLER_API_REQUESTS_PER_DAY"),
         ),
         IO_MANAGER_KEY: WarehouseIOManager(database_url=_optional("SELLER_PLATFORM_DATABASE_URL")),
     }

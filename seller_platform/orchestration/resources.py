@@ -77,6 +77,11 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         return read_settings().lookback == "adaptive"
 
     @property
+    def requests_per_day(self) -> int | None:
+        """How many requests each connection may send on one day; None for any number."""
+        return read_settings().requests_per_day
+
+    @property
     def home(self) -> Path:
         return self._home
 
@@ -95,6 +100,8 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         client_id: The id of the registered application.
         client_secret: Its secret; give it by `EnvVar`.
         redirect_uri: The redirect URI that is registered for it.
+        requests_per_day: How many requests each connection may send on one day. Schedules plan by the setting of the
+            environment.
     """
 
     warehouse: dg.ResourceDependency[WarehouseResource]
@@ -103,6 +110,7 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     client_id: str | None = None
     client_secret: str | None = None
     redirect_uri: str | None = None
+    requests_per_day: int | None = None
 
     _apis: dict[str, SellerApi] = PrivateAttr(default_factory=dict)
     _connection_of: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -150,5 +158,6 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
             "client_id": self.client_id,
             "client_secret": SecretStr(self.client_secret) if self.client_secret else None,
             "redirect_uri": self.redirect_uri,
+            "requests_per_day": self.requests_per_day,
         }
         return read_settings().model_copy(update={name: value for name, value in configured.items() if value})

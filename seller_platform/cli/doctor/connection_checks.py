@@ -62,6 +62,8 @@ def examine_connection(
     grant = _grant(name, upstream, database, box, now, is_reached=is_reached)
     yield grant
     yield _redirect_port(subject, upstream, is_needed=grant.verdict is FindingLevel.FAIL)
+    if settings.requests_per_day is not None:
+        yield _budget(name, settings.requests_per_day, database, now)
     count = sum(account.connection == name for account in accounts(database))
     if count:
         yield ok(subject, count_of(count, "account"))
@@ -109,6 +111,15 @@ def _grant(
     if now >= pair.expires_at or not is_reached:
         return ok(subject, f"its grant was refreshed on {pair.issued_at:%Y-%m-%d}; it was not tried")
     return _trial(name, upstream, pair)
+
+
+def _budget(name: str, per_day: int, database: Database, now: datetime) -> Finding:
+    subject, sent = f"connection {name}", requests_sent(database, now.astimezone(UTC).date()).get(name, 0)
+    used = f"{sent:,} of {count_of(per_day, 'request')} of today are used"
+    renewal = f"the budget renews at {renewal_after(now):%Y-%m-%d %H:%M} UTC"
+    if sent >= per_day:
+        return warn(subject, f"{used}; {renewal}", "wait until then, or raise SELLER_API_REQUESTS_PER_DAY")
+    return ok(subject, f"{used}; {renewal}")
 
 
 def _trial(name: str, upstream: Upstream, pair: TokenPair) -> Finding:

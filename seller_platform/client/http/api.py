@@ -14,6 +14,7 @@ import msgspec
 from opentelemetry.trace import Span, SpanKind
 
 from seller_platform.client.http.concurrency import RequestBudget
+from seller_platform.client.http.metering import RequestMeter
 from seller_platform.client.http.responses import (
     PassingFault,
     RawAnswer,
@@ -31,7 +32,7 @@ USER_AGENT = f"seller-platform/{version('seller-platform')}"
 SILENCE_SECONDS = 60.0
 """How long an upstream may send nothing before an attempt fails."""
 
-_TALLY = "seller_platform.tally"
+_TALLY, _METER = "seller_platform.tally", "seller_platform.meter"
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
 Decoded = TypeVar("Decoded")
@@ -78,6 +79,7 @@ class SellerApi:
         base_url: The URL before the API's paths; it may have a path itself.
         auth: Puts the token on requests and answers a 401.
         budget: Limits the requests under way at once.
+        meter: Limits the requests of a day; None for any number.
         attempts: How often a request is sent at most.
         retry_seconds: How long after the first attempt the last may begin.
         silence_seconds: How long the upstream may send nothing before an attempt fails.
@@ -89,6 +91,7 @@ class SellerApi:
         *,
         auth: httpx.Auth | None = None,
         budget: RequestBudget | None = None,
+        meter: RequestMeter | None = None,
         transport: httpx.BaseTransport | None = None,
         attempts: int = 6,
         retry_seconds: float = 120,
@@ -96,7 +99,7 @@ class SellerApi:
         clock: RequestClock | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
-        self.budget = budget or RequestBudget()
+        self.budget, self.meter = budget or RequestBudget(), meter
         self._clock = clock or RequestClock()
         self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
         self._timeout, self._limits = timeout_of(silence_seconds), _BODY
@@ -107,7 +110,7 @@ class SellerApi:
             follow_redirects=False,
             headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.budget.limit),
-            event_hooks={"request": [lambda request: next(request.extensions[_TALLY])]},
+            event_hooks={"request": [_count]},
         )
 
     def __enter__(self) -> Self:
@@ -179,6 +182,31 @@ class SellerApi:
         """Return the same API, which reports requests that wait for the upstream. Both share their connections."""
         other = copy.copy(self)
         other._policy = replace(self._policy, on_wait=on_wait)
+        return other
+
+    @contextmanager
+    def reserving(self, count: int) -> Iterator["SellerApi"]:
+        """Reserve requests of the day until the block ends, and yield the same API, which sends them.
+
+        Both share their connections. Nothing is reserved where the day has no limit.
+
+        Raises:
+            RequestsUsedUpError: Fewer are left today.
+            BudgetTooSmallError: A whole day has fewer.
+        """
+        if self.meter is None:
+            yield self
+            return
+        with self.meter.reserved(count) as reserved:
+            yield self._metered(reserved)
+
+    def for_reports(self) -> "SellerApi":
+        """Return the same API, which may use what is kept of the day for reports. Both share their connections."""
+        return self if self.meter is None else self._metered(self.meter.for_reports())
+
+    def _metered(self, meter: RequestMeter) -> "SellerApi":
+        other = copy.copy(self)
+        other.meter = meter
         return other
 
     def post(
@@ -263,7 +291,7 @@ class SellerApi:
     def _built(
         self, method: str, path: str, params: Mapping[str, str] | None, json: object, tally: Iterator[int]
     ) -> httpx.Request:
-        extensions: dict[str, Any] = {_TALLY: tally}
+        extensions: dict[str, Any] = {_TALLY: tally, _METER: self.meter}
         content = None if json is None else _JSON.encode(json)
         headers = None if json is None else {"Content-Type": "application/json"}
         try:
@@ -283,6 +311,14 @@ class SellerApi:
         if raw.status == 429:
             self.budget.shrink()
         check_answer(raw, name, self._clock.now)
+
+
+def _count(request: httpx.Request) -> None:
+    """Count a request that is about to be sent; httpx calls this each time that it sends one."""
+    meter = request.extensions[_METER]
+    if meter is not None:
+        meter.take()
+    next(request.extensions[_TALLY])
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 - `authorization`: the authorization code flow
 - `upstream`: what it takes to call an upstream
+- `request_budget`: the requests of a day
 - `token_rotation`: refreshes a token pair without losing it
 - `key_rotation`: re-encrypts secrets with another key
 """

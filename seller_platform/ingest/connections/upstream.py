@@ -8,7 +8,9 @@ from pathlib import Path
 
 from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
 from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint
+from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import OtherApplicationError
+from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
 from seller_platform.settings import Settings, required
 from seller_platform.warehouse.connections.accounts import (
@@ -31,6 +33,7 @@ class Upstream:
 
     Attributes:
         silence_seconds: How long the API may send nothing before a request fails.
+        requests_per_day: How many requests a connection may send on one day; None for any number.
     """
 
     base_url: str
@@ -39,6 +42,7 @@ class Upstream:
     client_secret: str = field(repr=False)
     redirect_uri: str
     silence_seconds: float = SILENCE_SECONDS
+    requests_per_day: int | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> "Upstream":
@@ -58,6 +62,7 @@ class Upstream:
                 "the secret shown when the application was registered",
             ),
             redirect_uri=settings.redirect_uri,
+            requests_per_day=settings.requests_per_day,
         )
 
     @property
@@ -102,6 +107,7 @@ def upstream_of(connection: str, settings: Settings, database: Database, box: Se
         client_id=stored.client_id,
         client_secret=secret,
         redirect_uri=stored.redirect_uri or settings.redirect_uri,
+        requests_per_day=settings.requests_per_day,
     )
 
 
@@ -143,6 +149,7 @@ def upstream_to_connect(
         client_id=stored.client_id,
         client_secret=secret,
         redirect_uri=settings.redirect_uri if is_set else stored.redirect_uri or settings.redirect_uri,
+        requests_per_day=settings.requests_per_day,
     )
 
 
@@ -158,7 +165,11 @@ def open_keeper(upstream: Upstream, connection: str, database: Database, box: Se
     return GrantKeeper(connection, Grants(database, box), upstream.token_endpoint, spool)
 
 
-def open_api(upstream: Upstream, connection: str, database: Database, box: SecretBox, home: Path) -> SellerApi:
+def open_api(
+    upstream: Upstream, connection: str, database: Database, box: SecretBox, home: Path, *, clock: Clock = utc_now
+) -> SellerApi:
     """Return the API of a connection; the caller closes it."""
     keeper = open_keeper(upstream, connection, database, box, home)
-    return SellerApi(upstream.base_url, auth=GrantAuth(keeper), silence_seconds=upstream.silence_seconds)
+    per_day = upstream.requests_per_day
+    meter = None if per_day is None else DailyRequests(database, connection, per_day, clock)
+    return SellerApi(upstream.base_url, auth=GrantAuth(keeper), meter=meter, silence_seconds=upstream.silence_seconds)

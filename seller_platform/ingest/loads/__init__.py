@@ -1,9 +1,12 @@
 """Loads of slices, accounts, cost periods and reports.
 
 - `slices`: one slice of a list
+- `due_slices`: the slices that are due, and those that a day's requests suffice for
 - `accounts`: the accounts of a connection
 - `cost_periods`: the cost periods of an account
 - `reports`: reports that are ready
+- `load_requests`: the slices that a person asks for
+- `reservations`: requests of a day, reserved for a slice
 - `holds`: held readings that are accepted
 - `telemetry`: spans and logs of loads
 """

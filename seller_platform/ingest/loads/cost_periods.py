@@ -8,6 +8,7 @@ from seller_platform.contract import Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.errors import ProductsUnknownError
+from seller_platform.ingest.loads.reservations import reserving
 from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
@@ -43,6 +44,7 @@ def load_costs(
         ProductsUnknownError: Neither inventory nor sales of the account were ever loaded.
         UpstreamUnavailableError: The API did not answer for a product. Nothing was stored.
         RequestRefusedError: The API refused a request. Nothing was stored.
+        RequestsUsedUpError: The requests of today do not suffice. Nothing was stored.
         ContractViolationError: An answer breaks the contract. Nothing was stored.
     """
     started_at = datetime.now(UTC)
@@ -52,6 +54,7 @@ def load_costs(
         skus = skus_of_account(database, account.key)
         if not skus and not was_loaded(database, INVENTORY, account.key):
             raise ProductsUnknownError(account.key)
-        facts = read_cost_periods(api, account.account, skus, today, load.spool)
+        with reserving(api, database, COST_PERIODS, account.key, Window.day(today)) as reserved:
+            facts = read_cost_periods(reserved, account.account, skus, today, load.spool)
         judge = Judge(is_second=is_second or accepted is not None, accepted=accepted)
         return published(observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge)))

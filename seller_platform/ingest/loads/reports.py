@@ -26,6 +26,7 @@ from seller_platform.errors import (
     InvalidReportError,
     ReportFailedError,
     RequestRefusedError,
+    RequestsUsedUpError,
     SellerPlatformError,
     UpstreamUnavailableError,
 )
@@ -125,7 +126,8 @@ def poll_report(
     api: SellerApi, database: Database, account: KnownAccount, job: ReportJob, *, now: datetime
 ) -> ReportJob:
     """Send one request about a job, store its next state, and return it."""
-    after = _requested(api, account, job, now) if job.state is JobState.REQUESTED else _polled(api, account, job, now)
+    ask = _requested if job.state is JobState.REQUESTED else _polled
+    after = ask(api.for_reports(), account, job, now)
     return _moved(database, job, after)
 
 
@@ -201,7 +203,7 @@ def load_report(
     try:
         slice_ = Slice(REPORT_ROWS, account.key, Window.day(day), job.report_id)
         with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
-            facts = download_report(api, account.account, job.report_id, job.format, str(day), load.spool)
+            facts = download_report(api.for_reports(), account.account, job.report_id, job.format, str(day), load.spool)
             order = {"selector": job.selector, "value": job.value, "format": job.format}
             facts = replace(facts, notes={**order, **facts.notes})
             receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
@@ -240,6 +242,8 @@ def _requested(api: SellerApi, account: KnownAccount, job: ReportJob, now: datet
         report_id = ask_for_report(api, account.account, job.selector, job.value, idempotency_key=str(key))
     except (RequestRefusedError, ContractViolationError) as error:
         return _failed(job, str(error))
+    except RequestsUsedUpError as error:
+        return _postponed(job, now, error)
     except SellerPlatformError as error:
         return _waiting(job, now, message=str(error), wish_seconds=_wish(error))
     return replace(job, state=JobState.PENDING, report_id=report_id, polls=0, next_poll_at=now + pause_after(0))
@@ -250,6 +254,8 @@ def _polled(api: SellerApi, account: KnownAccount, job: ReportJob, now: datetime
         status = fetch_status(api, account.account, job.report_id or "")
     except RequestRefusedError as error:
         return _after_refusal(job, error, now)
+    except RequestsUsedUpError as error:
+        return _postponed(job, now, error)
     except SellerPlatformError as error:
         return _waiting(job, now, message=str(error), wish_seconds=_wish(error))
     polled = replace(job, upstream_status=status.word, upstream_message=status.message)
@@ -291,6 +297,12 @@ def _waiting(
         return replace(waiting, state=JobState.GIVEN_UP, problem=problem)
     wished = timedelta(seconds=min(wish_seconds or 0, _LONGEST_WISH_SECONDS))
     return replace(waiting, next_poll_at=min(now + max(pause_after(polls), wished), end))
+
+
+def _postponed(job: ReportJob, now: datetime, error: RequestsUsedUpError) -> ReportJob:
+    """Return the job with its next poll when the budget renews, or in an hour; the pause is no time of the attempt."""
+    pause = min(error.renews_at - now, timedelta(seconds=_LONGEST_WISH_SECONDS))
+    return replace(job, attempted_at=job.attempted_at + pause, next_poll_at=now + pause, upstream_message=str(error))
 
 
 def _again(job: ReportJob, problem: str, now: datetime) -> ReportJob:

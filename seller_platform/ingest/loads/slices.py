@@ -19,6 +19,7 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     WarehouseUnavailableError,
 )
+from seller_platform.ingest.loads.reservations import reserving
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days
@@ -134,6 +135,7 @@ def load_slice(
         ContractViolationError: An answer breaks the contract. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
         NotOfferedError: The API does not compute the rows of this dataset.
+        RequestsUsedUpError: The requests of today do not suffice. Nothing was stored.
     """
     started_at = datetime.now(UTC)
     settled = _settled_days(database, account, dataset, window, started_at=started_at, lookback_days=lookback_days)
@@ -143,7 +145,8 @@ def load_slice(
     with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
         try:
-            facts = read_slice(api, dataset, account.account, days, snapshot_day, load.spool)
+            with reserving(api, database, dataset, account.key, window) as reserved:
+                facts = read_slice(reserved, dataset, account.account, days, snapshot_day, load.spool)
         except RequestRefusedError as error:
             if dataset.is_computed and error.status in _NOT_OFFERED:
                 raise NotOfferedError(dataset.name, dataset.path, error.status) from error

@@ -17,7 +17,13 @@ from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
-from seller_platform.errors import NotConnectedError, ReadingHeldError, SellerPlatformError, UpstreamUnavailableError
+from seller_platform.errors import (
+    NotConnectedError,
+    ReadingHeldError,
+    RequestsUsedUpError,
+    SellerPlatformError,
+    UpstreamUnavailableError,
+)
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.orchestration.assets.authorization import (
     AUTHORIZED_CHECK,
@@ -43,7 +49,9 @@ from seller_platform.warehouse.loads.recounts import recounted
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
-_ASK_EVERY = timedelta(hours=1)
+_ASK_EVERY, _ASK_AT_LEAST_EVERY = timedelta(hours=1), timedelta(hours=11)
+# A connection with a budget is asked so seldom that discovery takes about a twentieth of it.
+_DISCOVERY_REQUESTS, _DISCOVERY_SHARE = 2, 20
 _ASK_AGAIN_AFTER_FAILURE = timedelta(minutes=5)
 _SECONDS_BETWEEN_TICKS = 60
 # Dagster ends an evaluation after 60 s.
@@ -141,17 +149,21 @@ class _SensorState(msgspec.Struct, frozen=True, rename={"description": "told"}):
     denials: dict[str, Denial] = msgspec.field(default_factory=dict)
     description: str = ""
 
-    def is_due(self, connection: str, now: datetime) -> bool:
-        """Return whether to ask a connection."""
+    def is_due(self, connection: str, now: datetime, every: timedelta) -> bool:
+        """Return whether to ask a connection, which is asked in such intervals."""
         due = self.due.get(connection)
-        return due is None or is_past(datetime.fromisoformat(due), now, _ASK_EVERY)
+        return due is None or is_past(datetime.fromisoformat(due), now, every)
 
-    def after(self, names: Collection[str], answers: "_Answers", now: datetime) -> "_SensorState":
-        """Return the state after these answers, for the connections that exist now."""
+    def after(self, names: Collection[str], answers: "_Answers", now: datetime, every: timedelta) -> "_SensorState":
+        """Return the state after these answers, for the connections that exist now.
+
+        Args:
+            every: The interval in which a connection is asked.
+        """
         due = {
             **self.due,
-            **dict.fromkeys(answers.receipts, (now + _ASK_EVERY).isoformat()),
-            **{name: (now + _pause_after(error)).isoformat() for name, error in answers.failures.items()},
+            **dict.fromkeys(answers.receipts, (now + every).isoformat()),
+            **{name: (now + _pause_after(error, every)).isoformat() for name, error in answers.failures.items()},
         }
         earlier = {name: denial for name, denial in self.denials.items() if name not in answers.receipts}
         denials = {**earlier, **denials_of(answers.failures, now)}
@@ -186,8 +198,11 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
     ) -> dg.SensorResult:
         now, instance, database = clock(), context.instance, warehouse.database
         stored = msgspec.json.decode(context.cursor or "{}", type=_SensorState)
+        every = _interval(warehouse.requests_per_day)
         by_name = {connection.name: connection for connection in placement.chosen(connections(database))}
-        due = sorted((name for name in by_name if stored.is_due(name, now)), key=lambda name: stored.due.get(name, ""))
+        due = sorted(
+            (name for name in by_name if stored.is_due(name, now, every)), key=lambda name: stored.due.get(name, "")
+        )
         answers = _ask([by_name[name] for name in due], seller_api, database.url, tick_seconds)
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
@@ -196,7 +211,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         events = _events(instance, database, dataset, loaded, answers.failures, placement=placement, by_run=False)
         for event in events_of(key, instance, events):
             instance.report_runless_asset_event(event)
-        state = stored.after(by_name, answers, now)
+        state = stored.after(by_name, answers, now, every)
         judgement = judge_connections(warehouse, state.denials, now, placement)
         if answers.receipts or answers.failures or judgement.description != stored.description:
             evaluation = authorized_evaluation(instance, dataset, judgement)
@@ -217,9 +232,19 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
     return discover_accounts
 
 
-def _pause_after(error: SellerPlatformError) -> timedelta:
+def _interval(requests_per_day: int | None) -> timedelta:
+    """Return in which interval a connection with that budget is asked."""
+    if requests_per_day is None:
+        return _ASK_EVERY
+    share = timedelta(days=1) * _DISCOVERY_REQUESTS * _DISCOVERY_SHARE / requests_per_day
+    return min(max(share, _ASK_EVERY), _ASK_AT_LEAST_EVERY)
+
+
+def _pause_after(error: SellerPlatformError, every: timedelta) -> timedelta:
     """Return after how long a connection is asked again; a held list is not a failure to answer."""
-    return _ASK_EVERY if isinstance(error, ReadingHeldError) else _ASK_AGAIN_AFTER_FAILURE
+    if isinstance(error, RequestsUsedUpError):
+        return _ASK_EVERY
+    return every if isinstance(error, ReadingHeldError) else _ASK_AGAIN_AFTER_FAILURE
 
 
 def _ask(

@@ -2,58 +2,56 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 
-from seller_platform.contract import Dataset, Source, Window
-from seller_platform.orchestration.automation.due import plan_refresh
-from seller_platform.orchestration.automation.runs import PlannedRun, plan_runs
-from seller_platform.warehouse.connections.accounts import accounts
-from seller_platform.warehouse.loads.receipts import AccountDay
+from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
+from seller_platform.ingest.loads.due_slices import postpone
+from seller_platform.ingest.loads.load_requests import LoadRequest, divide_load, requested_slices
+from seller_platform.orchestration.automation.due import plan_slices
+from seller_platform.orchestration.automation.runs import PlannedRun
 from seller_platform.warehouse.postgres.database import Database
 
 
 @dataclass(frozen=True)
-class LoadRequest:
-    """The slices that a person asks for.
+class LoadPlan:
+    """The runs of a load.
 
     Attributes:
-        accounts: The keys of the accounts.
-        since: The first day of history.
-        months: The months to read as a whole, oldest first; None for what may have changed.
-        lookups_too: Datasets that take a request for each product are read again, even if they were read today.
+        runs: The newest months first.
+        later: Why slices are in none of them, by name of the slice: today's requests do not suffice for them.
     """
 
-    datasets: Sequence[Dataset]
-    accounts: Sequence[str]
-    since: date
-    months: Sequence[Window] | None = None
-    lookups_too: bool = True
+    runs: Sequence[PlannedRun]
+    later: dict[str, RequestsUsedUpError | BudgetTooSmallError]
+
+    @property
+    def slices(self) -> int:
+        """The most slices that the runs can load."""
+        return sum(run.slices for run in self.runs)
 
 
 def plan_load(
-    database: Database, request: LoadRequest, *, now: datetime, listed: Sequence[str], adaptive: bool
-) -> list[PlannedRun]:
-    """Return the runs that load the requested slices, newest months first.
+    database: Database,
+    request: LoadRequest,
+    *,
+    now: datetime,
+    listed: Sequence[str],
+    adaptive: bool,
+    requests_per_day: int | None = None,
+) -> LoadPlan:
+    """Return the runs that load the requested slices, as far as the requests of today suffice.
+
+    Months that are left for later are stored, so that the schedules and the next `sync` read them.
 
     Args:
         listed: Every account partition, in Dagster's order.
         adaptive: Days are read again for as long as such days changed so far; otherwise for the dataset's lookback.
+        requests_per_day: How many requests each connection may send on one day; None for any number.
     """
-    # The loads of an account without a zone fail by name.
-    days = [
-        AccountDay.at(now, each.key, each.zone_or_utc) for each in accounts(database) if each.key in request.accounts
-    ]
-    daily = [each for each in request.datasets if each.source is Source.PRODUCT_LOOKUP and not request.lookups_too]
-    others = [each for each in request.datasets if each not in daily]
-
-    def refresh(datasets: Sequence[Dataset], *, scheduled: bool = False) -> list[PlannedRun]:
-        return plan_refresh(
-            database, datasets, days, listed=listed, since=request.since, scheduled=scheduled, adaptive=adaptive
-        )
-
-    if request.months is None:
-        planned = refresh(others)
-    else:
-        planned = list(plan_runs(others, request.accounts, request.months, listed=listed))
-    # Last, because the products are those of the inventory; and as by a schedule, which reads nothing twice on a day.
-    return [*planned, *refresh(daily, scheduled=True)]
+    if requests_per_day is None:
+        slices = requested_slices(database, request, now=now, adaptive=adaptive)
+        return LoadPlan(plan_slices(slices, listed=listed), {})
+    division = divide_load(database, request, now=now, adaptive=adaptive, requests_per_day=requests_per_day)
+    postpone(database, division)
+    later = {str(each): error for each, error in division.later.items()}
+    return LoadPlan(plan_slices(division.fitting, listed=listed), later)

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TypeVar
 
 from seller_platform.contract import Dataset, Window
+from seller_platform.ingest.loads.due_slices import DueSlice, due_slices
 from seller_platform.orchestration.automation.runs import (
     LONGEST_RUN,
     PlannedRun,
@@ -15,8 +16,7 @@ from seller_platform.orchestration.automation.runs import (
     snapshot_groups,
 )
 from seller_platform.orchestration.partitions import read_partition_key
-from seller_platform.warehouse.history.settledness import lookbacks
-from seller_platform.warehouse.loads.receipts import AccountDay, days_due, pairs_read
+from seller_platform.warehouse.loads.receipts import AccountDay
 from seller_platform.warehouse.postgres.database import Database
 
 Plan = TypeVar("Plan")
@@ -33,10 +33,7 @@ def plan_refresh(
     scheduled: bool = False,
     adaptive: bool = True,
 ) -> list[PlannedRun]:
-    """Return the runs that read what may have changed, newest months first, then the snapshots.
-
-    Not every upstream offers the rows that upstreams compute. Where none were ever read, a schedule requests only the
-    newest month.
+    """Return the runs that read what may have changed, as `due_slices` says, in the order of `plan_slices`.
 
     Args:
         days: The local day of each account.
@@ -46,29 +43,38 @@ def plan_refresh(
         scheduled: A schedule plans, not a person: what was read on the account's local day is not read again.
         adaptive: Days are read again for as long as such days changed so far; otherwise for the dataset's lookback.
     """
-    changing = lookbacks(database, datasets, [day.account for day in days], adaptive=adaptive)
-    due = days_due(database, datasets, days, since=since, again=not scheduled, lookbacks=changing)
-    computed = [dataset for dataset in datasets if dataset.is_computed]
-    offered = pairs_read(database, computed) if scheduled else None
+    slices = due_slices(database, datasets, days, since=since, scheduled=scheduled, adaptive=adaptive)
+    return plan_slices(slices, listed=listed, longest=longest)
 
-    def months_due(dataset: Dataset) -> Mapping[Window, frozenset[str]]:
-        pairs: list[tuple[Window, str]] = []
-        for (name, account), windows in due.items():
-            if name == dataset.name:
-                months = [Window.month_of(part.start) for window in windows for part in window.months()]
-                newest_only = offered is not None and dataset.is_computed and (name, account) not in offered
-                pairs += [(month, account) for month in (months[-1:] if newest_only else months)]
-        return accounts_by_month(pairs)
 
-    dated = grouped_by_plan((dataset, months_due(dataset)) for dataset in datasets if dataset.is_dated)
-    runs = chain.from_iterable(
-        plan_months(group, months, listed=listed, whole=False, longest=longest) for group, months in dated
-    )
-    planned = sorted(runs, key=newest_month, reverse=True)
+def plan_slices(slices: Sequence[DueSlice], *, listed: Sequence[str], longest: int = LONGEST_RUN) -> list[PlannedRun]:
+    """Return the runs that read these slices, newest months first, then the snapshots.
+
+    Args:
+        listed: Every account partition, in Dagster's order.
+        longest: How many partitions a run may have.
+    """
+    of_dataset: dict[str, list[DueSlice]] = defaultdict(list)
+    for each in slices:
+        of_dataset[each.dataset.name].append(each)
+    datasets = [of_name[0].dataset for of_name in of_dataset.values()]
+    planned: list[PlannedRun] = []
+    for whole in (False, True):
+
+        def months_due(dataset: Dataset, *, whole: bool = whole) -> Mapping[Window, frozenset[str]]:
+            due = [each for each in of_dataset[dataset.name] if each.whole is whole]
+            return accounts_by_month((each.month, each.account) for each in due if each.month is not None)
+
+        dated = grouped_by_plan((dataset, months_due(dataset)) for dataset in datasets if dataset.is_dated)
+        planned += chain.from_iterable(
+            plan_months(group, months, listed=listed, whole=whole, longest=longest) for group, months in dated
+        )
+    planned.sort(key=newest_month, reverse=True)
     for snapshots in snapshot_groups(datasets):
-        due_accounts = ((each, frozenset(key for name, key in due if name == each.name)) for each in snapshots)
+        due_accounts = ((each, frozenset(one.account for one in of_dataset[each.name])) for each in snapshots)
         for group, keys in grouped_by_plan(due_accounts):
-            planned += plan_snapshots(group, keys, listed=listed, whole=False, longest=longest)
+            whole = any(each.whole for each in of_dataset[group[0].name])
+            planned += plan_snapshots(group, keys, listed=listed, whole=whole, longest=longest)
     return planned
 
 

@@ -9,7 +9,7 @@ upstream that was away at eleven costs no day. Each schedule can be switched off
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -17,8 +17,9 @@ import dagster as dg
 
 from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
-from seller_platform.orchestration.automation.due import accounts_by_month, grouped_by_plan, newest_month, plan_refresh
-from seller_platform.orchestration.automation.runs import PlannedRun, plan_months, plan_snapshots
+from seller_platform.ingest.loads.due_slices import DueSlice, divide, due_slices
+from seller_platform.orchestration.automation.due import newest_month, plan_slices
+from seller_platform.orchestration.automation.runs import PlannedRun
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -49,6 +50,15 @@ _UNDER_WAY = [
 
 
 @dataclass(frozen=True)
+class _Scope:
+    """What the schedules read: days from the start of history on, of datasets that share the requests of a day."""
+
+    history_start: date
+    datasets: Sequence[Dataset]
+    placement: Placement
+
+
+@dataclass(frozen=True)
 class _Tick:
     """The moment of a schedule's tick, with the database and the partitions to plan from.
 
@@ -56,24 +66,53 @@ class _Tick:
         now: The moment for which the tick was scheduled.
         listed: Every account partition, in Dagster's order.
         adaptive: Days are read again for as long as such days changed so far.
+        requests_per_day: How many requests each connection may send on one day; None for any number.
+        scope: What all schedules read.
     """
 
     now: datetime
     database: Database
     listed: Sequence[str]
     adaptive: bool
-    placement: Placement
-
-    @property
-    def accounts(self) -> list[str]:
-        return [account.key for account in self.placement.chosen(accounts(self.database))]
+    requests_per_day: int | None
+    scope: _Scope
 
     def days(self, moment: datetime | None = None) -> list[AccountDay]:
         """Return the local day of each account that is not retired, at a moment."""
         at = moment or self.now
         return [
-            AccountDay.at(at, each.key, each.zone_or_utc) for each in self.placement.chosen(accounts(self.database))
+            AccountDay.at(at, each.key, each.zone_or_utc)
+            for each in self.scope.placement.chosen(accounts(self.database))
         ]
+
+    def due(self, datasets: Sequence[Dataset]) -> list[DueSlice]:
+        """Return the slices that a daily refresh of these datasets reads.
+
+        Only accounts that are on the same local day as at the first tick have any.
+        """
+        first_tick = min(self.now, self.now.replace(hour=REFRESH_HOUR, minute=0))
+        today_at_first = {day.account: day.today for day in self.days(first_tick)}
+        return due_slices(
+            self.database,
+            datasets,
+            [day for day in self.days() if day.today == today_at_first.get(day.account)],
+            since=self.scope.history_start,
+            scheduled=True,
+            adaptive=self.adaptive,
+            ranked=self.requests_per_day is not None,
+        )
+
+    def fitting(self, slices: Sequence[DueSlice], beside: Sequence[Dataset]) -> Sequence[DueSlice]:
+        """Return the slices that the requests of today suffice for.
+
+        Args:
+            beside: Datasets whose due slices need requests, too.
+        """
+        if self.requests_per_day is None:
+            return slices
+        others = self.due(beside)
+        division = divide(self.database, [*others, *slices], requests_per_day=self.requests_per_day, now=self.now)
+        return [each for each in slices if each not in division.later]
 
 
 def schedule_definitions(
@@ -94,17 +133,16 @@ def schedule_definitions(
     of_area: dict[str, list[Dataset]] = defaultdict(list)
     for dataset in datasets:
         of_area[dataset.area].append(dataset)
+    scope = _Scope(history_start, datasets, placement)
     return dg.Definitions(
         schedules=[
-            each
-            for area, group in of_area.items()
-            for each in _schedules_of(area, group, history_start, placement, running=running)
+            each for area, group in of_area.items() for each in _schedules_of(area, group, scope, running=running)
         ]
     )
 
 
 def _schedules_of(
-    area: str, datasets: Sequence[Dataset], history_start: date, placement: Placement, *, running: bool
+    area: str, datasets: Sequence[Dataset], scope: _Scope, *, running: bool
 ) -> Iterator[dg.ScheduleDefinition]:
     status = dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
     snapshots = [dataset for dataset in datasets if not dataset.is_dated and dataset.source is Source.LIST]
@@ -113,8 +151,8 @@ def _schedules_of(
         f"refresh_{area}",
         "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
         datasets,
-        lambda tick: _refresh(tick, datasets, history_start),
-        placement,
+        lambda tick: _refresh(tick, datasets),
+        scope,
         cron=_REFRESH,
         default_status=status,
     )
@@ -123,8 +161,8 @@ def _schedules_of(
             f"reread_{area}",
             f"Reads the last {CLOSED_MONTHS} closed months again as a whole, for corrections made after the lookback.",
             dated,
-            lambda tick: _reread(tick, dated, history_start),
-            placement,
+            lambda tick: _reread(tick, dated),
+            scope,
             cron=_WEEKLY,
             default_status=status,
         )
@@ -133,10 +171,8 @@ def _schedules_of(
             f"snapshot_{area}_hourly",
             "Takes today's snapshot of every account again; a day keeps the last. Switch it on if hours matter.",
             snapshots,
-            lambda tick: plan_snapshots(
-                snapshots, tick.accounts, listed=tick.listed, whole=True, longest=_PARTITIONS_PER_RUN
-            ),
-            placement,
+            lambda tick: _snapshot(tick, snapshots),
+            scope,
             cron=_HOURLY,
             default_status=dg.DefaultScheduleStatus.STOPPED,
         )
@@ -147,11 +183,12 @@ def _schedule(
     description: str,
     datasets: Sequence[Dataset],
     plan: Callable[[_Tick], Iterable[PlannedRun]],
-    placement: Placement,
+    scope: _Scope,
     *,
     cron: str,
     default_status: dg.DefaultScheduleStatus,
 ) -> dg.ScheduleDefinition:
+    placement = scope.placement
     schedule_name = placement.name_of(name)
 
     @dg.schedule(
@@ -177,7 +214,7 @@ def _schedule(
             )
             return
         listed = account_partitions(context.instance, placement.accounts_name)
-        tick = _Tick(now, warehouse.database, listed, adaptive=warehouse.adapts_lookback, placement=placement)
+        tick = _Tick(now, warehouse.database, listed, warehouse.adapts_lookback, warehouse.requests_per_day, scope)
         planned = sorted(plan(tick), key=newest_month, reverse=True)[:_RUNS_PER_TICK]
         known = accounts(warehouse.database)
         for run in planned:
@@ -193,39 +230,39 @@ def _schedule(
     return evaluate
 
 
-def _refresh(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> Iterator[PlannedRun]:
-    first_tick = min(tick.now, tick.now.replace(hour=REFRESH_HOUR, minute=0))
-    today_at_first = {day.account: day.today for day in tick.days(first_tick)}
-    days = [day for day in tick.days() if day.today == today_at_first.get(day.account)]
-    yield from plan_refresh(
-        tick.database,
-        datasets,
-        days,
-        listed=tick.listed,
-        since=history_start,
-        longest=_PARTITIONS_PER_RUN,
-        scheduled=True,
-        adaptive=tick.adaptive,
-    )
+def _refresh(tick: _Tick, datasets: Sequence[Dataset]) -> list[PlannedRun]:
+    others = [each for each in tick.scope.datasets if each not in datasets]
+    return _runs(tick, tick.fitting(tick.due(datasets), others))
 
 
-def _reread(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> Iterator[PlannedRun]:
-    read_before, days = pairs_read(tick.database, datasets), tick.days()
+def _snapshot(tick: _Tick, datasets: Sequence[Dataset]) -> list[PlannedRun]:
+    slices = [
+        DueSlice(dataset, day.account, None, Window.day(day.today), whole=True, is_background=True)
+        for dataset in datasets
+        for day in tick.days()
+    ]
+    return _runs(tick, tick.fitting(slices, tick.scope.datasets))
 
-    def closed_months(today: date) -> Iterator[Window]:
-        month = Window.month_of(today)
-        for _ in range(CLOSED_MONTHS):
-            month = Window.month_of(month.start - timedelta(days=1))
-            yield month
 
-    def months_of(dataset: Dataset) -> Mapping[Window, frozenset[str]]:
-        return accounts_by_month(
-            (month, day.account)
-            for day in days
-            if (dataset.name, day.account) in read_before
-            for month in closed_months(day.today)
-            if month.end > history_start
-        )
+def _reread(tick: _Tick, datasets: Sequence[Dataset]) -> list[PlannedRun]:
+    read_before = pairs_read(tick.database, datasets)
+    slices = [
+        DueSlice(dataset, day.account, month, month, True, (day.today - month.last_day).days, is_background=True)
+        for dataset in datasets
+        for day in tick.days()
+        if (dataset.name, day.account) in read_before
+        for month in _closed_months(day.today)
+        if month.end > tick.scope.history_start
+    ]
+    return _runs(tick, tick.fitting(slices, tick.scope.datasets))
 
-    for group, months in grouped_by_plan((dataset, months_of(dataset)) for dataset in datasets):
-        yield from plan_months(group, months, listed=tick.listed, whole=True, longest=_PARTITIONS_PER_RUN)
+
+def _runs(tick: _Tick, slices: Sequence[DueSlice]) -> list[PlannedRun]:
+    return plan_slices(slices, listed=tick.listed, longest=_PARTITIONS_PER_RUN)
+
+
+def _closed_months(today: date) -> Iterator[Window]:
+    month = Window.month_of(today)
+    for _ in range(CLOSED_MONTHS):
+        month = Window.month_of(month.start - timedelta(days=1))
+        yield month

@@ -14,7 +14,8 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.window import read_month
 from seller_platform.errors import SlicesFailedError
-from seller_platform.orchestration.automation.backfill import LoadRequest, plan_load
+from seller_platform.ingest.loads.load_requests import LoadRequest
+from seller_platform.orchestration.automation.backfill import plan_load
 from seller_platform.orchestration.automation.runs import PlannedRun, RunEnd, execute
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.jobs.choices import RefreshedName, chosen_datasets
@@ -143,10 +144,17 @@ def _load(
     end_abandoned_runs(instance, context.run.parent_run_id)
     add_accounts(instance, request.accounts, placement.accounts_name)
     listed = account_partitions(instance, placement.accounts_name)
-    planned = plan_load(database, request, now=now, listed=listed, adaptive=warehouse.adapts_lookback)
-    if not planned:
+    plan = plan_load(
+        database,
+        request,
+        now=now,
+        listed=listed,
+        adaptive=warehouse.adapts_lookback,
+        requests_per_day=warehouse.requests_per_day,
+    )
+    if not plan.runs and not plan.later:
         context.log.info("Nothing is due: every day that may have changed was read today.")
-    ends = list(_executed(context, planned, asset_job, placement))
+    ends = list(_executed(context, plan.runs, asset_job, placement))
     receipts = [receipt for end in ends for receipt in receipts_of_run(database, end.run_id)]
     metadata = {
         "slices": len(receipts),
@@ -155,8 +163,10 @@ def _load(
         "runs": dg.MetadataValue.json([end.run_id for end in ends]),
     }
     failures = {name: problem for end in ends for name, problem in end.failures.items()}
+    failures |= {name: str(error) for name, error in plan.later.items()}
     if failures:
-        error = SlicesFailedError(failures, max(end.exit_code for end in ends), any_loaded=bool(receipts))
+        exit_code = max(each.exit_code for each in (*ends, *plan.later.values()))
+        error = SlicesFailedError(failures, exit_code, any_loaded=bool(receipts))
         named = dict(list(failures.items())[:_FAILURES_SHOWN])
         raise ForeseenError(str(error), {**metadata, **named, EXIT_CODE: error.exit_code})
     context.add_output_metadata(metadata)

@@ -7,6 +7,7 @@
 - `plausibility`: says why a reading contradicts the stored rows
 - `copy_format`: rows as lines of COPY
 - `receipts`: the receipt of each load
+- `expectations`: what a load is expected to take
 - `history_start`: the first day of history
 - `refusals`: why slices could not be loaded
 - `provenance`: where a stored row came from

@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, text
+from sqlalchemy import ARRAY, ColumnElement, Connection, Text, and_, bindparam, func, or_, select, text
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
@@ -288,6 +288,22 @@ def days_due(
         for dataset, account, first, after in connection.execute(_DUE, bound):
             due[(dataset, account)].append(Window(first, after))
     return {pair: tuple(windows) for pair, windows in due.items()}
+
+
+def last_reads(database: Database, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime]:
+    """Return when each dataset of an account was read last, by name and account; without those never read."""
+    chosen = func.unnest(
+        bindparam("datasets", [name for name, _ in pairs], ARRAY(Text)),
+        bindparam("accounts", [account for _, account in pairs], ARRAY(Text)),
+    ).table_valued("dataset", "account")
+    newest = (
+        select(func.max(LOADS.c.started_at))
+        .where(LOADS.c.dataset == chosen.c.dataset, LOADS.c.account == chosen.c.account, IS_READING)
+        .scalar_subquery()
+    )
+    statement = select(chosen.c.dataset, chosen.c.account, newest).distinct()
+    with database.begin() as connection:
+        return {(name, account): at for name, account, at in connection.execute(statement) if at is not None}
 
 
 def pairs_read(database: Database, datasets: Sequence[Dataset]) -> frozenset[tuple[str, str]]:

@@ -279,6 +279,16 @@ HISTORY_START = Table(
     comment="Where history begins, in one row; its month is the first partition.",
 )
 
+SENT_REQUESTS = Table(
+    "sent_requests",
+    METADATA,
+    Column("connection", Text, primary_key=True, comment="The connection that sent them."),
+    Column("day", Date, primary_key=True, comment="The day, in UTC."),
+    Column("requests", Integer, nullable=False, comment="Requests that were sent, or are reserved."),
+    schema=PLATFORM,
+    comment="Requests by day, of connections with a budget (SELLER_API_REQUESTS_PER_DAY).",
+)
+
 REPORT_JOBS = Table(
     "report_jobs",
     METADATA,

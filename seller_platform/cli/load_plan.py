@@ -1,0 +1,108 @@
+"""`seller-platform sync --plan`: what a sync would take, by dataset and account; no request is sent."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from seller_platform.cli.installation import Installation
+from seller_platform.cli.output import Output
+from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.contract import DATASETS, Window
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.counts import count_of
+from seller_platform.ingest.connections.request_budget import renewal_after
+from seller_platform.ingest.loads.due_slices import Division, DueSlice, divide
+from seller_platform.ingest.loads.load_requests import LoadRequest, requested_slices
+from seller_platform.warehouse.connections.accounts import account_titles, accounts, connections
+from seller_platform.warehouse.connections.sent_requests import requests_sent
+from seller_platform.warehouse.loads.expectations import Basis
+
+_COLUMNS = (
+    "slices",
+    "requests",
+    TableColumn("rows", rank=3),
+    TableColumn("seconds", rank=2),
+    "today",
+    "later",
+    TableColumn("basis", rank=1),
+)
+
+
+def show_plan(installation: Installation, request: LoadRequest, output: Output) -> None:
+    """Print what a load would take, what the requests of today suffice for, and what would be left."""
+    database, settings, now = installation.database, installation.settings, datetime.now(UTC)
+    per_day = settings.requests_per_day
+    chosen = {each.connection for each in accounts(database) if each.key in request.accounts}
+    with output.progress("Reading the receipts"):
+        slices = requested_slices(
+            database, request, now=now, adaptive=settings.lookback == "adaptive", ranked=per_day is not None
+        )
+        discovery = [DueSlice(ACCOUNTS, name, None, Window.day(now.date()), days_behind=-1) for name in sorted(chosen)]
+        division = divide(database, [*discovery, *slices], requests_per_day=per_day, now=now)
+        sent = requests_sent(database, now.date())
+    rows = _rows(division)
+    names = [each.name for each in connections(database) if each.name in chosen]
+    budgets = [_budget(name, per_day, sent.get(name, 0), division, now) for name in names if per_day is not None]
+    output.document({"plan": rows, "budgets": budgets})
+    if not slices:
+        output.say("Nothing is due: every day that may have changed was read today.")
+    titles = account_titles(database)
+    output.table_by_account("What a sync would take", _COLUMNS, rows, titles)
+    requests, seconds = (sum(row[name] for row in rows) for name in ("requests", "seconds"))
+    output.line(
+        f"About {count_of(requests, 'request')} in {count_of(round(seconds), 'second')} of loading; slices are loaded "
+        "side by side. Nothing was sent."
+    )
+    for budget in budgets:
+        output.line(_sentence(budget))
+
+
+def _rows(division: Division) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, str], list[DueSlice]] = defaultdict(list)
+    for each in division.expected:
+        groups[each.account, each.dataset.name].append(each)
+    order = [dataset.name for dataset in DATASETS]
+    return [
+        _row(dataset, account, groups[account, dataset], division)
+        for account, dataset in sorted(
+            groups, key=lambda pair: (pair[1] != ACCOUNTS.name, pair[0], order.index(pair[1]))
+        )
+    ]
+
+
+def _row(dataset: str, account: str, slices: Sequence[DueSlice], division: Division) -> dict[str, Any]:
+    loads = [division.expected[each] for each in slices]
+    rows = [load.rows for load in loads if load.rows is not None]
+    later = [each for each in slices if each in division.later]
+    bases = {load.basis for load in loads}
+    return {
+        "dataset": dataset,
+        "account": account,
+        "slices": len(slices),
+        "requests": sum(load.requests for load in loads),
+        "rows": sum(rows) if len(rows) == len(loads) else None,
+        "seconds": round(sum(load.seconds for load in loads), 1),
+        "today": len(slices) - len(later),
+        "later": len(later),
+        "later_requests": sum(division.expected[each].requests for each in later),
+        "never": sum(1 for each in later if type(division.later[each]).__name__ == "BudgetTooSmallError"),
+        "basis": next(basis for basis in (Basis.NONE, Basis.ALIKE, Basis.SAME) if basis in bases).value,
+    }
+
+
+def _budget(name: str, per_day: int, sent: int, division: Division, now: datetime) -> dict[str, Any]:
+    return {
+        "connection": name,
+        "requests_per_day": per_day,
+        "sent": sent,
+        "left": division.left.get(name, 0),
+        "renews_at": f"{renewal_after(now):%Y-%m-%d %H:%M} UTC",
+    }
+
+
+def _sentence(budget: dict[str, Any]) -> str:
+    return (
+        f"Connection {budget['connection']}: {budget['sent']:,} of {budget['requests_per_day']:,} requests of today "
+        f"are used, {budget['left']:,} may be used for loads; the budget renews at {budget['renews_at']}."
+    )

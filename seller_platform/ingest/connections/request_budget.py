@@ -1,0 +1,126 @@
+"""The requests that a connection may send in a day, shared by all processes.
+
+A day is one of UTC, when upstreams commonly renew their budgets. Clocks differ, and a request takes its time: around
+midnight, a request counts on both days, so that neither has more than allowed by the clock of the upstream.
+
+Requests to the token endpoint do not count: they are of the authorisation server, and must never wait.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from seller_platform.clocks import Clock, utc_now
+from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
+from seller_platform.warehouse.connections.sent_requests import give_back_requests, take_requests
+from seller_platform.warehouse.postgres.database import Database
+
+AROUND_MIDNIGHT = timedelta(seconds=30)
+"""How long before and after midnight a request counts on both days."""
+
+
+def budget_days(moment: datetime) -> tuple[date, ...]:
+    """Return the days on which a request of this moment counts, in order."""
+    days = {(moment + shift).astimezone(UTC).date() for shift in (-AROUND_MIDNIGHT, timedelta(), AROUND_MIDNIGHT)}
+    return tuple(sorted(days))
+
+
+def renewal_after(moment: datetime) -> datetime:
+    """Return when the budget of a moment's day renews."""
+    return datetime.combine(moment.astimezone(UTC).date() + timedelta(days=1), time(), UTC)
+
+
+@dataclass(frozen=True)
+class DailyRequests:
+    """The meter of a connection: each request is counted in PostgreSQL before it is sent.
+
+    Attributes:
+        may_use_kept: Whether it may use what is kept for reports.
+    """
+
+    database: Database
+    connection: str
+    per_day: int
+    clock: Clock = utc_now
+    may_use_kept: bool = False
+
+    def take(self) -> None:
+        """Count a request that is about to be sent.
+
+        Raises:
+            RequestsUsedUpError: The connection may send no more today.
+        """
+        self.take_many(1)
+
+    def take_many(self, count: int) -> Sequence[date]:
+        """Count requests, and return the days on which they count.
+
+        Raises:
+            RequestsUsedUpError: Fewer are left today.
+        """
+        now = self.clock()
+        days = budget_days(now)
+        name, for_report = self.connection, self.may_use_kept
+        if not take_requests(self.database, name, days, count, per_day=self.per_day, for_report=for_report):
+            raise RequestsUsedUpError(self.connection, per_day=self.per_day, renews_at=renewal_after(now))
+        return days
+
+    @contextmanager
+    def reserved(self, count: int) -> Iterator["ReservedRequests"]:
+        """Reserve requests until the block ends, and yield the meter that uses them first.
+
+        Raises:
+            RequestsUsedUpError: Fewer are left today.
+            BudgetTooSmallError: A whole day has fewer.
+        """
+        if count > self.per_day:
+            raise BudgetTooSmallError(self.connection, per_day=self.per_day, needed=count)
+        reserved = ReservedRequests(self, self.take_many(count), count)
+        try:
+            yield reserved
+        finally:
+            reserved.give_back()
+
+    def for_reports(self) -> "DailyRequests":
+        """Return the meter that may also use what is kept for reports."""
+        return DailyRequests(self.database, self.connection, self.per_day, self.clock, may_use_kept=True)
+
+
+class ReservedRequests:
+    """Requests of a connection that are reserved for one slice; threads may share them.
+
+    A process that is killed leaves what it had reserved counted until the day ends.
+    """
+
+    def __init__(self, meter: DailyRequests, days: Sequence[date], count: int) -> None:
+        self._meter, self._days, self._left = meter, days, count
+        self._lock = threading.Lock()
+
+    def take(self) -> None:
+        """Use a reserved request; beyond them, or on another day, count a request that is about to be sent.
+
+        Raises:
+            RequestsUsedUpError: The connection may send no more today.
+        """
+        with self._lock:
+            is_reserved = self._left > 0 and set(budget_days(self._meter.clock())) <= set(self._days)
+            self._left -= is_reserved
+        if not is_reserved:
+            self._meter.take()
+
+    def reserved(self, count: int) -> "AbstractContextManager[ReservedRequests]":
+        """Reserve requests besides these."""
+        return self._meter.reserved(count)
+
+    def for_reports(self) -> DailyRequests:
+        """Return the meter that may also use what is kept for reports."""
+        return self._meter.for_reports()
+
+    def give_back(self) -> None:
+        """Return the requests that were not used."""
+        with self._lock:
+            count, self._left = self._left, 0
+        if count:
+            give_back_requests(self._meter.database, self._meter.connection, self._days, count)

@@ -1,0 +1,80 @@
+"""Counts the requests of each connection by day, for all processes together."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from sqlalchemy import bindparam, func, select, text, update
+
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import SENT_REQUESTS
+
+REQUESTS_OF_A_REPORT = 10
+"""How many requests an open report may still take; as many are kept for it."""
+
+_MOST_FOR_REPORTS = 4
+"""Reports keep at most the fourth part of a day's requests."""
+
+_KEPT = f"""
+    least(:per_day / {_MOST_FOR_REPORTS}, {REQUESTS_OF_A_REPORT} * (
+        SELECT count(*) FROM platform.report_jobs AS job JOIN platform.accounts AS account ON account.key = job.account
+        WHERE account.connection = :connection AND job.state IN ('requested', 'pending', 'ready')
+    ))
+"""  # noqa: S608  # constants of this module
+_TAKE = text(f"""
+    WITH room AS MATERIALIZED (SELECT :per_day - CASE WHEN :for_report THEN 0 ELSE {_KEPT} END AS requests)
+    INSERT INTO platform.sent_requests AS sent (connection, day, requests)
+    SELECT :connection, :day, :count FROM room WHERE :count <= room.requests
+    ON CONFLICT (connection, day) DO UPDATE SET requests = sent.requests + excluded.requests
+    WHERE sent.requests + excluded.requests <= (SELECT requests FROM room)
+""")  # noqa: S608  # constants of this module
+_KEPT_FOR_REPORTS = text(f"SELECT {_KEPT}")
+
+
+def take_requests(
+    database: Database, connection: str, days: Sequence[date], count: int, *, per_day: int, for_report: bool = False
+) -> bool:
+    """Count requests that are going to be sent, on each of the days; return whether they were allowed on all of them.
+
+    The count is stored when this returns, so that no crash forgets a request that was sent.
+
+    Args:
+        days: In order, because processes lock their rows one after the other.
+        for_report: Use what is kept for open reports, too.
+    """
+    bound = {"connection": connection, "count": count, "per_day": per_day, "for_report": for_report}
+    with database.connect() as session:
+        for day in days:
+            if not session.execute(_TAKE, {**bound, "day": day}).rowcount:
+                session.rollback()
+                return False
+        session.commit()
+    return True
+
+
+def give_back_requests(database: Database, connection: str, days: Sequence[date], count: int) -> None:
+    """Subtract requests that were counted and not sent."""
+    statement = (
+        update(SENT_REQUESTS)
+        .where(SENT_REQUESTS.c.connection == connection, SENT_REQUESTS.c.day == bindparam("of_day"))
+        .values(requests=SENT_REQUESTS.c.requests - count)
+    )
+    with database.begin() as session:
+        for day in days:
+            session.execute(statement, {"of_day": day})
+
+
+def requests_sent(database: Database, day: date) -> Mapping[str, int]:
+    """Return how many requests each connection has sent or reserved on a day; without those that sent none."""
+    columns = (SENT_REQUESTS.c.connection, SENT_REQUESTS.c.requests)
+    with database.begin() as session:
+        return dict(session.execute(select(*columns).where(SENT_REQUESTS.c.day == day)).tuples().all())
+
+
+def requests_left(database: Database, connection: str, day: date, *, per_day: int) -> int:
+    """Return how many requests a connection may send on a day, besides those that are kept for reports."""
+    sent = select(func.coalesce(func.max(SENT_REQUESTS.c.requests), 0))
+    condition = (SENT_REQUESTS.c.connection == connection, SENT_REQUESTS.c.day == day)
+    with database.begin() as session:
+        kept = session.execute(_KEPT_FOR_REPORTS, {"connection": connection, "per_day": per_day}).scalar_one()
+        used: int = session.execute(sent.where(*condition)).scalar_one()
+    return max(0, per_day - int(kept) - used)

@@ -1,0 +1,137 @@
+"""Expects requests, rows and seconds of loads from the receipts of earlier ones.
+
+Without a receipt of a dataset a list is expected to fit one page: one request for each value of its filter, and one for
+the unfiltered list. Costs take a request for each product that is known.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil
+
+from sqlalchemy import text
+
+from seller_platform.contract import Dataset, Source, Window
+from seller_platform.warehouse.loads.products import skus_of_account
+from seller_platform.warehouse.postgres.database import Database
+
+SECONDS_OF_A_REQUEST = 0.5
+"""How long a request is expected to take where no receipt says."""
+
+_RECEIPTS = """
+    SELECT dataset, account, window_start, window_end, requests, rows,
+           extract(epoch FROM finished_at - started_at)::float8
+    FROM platform.loads
+    WHERE dataset = {dataset} {condition} AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL
+    ORDER BY id DESC LIMIT 60
+"""
+_OF_PAIRS = text(f"""
+    SELECT receipt.* FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[])) AS pair (dataset, account)
+    CROSS JOIN LATERAL ({_RECEIPTS.format(dataset="pair.dataset", condition="AND loads.account = pair.account")})
+        AS receipt
+""")  # noqa: S608  # constants of this module
+_OF_DATASETS = text(f"""
+    SELECT receipt.* FROM unnest(CAST(:datasets AS text[])) AS chosen (dataset)
+    CROSS JOIN LATERAL ({_RECEIPTS.format(dataset="chosen.dataset", condition="")}) AS receipt
+""")  # noqa: S608  # constants of this module
+
+
+class Basis(StrEnum):
+    """What an expectation follows from."""
+
+    SAME = "receipt of the slice"
+    ALIKE = "receipt of a like slice"
+    NONE = "estimate"
+
+
+@dataclass(frozen=True)
+class ExpectedLoad:
+    """What the load of a slice is expected to take.
+
+    Attributes:
+        rows: None where no receipt says.
+    """
+
+    requests: int
+    rows: int | None
+    seconds: float
+    basis: Basis
+
+
+@dataclass(frozen=True)
+class _PastLoad:
+    """The facts of a receipt that later loads are expected to repeat."""
+
+    window: Window
+    requests: int
+    rows: int
+    seconds: float
+
+
+def expected_loads(database: Database, slices: Sequence[tuple[Dataset, str, Window]]) -> list[ExpectedLoad]:
+    """Return what the load of each slice is expected to take.
+
+    The newest receipt of the same days decides; else the one of that account whose days are most nearly as many, else
+    one of another account.
+
+    Args:
+        slices: Each dataset with an account and the days to read.
+    """
+    pairs = list(dict.fromkeys((dataset.name, account) for dataset, account, _ in slices))
+    own, of_others = _past_loads(database, pairs)
+    return [
+        _expected(database, dataset, account, window, own.get((dataset.name, account)) or of_others.get(dataset.name))
+        for dataset, account, window in slices
+    ]
+
+
+def fewest_requests(dataset: Dataset) -> int:
+    """Return how many requests a slice takes whose lists fit one page each."""
+    split = dataset.split_by
+    return 1 if split is None else len(split.values) + (not split.required)
+
+
+def _past_loads(
+    database: Database, pairs: Sequence[tuple[str, str]]
+) -> tuple[Mapping[tuple[str, str], list[_PastLoad]], Mapping[str, list[_PastLoad]]]:
+    """Return the loads of each pair, newest first, and those of each dataset of which a pair has none."""
+    own: dict[tuple[str, str], list[_PastLoad]] = defaultdict(list)
+    of_others: dict[str, list[_PastLoad]] = defaultdict(list)
+    bound = {"datasets": [name for name, _ in pairs], "accounts": [account for _, account in pairs]}
+    with database.begin() as connection:
+        for name, account, first, after, *facts in connection.execute(_OF_PAIRS, bound):
+            own[name, account].append(_PastLoad(Window(first, after), *facts))
+        without = sorted({name for name, account in pairs if (name, account) not in own})
+        for name, _, first, after, *facts in connection.execute(_OF_DATASETS, {"datasets": without}) if without else ():
+            of_others[name].append(_PastLoad(Window(first, after), *facts))
+    return own, of_others
+
+
+def _expected(
+    database: Database, dataset: Dataset, account: str, window: Window, past: Sequence[_PastLoad] | None
+) -> ExpectedLoad:
+    if not past:
+        is_lookup = dataset.source is Source.PRODUCT_LOOKUP
+        requests = max(1, len(skus_of_account(database, account))) if is_lookup else fewest_requests(dataset)
+        return ExpectedLoad(requests, None, requests * SECONDS_OF_A_REQUEST, Basis.NONE)
+    same = next((each for each in past if each.window == window), None)
+    if same is not None or not dataset.is_dated:
+        like = same or past[0]
+        basis = Basis.ALIKE if same is None else Basis.SAME
+        return ExpectedLoad(like.requests, like.rows, like.seconds, basis)
+    like = min(past, key=lambda each: abs(each.window.days - window.days))
+    share = window.days / max(1, like.window.days)
+    rows = round(like.rows * share)
+    requests = _requests_of(dataset, like, rows, share)
+    seconds = like.seconds * requests / max(1, like.requests)
+    return ExpectedLoad(requests, rows, seconds, Basis.ALIKE)
+
+
+def _requests_of(dataset: Dataset, like: _PastLoad, rows: int, share: float) -> int:
+    """Return the requests of a slice with so many rows, by a receipt of another number of days."""
+    fewest, size = fewest_requests(dataset), max(dataset.page_sizes, default=dataset.fixed_page_size)
+    beyond = ceil(max(0, like.requests - fewest) * share)
+    # Several pages are read with the first one again at their end; a few rows more than a page take two more requests.
+    of_pages = 0 if size is None or rows <= size else ceil(rows / size)
+    return fewest + max(beyond, of_pages)

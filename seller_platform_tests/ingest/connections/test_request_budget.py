@@ -1,0 +1,230 @@
+"""Tests the requests that a connection may send in a day."""
+
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from seller_platform.client.http.api import SellerApi
+from seller_platform.contract import Account
+from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
+from seller_platform.ingest.connections.request_budget import AROUND_MIDNIGHT, DailyRequests, budget_days
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.connections.sent_requests import requests_left, requests_sent
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.http_upstream import FakeTime, api_of
+from seller_platform_tests.support.installation import begin
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+TODAY = NOON.date()
+
+
+class Clock:
+    """A clock that tests set."""
+
+    def __init__(self, moment: datetime = NOON) -> None:
+        self.moment = moment
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+
+def meter(database: Database, per_day: int, clock: Clock | None = None) -> DailyRequests:
+    return DailyRequests(database, "default", per_day, clock or Clock())
+
+
+def metered_api(seen: list[httpx.Request], counted: DailyRequests, statuses: Sequence[int] = ()) -> SellerApi:
+    """Return an API that records its requests; the first answers have these statuses."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response([*statuses, 200][min(len(seen) - 1, len(statuses))], json={"data": []})
+
+    return api_of(answer, meter=counted)
+
+
+def take_all(url: str, per_day: int) -> int:
+    """Send requests until no more are allowed, and return their number."""
+    with Database(url) as database:
+        taken = 0
+        try:
+            while True:
+                meter(database, per_day).take()
+                taken += 1
+        except RequestsUsedUpError:
+            return taken
+
+
+def test_processes_and_threads_together_send_what_a_day_allows(database: Database, database_url: str) -> None:
+    processes = [begin(_take_in_threads, database_url, 96) for _ in range(2)]
+
+    taken = sum(pipe.recv() for _, pipe in processes)
+
+    assert taken == 96
+    assert requests_sent(database, TODAY) == {"default": 96}
+    for process, _ in processes:
+        process.join()
+
+
+def _take_in_threads(pipe: Any, url: str, per_day: int) -> None:
+    with ThreadPoolExecutor(3) as threads:
+        pipe.send(sum(threads.map(take_all, [url] * 3, [per_day] * 3)))
+
+
+def test_a_request_beyond_the_budget_is_not_sent(database: Database) -> None:
+    seen: list[httpx.Request] = []
+    api = metered_api(seen, meter(database, 2))
+    api.get("/lists")
+    api.get("/lists")
+
+    with pytest.raises(RequestsUsedUpError, match="renews at 2026-03-11 00:00 UTC") as raised:
+        api.get("/lists")
+
+    assert (len(seen), raised.value.exit_code) == (2, 4)
+
+
+def test_each_attempt_of_a_request_counts(database: Database) -> None:
+    api = metered_api([], meter(database, 10), statuses=[503, 503])
+
+    api.get("/lists")
+
+    assert requests_sent(database, TODAY) == {"default": 3}
+
+
+def test_the_budget_renews_at_midnight_of_utc(database: Database) -> None:
+    clock = Clock()
+    counted = meter(database, 1, clock)
+    counted.take()
+
+    clock.moment = datetime(2026, 3, 11, 0, 1, tzinfo=UTC)
+    counted.take()
+
+    with pytest.raises(RequestsUsedUpError):
+        counted.take()
+
+
+@pytest.mark.parametrize("shift", [-AROUND_MIDNIGHT / 2, AROUND_MIDNIGHT / 2], ids=["before", "after"])
+def test_a_request_around_midnight_counts_on_both_days(database: Database, shift: timedelta) -> None:
+    midnight = datetime(2026, 3, 11, tzinfo=UTC)
+
+    meter(database, 10, Clock(midnight + shift)).take()
+
+    assert [requests_sent(database, date(2026, 3, day)) for day in (10, 11)] == [{"default": 1}] * 2
+    assert budget_days(midnight + 10 * shift) == ((midnight + 10 * shift).date(),)
+
+
+def test_a_request_that_one_of_both_days_lacks_counts_on_none(database: Database) -> None:
+    clock = Clock()
+    meter(database, 1, clock).take()
+    clock.moment = datetime(2026, 3, 10, 23, 59, 45, tzinfo=UTC)
+
+    with pytest.raises(RequestsUsedUpError):
+        meter(database, 1, clock).take()
+
+    assert requests_sent(database, date(2026, 3, 11)) == {}
+
+
+def test_reserved_requests_are_used_first_and_the_rest_is_returned(database: Database) -> None:
+    api = metered_api([], meter(database, 10))
+
+    with api.reserving(4) as reserved:
+        reserved.get("/lists")
+        during = requests_sent(database, TODAY)
+
+    assert (during, requests_sent(database, TODAY)) == ({"default": 4}, {"default": 1})
+
+
+def test_requests_beyond_the_reserved_ones_count_one_by_one(database: Database) -> None:
+    api = metered_api([], meter(database, 10))
+
+    with api.reserving(1) as reserved:
+        for _ in range(3):
+            reserved.get("/lists")
+
+    assert requests_sent(database, TODAY) == {"default": 3}
+
+
+def test_what_is_reserved_of_one_day_is_not_used_on_the_next(database: Database) -> None:
+    clock = Clock()
+    with meter(database, 10, clock).reserved(5) as reserved:
+        reserved.take()
+        clock.moment += timedelta(days=1)
+        reserved.take()
+
+    sent = [requests_sent(database, TODAY + timedelta(days=days)) for days in (0, 1)]
+    assert sent == [{"default": 1}, {"default": 1}]
+
+
+def test_no_request_is_sent_where_fewer_are_left_than_reserved(database: Database) -> None:
+    counted = meter(database, 5)
+    counted.take()
+
+    with pytest.raises(RequestsUsedUpError), counted.reserved(5):
+        pass
+
+    assert requests_sent(database, TODAY) == {"default": 1}
+
+
+def test_more_than_a_day_allows_names_the_setting_to_raise(database: Database) -> None:
+    with (
+        pytest.raises(BudgetTooSmallError, match=r"about 6 requests.*may send 5 a day"),
+        meter(database, 5).reserved(6),
+    ):
+        pass
+
+
+def test_a_killed_process_loses_no_more_than_it_reserved(database: Database, database_url: str) -> None:
+    process, pipe = begin(_reserve_and_wait, database_url)
+    assert pipe.recv() == "reserved"
+    assert process.pid is not None
+
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+    assert requests_sent(database, TODAY) == {"default": 4}
+    assert take_all(database_url, 10) == 6
+
+
+def _reserve_and_wait(pipe: Any, url: str) -> None:
+    with Database(url) as database, meter(database, 10).reserved(4) as reserved:
+        reserved.take()
+        pipe.send("reserved")
+        signal.pause()
+
+
+def test_loads_leave_requests_for_reports_that_are_open(database: Database, database_url: str) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    save_accounts(database, "default", [("A.DE", Account(1, "A", "DE", "EUR", "Europe/Berlin", "M", "S1"))])
+    assert requests_left(database, "default", TODAY, per_day=40) == 40
+    with database.begin() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after,
+                                                  attempt, attempted_at, polls, next_poll_at, runs)
+                VALUES ('A.DE', 'dps_date', '2026-03-09', 'json', 'pending', now(), '6 hours', 1, now(), 0, now(), 0)
+            """)
+        )
+
+    assert requests_left(database, "default", TODAY, per_day=40) == 30
+    assert take_all(database_url, 40) == 30
+
+    reports = meter(database, 40).for_reports()
+    for _ in range(10):
+        reports.take()
+    with pytest.raises(RequestsUsedUpError):
+        reports.take()
+
+
+def test_an_api_without_a_budget_counts_nothing(database: Database) -> None:
+    api = api_of(lambda _: httpx.Response(200, json={}), time=FakeTime())
+
+    with api.reserving(1_000) as same:
+        same.for_reports().get("/lists")
+
+    assert requests_sent(database, TODAY) == {}
