@@ -1,7 +1,7 @@
 """Checks of connections: the upstream, its clock, the grant, and the accounts."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 from seller_platform.cli.doctor.findings import NOT_CONNECTED, Finding, FindingLevel, fail, failed, ok, warn
 from seller_platform.client.endpoints.status import probe
@@ -20,11 +20,13 @@ from seller_platform.errors import (
     UpstreamError,
     connect_command,
 )
-from seller_platform.ingest.connections.upstream import Upstream, upstream_of
+from seller_platform.ingest.connections.request_budget import renewal_after
+from seller_platform.ingest.connections.upstream import Upstream, meter_of, upstream_of
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox
+from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.postgres.database import Database
 
 _SKEW_TO_WARN_SECONDS, _SKEW_TO_FAIL_SECONDS = 60, 300
@@ -110,7 +112,7 @@ def _grant(
         return warn(subject, message, "`seller-platform sync`")
     if now >= pair.expires_at or not is_reached:
         return ok(subject, f"its grant was refreshed on {pair.issued_at:%Y-%m-%d}; it was not tried")
-    return _trial(name, upstream, pair)
+    return _trial(name, upstream, pair, database)
 
 
 def _budget(name: str, per_day: int, database: Database, now: datetime) -> Finding:
@@ -122,11 +124,12 @@ def _budget(name: str, per_day: int, database: Database, now: datetime) -> Findi
     return ok(subject, f"{used}; {renewal}")
 
 
-def _trial(name: str, upstream: Upstream, pair: TokenPair) -> Finding:
+def _trial(name: str, upstream: Upstream, pair: TokenPair, database: Database) -> Finding:
     subject, again = f"connection {name}", f"`{connect_command(name)}`"
     grant = f"its grant was refreshed on {pair.issued_at:%Y-%m-%d}"
     try:
-        with SellerApi(upstream.base_url, auth=TokenAuth(pair.access_token)) as api:
+        meter = meter_of(upstream, name, database)
+        with SellerApi(upstream.base_url, auth=TokenAuth(pair.access_token), meter=meter) as api:
             api.impatient(_REQUEST_SECONDS).get(USER_ME)
     except RequestRefusedError as error:
         if error.status == 401:

@@ -68,7 +68,10 @@ def _show(installation: Installation, output: Output, *, shows_all: bool, clears
         clears: Whether to remove what the terminal shows.
     """
     with output.progress("Reading what is stored"):
-        state = overview(installation.database, since=_since(installation), now=datetime.now(UTC))
+        per_day = installation.settings.requests_per_day
+        state = overview(
+            installation.database, since=_since(installation), now=datetime.now(UTC), requests_per_day=per_day
+        )
         size = _size(shows_all=shows_all)
         lines = screen(state, size) if state.grants else []
     text = "\n".join(lines)
@@ -90,7 +93,8 @@ def _show_datasets(installation: Installation, output: Output) -> None:
     with output.progress("Counting the stored rows"):
         covered = coverage(database, since=since)
         rows = coverage_rows(database, covered, now)
-        state = overview(database, since=since, now=now)
+        per_day = installation.settings.requests_per_day
+        state = overview(database, since=since, now=now, requests_per_day=per_day)
     granted = [_grant(each) for each in state.grants]
     output.document({"history_start": since, "coverage": rows, "grants": granted, **_document(state)})
     if not granted:
@@ -160,5 +164,8 @@ def _document(state: Overview) -> dict[str, Any]:
             }
             for each in state.activity.restatements
         ],
+        "requests_per_day": state.requests_per_day,
+        "requests_today": {each.connection: state.requests_today.get(each.connection, 0) for each in state.grants},
+        "postponed": state.postponed,
         "since_yesterday": {"loads": state.activity.loads, "rows_came": state.activity.rows_came},
     }

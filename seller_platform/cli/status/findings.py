@@ -32,7 +32,7 @@ class Notice:
 
 def findings(overview: Overview) -> list[Sequence[Notice]]:
     """Return the findings in groups of one kind; groups without a finding are left out."""
-    kinds = (_grants, _failed, _held, _mismatched, _unread, _late, _missing, _restated, _ending)
+    kinds = (_grants, _failed, _held, _mismatched, _unread, _late, _missing, _postponed, _restated, _ending)
     return [group for kind in kinds if (group := list(kind(overview)))]
 
 
@@ -113,6 +113,13 @@ def _missing(overview: Overview) -> Iterator[Notice]:
         whose = with_title(named[0], overview.titles) if len(named) == 1 else count_of(len(named), "account")
         text = f"{count_of(months.missing, 'month')} of datasets of {whose}: days were never loaded"
         yield Notice("missing", Colour.DOUBTFUL, text, _SYNC)
+
+
+def _postponed(overview: Overview) -> Iterator[Notice]:
+    if overview.postponed:
+        slices = count_of(overview.postponed, "slice", "waits")
+        text = f"{slices} for the requests of another day (SELLER_API_REQUESTS_PER_DAY)"
+        yield Notice("postponed", Colour.DOUBTFUL, text, f"{_SYNC} --plan")
 
 
 def _restated(overview: Overview) -> Iterator[Notice]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from seller_platform.contract import REFRESHED
-from seller_platform.errors import ReadingHeldError
+from seller_platform.errors import ReadingHeldError, RequestsUsedUpError
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts
 from seller_platform.warehouse.connections.grants import GrantFacts, grant_facts
+from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import Refusal, refusals
 from seller_platform.warehouse.loads.slices import Receipt
@@ -17,6 +18,7 @@ from seller_platform.warehouse.monitoring.restatements import Activity, activity
 from seller_platform.warehouse.postgres.database import Database
 
 _RECENT = timedelta(days=1)
+_SHOWN_OTHERWISE = (ReadingHeldError.__name__, RequestsUsedUpError.__name__)
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class Overview:
         failed: The slices that failed when they were last tried, by name of dataset and account.
         held: The readings that are held.
         activity: What was read and restated since yesterday.
+        postponed: How many slices wait because the requests of a day did not suffice for them.
+        requests_per_day: How many requests each connection may send on one day; None for any number.
+        requests_today: How many requests of today (UTC) each connection has sent, if they are limited.
     """
 
     now: datetime
@@ -45,20 +50,25 @@ class Overview:
     held: Sequence[Receipt]
     activity: Activity
     grants: Sequence[GrantFacts]
+    postponed: int
+    requests_per_day: int | None
+    requests_today: Mapping[str, int]
 
 
-def overview(database: Database, *, since: date, now: datetime) -> Overview:
+def overview(database: Database, *, since: date, now: datetime, requests_per_day: int | None = None) -> Overview:
     """Read the state of the warehouse at a moment.
 
     Args:
         since: The first day of history.
+        requests_per_day: How many requests each connection may send on one day; None for any number.
     """
     listed = accounts(database)
     keys = {account.key for account in listed}
+    refused = refusals(database)
     failed = {
         pair: others
-        for pair, of_pair in refusals(database).items()
-        if (others := [each for each in of_pair if each.error != ReadingHeldError.__name__])
+        for pair, of_pair in refused.items()
+        if (others := [each for each in of_pair if each.error not in _SHOWN_OTHERWISE])
         and (pair[1] in keys or pair[0] == "accounts")
     }
     held = [receipt for receipt in open_holds(database) if receipt.account in keys or receipt.dataset == "accounts"]
@@ -77,4 +87,7 @@ def overview(database: Database, *, since: date, now: datetime) -> Overview:
         held,
         activity_since(database, now - _RECENT),
         grant_facts(database),
+        sum(each.error == RequestsUsedUpError.__name__ for of_pair in refused.values() for each in of_pair),
+        requests_per_day,
+        {} if requests_per_day is None else requests_sent(database, now.astimezone(UTC).date()),
     )

@@ -61,6 +61,9 @@ def _head(overview: Overview, width: int) -> list[str]:
         f"{now:%a %d %b %Y %H:%M} UTC. {count_of(len(overview.accounts), 'account')} since {overview.since}. Since "
         f"yesterday: {count_of(activity.loads, 'load')}, {count_of(activity.rows_came, 'new row')}."
     )
+    if overview.requests_per_day is not None:
+        sent = (f"{each.connection} {overview.requests_today.get(each.connection, 0):,}" for each in overview.grants)
+        text += f" Requests of today, of {overview.requests_per_day:,}: {', '.join(sent)}."
     return [_painted(line, Colour.HEADING) for line in wrapped(text, width)]
 
 

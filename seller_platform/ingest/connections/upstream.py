@@ -170,6 +170,11 @@ def open_api(
 ) -> SellerApi:
     """Return the API of a connection; the caller closes it."""
     keeper = open_keeper(upstream, connection, database, box, home)
-    per_day = upstream.requests_per_day
-    meter = None if per_day is None else DailyRequests(database, connection, per_day, clock)
+    meter = meter_of(upstream, connection, database, clock)
     return SellerApi(upstream.base_url, auth=GrantAuth(keeper), meter=meter, silence_seconds=upstream.silence_seconds)
+
+
+def meter_of(upstream: Upstream, connection: str, database: Database, clock: Clock = utc_now) -> DailyRequests | None:
+    """Return what counts the requests of a connection; None where a day has no limit."""
+    per_day = upstream.requests_per_day
+    return None if per_day is None else DailyRequests(database, connection, per_day, clock)

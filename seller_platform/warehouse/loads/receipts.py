@@ -292,10 +292,14 @@ def days_due(
 
 def last_reads(database: Database, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime]:
     """Return when each dataset of an account was read last, by name and account; without those never read."""
-    chosen = func.unnest(
-        bindparam("datasets", [name for name, _ in pairs], ARRAY(Text)),
-        bindparam("accounts", [account for _, account in pairs], ARRAY(Text)),
-    ).table_valued("dataset", "account")
+    chosen = (
+        func.unnest(
+            bindparam("datasets", [name for name, _ in pairs], ARRAY(Text)),
+            bindparam("accounts", [account for _, account in pairs], ARRAY(Text)),
+        )
+        .table_valued("dataset", "account")
+        .render_derived()
+    )
     newest = (
         select(func.max(LOADS.c.started_at))
         .where(LOADS.c.dataset == chosen.c.dataset, LOADS.c.account == chosen.c.account, IS_READING)
