@@ -1102,8 +1102,13 @@ class RequestsUsedUpError(RetryableError):
 
     next_step = "Run the command again when the budget renews, or raise SELLER_API_REQUESTS_PER_DAY."
 
-    def __init__(self, connection: str, *, per_day: int, renews_at: datetime) -> None:
-        self.connection, self.per_day, self.renews_at = connection, per_day, renews_at
+    def __init__(self, connection: str, *, per_day: int, renews_at: datetime, sent: int = 0) -> None:
+        """Keep the facts.
+
+        Args:
+            sent: How many requests were sent for the slice, in vain.
+        """
+        self.connection, self.per_day, self.renews_at, self.sent = connection, per_day, renews_at, sent
         super().__init__(
             f"connection {connection!r} may send {count_of(per_day, 'request')} a day "
             f"(SELLER_API_REQUESTS_PER_DAY), and what is left of them does not suffice. The budget renews at "

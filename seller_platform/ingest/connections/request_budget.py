@@ -95,7 +95,7 @@ class ReservedRequests:
     """
 
     def __init__(self, meter: DailyRequests, days: Sequence[date], count: int) -> None:
-        self._meter, self._days, self._left = meter, days, count
+        self._meter, self._days, self._left, self._used = meter, days, count, 0
         self._lock = threading.Lock()
 
     def take(self) -> None:
@@ -108,7 +108,14 @@ class ReservedRequests:
             is_reserved = self._left > 0 and set(budget_days(self._meter.clock())) <= set(self._days)
             self._left -= is_reserved
         if not is_reserved:
-            self._meter.take()
+            try:
+                self._meter.take()
+            except RequestsUsedUpError as error:
+                raise RequestsUsedUpError(
+                    error.connection, per_day=error.per_day, renews_at=error.renews_at, sent=self._used
+                ) from None
+        with self._lock:
+            self._used += 1
 
     def reserved(self, count: int) -> "AbstractContextManager[ReservedRequests]":
         """Reserve requests besides these."""

@@ -6,22 +6,22 @@ changed. Of slices that are equally new, the one that was read the longest ago c
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
 from seller_platform.contract import Dataset, Source, Window
 from seller_platform.contract.window import read_month
-from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
+from seller_platform.errors import BudgetTooSmallError, NotOfferedError, RequestsUsedUpError
 from seller_platform.ingest.connections.request_budget import renewal_after
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.connections.sent_requests import requests_left
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.expectations import ExpectedLoad, expected_loads
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, last_reads, pairs_read
-from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
+from seller_platform.warehouse.loads.refusals import Refusal, keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 
-_POSTPONED = RequestsUsedUpError.__name__
+_POSTPONED, _NOT_OFFERED = RequestsUsedUpError.__name__, NotOfferedError.__name__
 _NEVER_SETTLED = -36_500
 """A lookback with which only days that were never read are due."""
 
@@ -92,7 +92,7 @@ def due_slices(
     unread = _days_unread(database, datasets, days, since=since) if ranked else None
     computed = [dataset for dataset in datasets if dataset.is_computed]
     offered = pairs_read(database, computed) if scheduled else None
-    postponed = _postponed_months(database)
+    refused = refusals(database)
 
     def slices_of(dataset: Dataset, day: AccountDay) -> Iterator[DueSlice]:
         pair = (dataset.name, day.account)
@@ -106,13 +106,16 @@ def due_slices(
             for part in window.months():
                 parts[Window.month_of(part.start)].append(part)
         newest_only = offered is not None and dataset.is_computed and pair not in offered
-        whole = {month for month in postponed.get(pair, ()) if month.start <= day.today}
+        whole = {month for month in _postponed(refused.get(pair, ())) if month.start <= day.today}
         months = sorted(parts)[-1:] if newest_only else sorted({*parts, *whole})
         for month in months:
             window = month.until(day.today + timedelta(days=1))
             if month not in whole and dataset.is_divisible:
                 window = Window(parts[month][0].start, parts[month][-1].end)
-            yield _slice_of(dataset, day, month, window, missing, whole=month in whole)
+            each = _slice_of(dataset, day, month, window, missing, whole=month in whole)
+            # What the upstream does not offer may be requested in vain each day.
+            is_offered = all(refusal.error != _NOT_OFFERED for refusal in refused.get(pair, ()))
+            yield each if is_offered else replace(each, is_background=True)
 
     return [each for dataset in datasets for day in days for each in slices_of(dataset, day)]
 
@@ -160,12 +163,9 @@ def _days_unread(
     return days_due(database, datasets, days, since=since, lookbacks=never)
 
 
-def _postponed_months(database: Database) -> Mapping[tuple[str, str], list[Window]]:
-    """Return the months for which a day's requests did not suffice, by name of dataset and account."""
-    return {
-        pair: [Window.month_of(read_month(each.month)) for each in of_pair if each.month and each.error == _POSTPONED]
-        for pair, of_pair in refusals(database).items()
-    }
+def _postponed(refused: Iterable[Refusal]) -> Iterator[Window]:
+    """Yield the months for which a day's requests did not suffice."""
+    return (Window.month_of(read_month(each.month)) for each in refused if each.month and each.error == _POSTPONED)
 
 
 def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: int | None, now: datetime) -> Division:

@@ -1,20 +1,22 @@
 """Expects requests, rows and seconds of loads from the receipts of earlier ones.
 
+A slice that was begun, and for which the requests of a day did not suffice, is expected to take twice what was sent.
 Without a receipt of a dataset a list is expected to fit one page: one request for each value of its filter, and one for
 the unfiltered list. Costs take a request for each product that is known.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from seller_platform.contract import Dataset, Source, Window
 from seller_platform.warehouse.loads.products import skus_of_account
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import REFUSALS
 
 SECONDS_OF_A_REQUEST = 0.5
 """How long a request is expected to take where no receipt says."""
@@ -80,16 +82,30 @@ def expected_loads(database: Database, slices: Sequence[tuple[Dataset, str, Wind
     """
     pairs = list(dict.fromkeys((dataset.name, account) for dataset, account, _ in slices))
     own, of_others = _past_loads(database, pairs)
-    return [
-        _expected(database, dataset, account, window, own.get((dataset.name, account)) or of_others.get(dataset.name))
-        for dataset, account, window in slices
-    ]
+    wasted = _requests_in_vain(database)
+    expected = []
+    for dataset, account, window in slices:
+        past = own.get((dataset.name, account)) or of_others.get(dataset.name)
+        load = _expected(database, dataset, account, window, past)
+        month = f"{window.start:%Y-%m}" if dataset.is_dated else ""
+        expected.append(replace(load, requests=max(load.requests, 2 * wasted.get((dataset.name, account, month), 0))))
+    return expected
 
 
 def fewest_requests(dataset: Dataset) -> int:
     """Return how many requests a slice takes whose lists fit one page each."""
+    if dataset.source is Source.DISCOVERY:
+        return 2  # the user, and the accounts
     split = dataset.split_by
     return 1 if split is None else len(split.values) + (not split.required)
+
+
+def _requests_in_vain(database: Database) -> Mapping[tuple[str, str, str], int]:
+    """Return how many requests were sent in vain, by dataset, account and month."""
+    slices = (REFUSALS.c.dataset, REFUSALS.c.account, REFUSALS.c.month, REFUSALS.c.requests)
+    with database.begin() as connection:
+        rows = connection.execute(select(*slices).where(REFUSALS.c.requests > 0))
+        return {(dataset, account, month): requests for dataset, account, month, requests in rows}
 
 
 def _past_loads(
@@ -119,7 +135,7 @@ def _expected(
     if same is not None or not dataset.is_dated:
         like = same or past[0]
         basis = Basis.ALIKE if same is None else Basis.SAME
-        return ExpectedLoad(like.requests, like.rows, like.seconds, basis)
+        return ExpectedLoad(max(1, like.requests), like.rows, like.seconds, basis)
     like = min(past, key=lambda each: abs(each.window.days - window.days))
     share = window.days / max(1, like.window.days)
     rows = round(like.rows * share)

@@ -4,11 +4,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract import Dataset, Window
-from seller_platform.errors import SellerPlatformError
+from seller_platform.errors import RequestsUsedUpError, SellerPlatformError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import REFUSALS
 
@@ -21,6 +21,7 @@ class Refusal:
         month: As 2026-03; empty for a snapshot.
         error: The class of the error.
         since: When it failed first, after it was loaded last.
+        requests: The most requests that were sent in vain, before those of a day were used up.
     """
 
     month: str
@@ -29,6 +30,7 @@ class Refusal:
     since: datetime
     refused_at: datetime
     run_id: str | None
+    requests: int = 0
 
 
 def keep_refusal(
@@ -47,12 +49,15 @@ def keep_refusal(
         "message": str(error).replace("\x00", ""),
         "refused_at": datetime.now(UTC),
         "run_id": run_id,
+        "requests": error.sent if isinstance(error, RequestsUsedUpError) else 0,
     }
     statement = insert(REFUSALS).values(
         dataset=dataset.name, account=account, month=_key(month), since=latest["refused_at"], **latest
     )
+    most = func.greatest(REFUSALS.c.requests, statement.excluded.requests)
+    update = statement.on_conflict_do_update(constraint=REFUSALS.primary_key, set_={**latest, "requests": most})
     with database.begin() as connection:
-        connection.execute(statement.on_conflict_do_update(constraint=REFUSALS.primary_key, set_=latest))
+        connection.execute(update)
 
 
 def forget_refusal(database: Database, dataset: Dataset, account: str, month: Window | None) -> None:

@@ -259,6 +259,13 @@ REFUSALS = Table(
     Column("since", DateTime(timezone=True), nullable=False, comment="When it failed first, after its last load."),
     Column("refused_at", DateTime(timezone=True), nullable=False, comment="When it failed last."),
     Column("run_id", Text, comment="The Dagster run that failed last."),
+    Column(
+        "requests",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="The most requests that were sent in vain, before those of a day were used up.",
+    ),
     schema=PLATFORM,
     comment="Slices that could not be loaded when they were last tried; deleted when they are.",
 )

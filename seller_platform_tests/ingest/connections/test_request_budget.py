@@ -150,6 +150,14 @@ def test_requests_beyond_the_reserved_ones_count_one_by_one(database: Database) 
     assert requests_sent(database, TODAY) == {"default": 3}
 
 
+def test_a_slice_that_cannot_be_read_to_its_end_knows_what_it_sent(database: Database) -> None:
+    with meter(database, 3).reserved(2) as reserved, pytest.raises(RequestsUsedUpError) as raised:
+        for _ in range(4):
+            reserved.take()
+
+    assert raised.value.sent == 3
+
+
 def test_what_is_reserved_of_one_day_is_not_used_on_the_next(database: Database) -> None:
     clock = Clock()
     with meter(database, 10, clock).reserved(5) as reserved:

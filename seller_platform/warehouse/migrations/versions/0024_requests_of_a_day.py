@@ -19,3 +19,14 @@ def upgrade() -> None:
         schema="platform",
         comment="Requests by day, of connections with a budget (SELLER_API_REQUESTS_PER_DAY).",
     )
+    op.add_column(
+        "refusals",
+        sa.Column(
+            "requests",
+            sa.Integer(),
+            server_default="0",
+            nullable=False,
+            comment="The most requests that were sent in vain, before those of a day were used up.",
+        ),
+        schema="platform",
+    )

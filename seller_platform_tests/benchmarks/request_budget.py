@@ -1,0 +1,67 @@
+"""Measures what a budget of requests costs, and loads virtual days under it.
+
+`python -m seller_platform_tests.benchmarks.request_budget [--days 30] [--accounts 16] [--per-day 96]` prints how long
+it takes to count a request, and a line for each day: the requests that the upstream counted, the age of the data, and
+the months that are not stored yet, beside the fewest that any schedule could leave. Several threads load at once.
+"""
+
+import argparse
+import time
+from datetime import UTC, date, datetime
+
+from rich.console import Console
+from rich.table import Table
+
+from seller_platform.ingest.connections.request_budget import DailyRequests
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.budget_days import BudgetDays, best_missing
+from seller_platform_tests.support.installation import temporary_warehouse
+
+_FIRST, _SINCE = date(2026, 3, 3), date(2024, 9, 1)
+_COUNTED = 2_000
+
+
+def main() -> None:
+    """Measure, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--accounts", type=int, default=16)
+    parser.add_argument("--per-day", type=int, default=96)
+    options = parser.parse_args()
+    console = Console()
+    with temporary_warehouse() as (url, _):
+        _measure(url, console)
+        began = time.process_time()
+        world = BudgetDays(url, accounts=options.accounts, per_day=options.per_day, since=_SINCE)
+        table = Table("day", "sent", "oldest data (days)", "months not stored", "fewest possible")
+        best = best_missing(options.accounts, options.per_day, _SINCE, _FIRST, options.days)
+        is_best = True
+        for figures, fewest in zip(world.run(_FIRST, options.days), best, strict=True):
+            is_best &= figures.missing == fewest and figures.sent <= options.per_day
+            sums = (sum(figures.missing.values()), sum(fewest.values()))
+            table.add_row(str(figures.day), str(figures.sent), str(max(figures.ages.values())), *map(str, sums))
+        console.print(table)
+        console.print(f"Kept exactly, and as fresh as possible, month by month: {'yes' if is_best else 'NO'}")
+        console.print(f"CPU of this process: {time.process_time() - began:.1f} s")
+
+
+def _measure(url: str, console: Console) -> None:
+    """Print how long it takes to count a request, alone and as one of a reserved block."""
+    with Database(url) as database:
+        meter = DailyRequests(database, "measured", 10_000_000, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC))
+        meter.take()
+        for name, counted in (("one by one", meter), ("reserved", None)):
+            began, cpu = time.perf_counter(), time.process_time()
+            if counted is not None:
+                for _ in range(_COUNTED):
+                    counted.take()
+            else:
+                with meter.reserved(_COUNTED) as reserved:
+                    for _ in range(_COUNTED):
+                        reserved.take()
+            wall, used = (1e6 * each / _COUNTED for each in (time.perf_counter() - began, time.process_time() - cpu))
+            console.print(f"Counting a request, {name}: {wall:,.0f} us, of which {used:,.0f} us of CPU in this process")
+
+
+if __name__ == "__main__":
+    main()

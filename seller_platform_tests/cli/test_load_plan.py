@@ -1,0 +1,92 @@
+"""Tests what `sync --plan` and a `sync` under a budget print."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from seller_platform.contract import Account
+from seller_platform.warehouse.connections.accounts import save_accounts
+from seller_platform.warehouse.connections.sent_requests import requests_sent
+from seller_platform.warehouse.loads.history_start import keep_history_start
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import HISTORY_START, Platform, open_platform
+from seller_platform_tests.support.processes import environment, run
+from seller_platform_tests.support.terminals import show
+
+pytestmark = pytest.mark.slow
+
+MONTHS = ["--from", "2026-01", "--to", "2026-03"]
+
+
+@pytest.fixture
+def platform(database: Database, database_url: str, tmp_path: Path) -> Iterator[Platform]:
+    """A connection with two accounts, of which nothing is loaded."""
+    keep_history_start(database, HISTORY_START)
+    with open_platform(database, database_url, tmp_path) as opened:
+        opened.upstream.issue_lasting_tokens()
+        listed = [
+            Account(int(each["id"]), each["account_title"], "DE", "EUR", each["timezone"], each["marketplace"], seller)
+            for each in independent_upstream.ACCOUNTS
+            for seller in [each["seller_id"] if each["seller_id"] == "A1FOREIGN" else None]
+        ]
+        save_accounts(database, "default", [(account.key, account) for account in listed])
+        yield opened
+
+
+def shell(tmp_path: Path, url: str, **more: str) -> dict[str, str]:
+    variables = {"SELLER_PLATFORM_DATABASE_URL": url, "SELLER_API_CLIENT_SECRET": independent_upstream.CLIENT_SECRET}
+    return environment(tmp_path, **variables, **more)
+
+
+def test_a_plan_says_what_fits_today_and_sends_nothing(
+    platform: Platform, database: Database, database_url: str, tmp_path: Path
+) -> None:
+    platform.upstream.access.clear()  # a request would fail
+    variables = shell(tmp_path, database_url, SELLER_API_REQUESTS_PER_DAY="10")
+
+    planned = run(["sync", "--plan", "--dataset", "transactions", *MONTHS, "--json"], variables)
+    seen = show(["sync", "--plan", "--dataset", "transactions", *MONTHS], variables)
+
+    document = json.loads(planned.stdout)
+    by_dataset = {(row["dataset"], row["account"]): row for row in document["plan"]}
+    assert by_dataset["accounts", "default"]["requests"] == 2
+    ledgers = [row for row in document["plan"] if row["dataset"] == "transactions"]
+    assert [(row["slices"], row["requests"], row["today"], row["later"]) for row in ledgers] == [(3, 3, 3, 0)] * 2
+    assert {row["basis"] for row in ledgers} == {"estimate"}
+    (budget,) = document["budgets"]
+    assert (budget["requests_per_day"], budget["sent"], budget["left"]) == (10, 0, 10)
+    assert "0 of 10 requests of today are used" in " ".join(seen.text.split())
+    assert max(map(len, seen.lines)) <= 80
+    assert requests_sent(database, datetime.now(UTC).date()) == {}
+
+
+def test_a_plan_without_a_budget_is_printed_too(platform: Platform, database_url: str, tmp_path: Path) -> None:
+    planned = run(["sync", "--plan", "--json"], shell(tmp_path, database_url))
+
+    document = json.loads(planned.stdout)
+    assert document["budgets"] == []
+    assert all(row["later"] == 0 for row in document["plan"])
+
+
+def test_a_sync_loads_the_newest_months_that_fit_and_names_the_others(
+    platform: Platform, database: Database, database_url: str, tmp_path: Path
+) -> None:
+    variables = shell(tmp_path, database_url, SELLER_API_REQUESTS_PER_DAY="6")
+
+    result = run(["sync", "--dataset", "transactions", *MONTHS, "--json"], variables)
+    status = run(["status", "--json"], variables)
+    doctor = run(["doctor"], variables)
+
+    document = json.loads(result.stdout)
+    assert result.returncode == 4
+    assert sum(row["slices"] for row in document["loads"] if row["dataset"] == "transactions") == 4
+    assert "transactions of A1FOREIGN.market.example, 2026-01" in document["message"]
+    assert "renews at" in document["message"]
+    assert requests_sent(database, datetime.now(UTC).date()) == {"default": 6}
+    shown = json.loads(status.stdout)
+    assert (shown["requests_today"], shown["requests_per_day"], shown["postponed"]) == ({"default": 6}, 6, 2)
+    assert "6 of 6 requests of today are used" in doctor.stdout

@@ -1,0 +1,138 @@
+"""Tests which slices are due, and which of them the requests of a day suffice for."""
+
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from seller_platform.contract import Account, Dataset, Window, dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.errors import BudgetTooSmallError, NotOfferedError, RequestsUsedUpError
+from seller_platform.ingest.loads.due_slices import Division, DueSlice, divide, due_slices, postpone
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.connections.sent_requests import take_requests
+from seller_platform.warehouse.loads.receipts import AccountDay
+from seller_platform.warehouse.loads.refusals import keep_refusal
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.orchestration.automation.test_schedules import read
+
+ORDERS, LEDGER, INVENTORY, BY_DATE = map(dataset_named, ("orders", "transactions", "inventory", "sales_by_date"))
+SINCE = date(2026, 3, 1)
+NOON = datetime(2026, 5, 20, 12, tzinfo=UTC)
+YESTERDAY = datetime(2026, 5, 19, 12, tzinfo=UTC)
+MARCH, APRIL, MAY = (Window.month_of(date(2026, month, 1)) for month in (3, 4, 5))
+SINCE_MARCH = Window(SINCE, date(2026, 5, 20))
+
+
+@pytest.fixture
+def accounts(database: Database) -> list[AccountDay]:
+    """Two accounts of a connection, at noon of a day in May."""
+    keys = ["A.DE", "B.DE"]
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    listed = [(key, Account(n, key, "DE", "EUR", "Europe/Berlin", "M", f"S{n}")) for n, key in enumerate(keys)]
+    save_accounts(database, "default", listed)
+    return [AccountDay.at(NOON, key, ZoneInfo("Europe/Berlin")) for key in keys]
+
+
+def due(database: Database, days: list[AccountDay], *datasets: Dataset) -> list[DueSlice]:
+    return due_slices(database, datasets, days, since=SINCE, scheduled=True, ranked=True)
+
+
+def divided(database: Database, slices: list[DueSlice], per_day: int) -> Division:
+    return divide(database, slices, requests_per_day=per_day, now=NOON)
+
+
+def names(slices: object) -> list[str]:
+    return [str(each) for each in slices]  # type: ignore[attr-defined]
+
+
+def test_the_newest_days_of_all_accounts_come_first(database: Database, accounts: list[AccountDay]) -> None:
+    division = divided(database, due(database, accounts, LEDGER), 3)
+
+    assert names(division.fitting) == [
+        "transactions of A.DE, 2026-04",
+        "transactions of A.DE, 2026-05",
+        "transactions of B.DE, 2026-05",
+    ]
+    assert {type(error) for error in division.later.values()} == {RequestsUsedUpError}
+    assert names(division.later) == [
+        "transactions of B.DE, 2026-04",
+        "transactions of A.DE, 2026-03",
+        "transactions of B.DE, 2026-03",
+    ]
+
+
+def test_days_that_are_read_again_come_after_all_that_were_never_read(
+    database: Database, accounts: list[AccountDay]
+) -> None:
+    read(database, ["orders"], "A.DE", SINCE_MARCH, YESTERDAY)
+    read(database, ["orders"], "B.DE", Window(APRIL.start, date(2026, 5, 20)), YESTERDAY)
+
+    slices = due(database, accounts, ORDERS)
+    division = divided(database, slices, 9)
+
+    assert names(each for each in slices if each.is_background) == [
+        "orders of A.DE, 2026-04",
+        "orders of B.DE, 2026-04",
+    ]
+    assert names(division.fitting) == [
+        "orders of A.DE, 2026-05",
+        "orders of B.DE, 2026-03",
+        "orders of B.DE, 2026-05",
+    ]
+
+
+def test_of_today_the_slice_that_waits_longest_comes_first(database: Database, accounts: list[AccountDay]) -> None:
+    read(database, ["inventory"], "A.DE", Window.day(date(2026, 5, 19)), YESTERDAY)
+    read(database, ["inventory"], "B.DE", Window.day(date(2026, 5, 16)), datetime(2026, 5, 16, 12, tzinfo=UTC))
+
+    division = divided(database, due(database, accounts, INVENTORY), 1)
+
+    assert names(division.fitting) == ["inventory of B.DE"]
+
+
+def test_requests_that_were_sent_today_are_not_left(database: Database, accounts: list[AccountDay]) -> None:
+    assert take_requests(database, "default", [NOON.date()], 5, per_day=6)
+
+    division = divided(database, due(database, accounts, INVENTORY), 6)
+
+    assert (division.left, len(division.fitting)) == ({"default": 1}, 1)
+
+
+def test_a_slice_that_no_day_suffices_for_names_the_setting(database: Database, accounts: list[AccountDay]) -> None:
+    division = divided(database, due(database, accounts, ORDERS), 2)
+
+    assert not division.fitting
+    assert {type(error) for error in division.later.values()} == {BudgetTooSmallError}
+
+
+def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, accounts: list[AccountDay]) -> None:
+    for account in accounts:
+        read(database, ["transactions"], account.account, Window(SINCE, date(2026, 5, 21)), NOON)
+    assert due(database, accounts, LEDGER) == []
+    march = DueSlice(LEDGER, "A.DE", MARCH, MARCH, whole=True, days_behind=50, is_background=True)
+    assert take_requests(database, "default", [NOON.date()], 1, per_day=1)
+    postpone(database, divided(database, [march], 1))
+
+    (again,) = due(database, accounts, LEDGER)
+
+    assert (again.month, again.whole, again.is_background, again.window) == (MARCH, True, True, MARCH)
+
+
+def test_what_the_upstream_does_not_offer_comes_last(database: Database, accounts: list[AccountDay]) -> None:
+    keep_refusal(database, BY_DATE, "A.DE", APRIL, NotOfferedError("sales_by_date", "/x", 404), run_id=None)
+
+    slices = due(database, accounts, BY_DATE)
+
+    assert [(each.account, each.is_background) for each in slices] == [("A.DE", True), ("B.DE", False)]
+
+
+def test_costs_take_a_request_for_each_product_that_is_known(database: Database, accounts: list[AccountDay]) -> None:
+    division = divided(database, due(database, accounts, COST_PERIODS, INVENTORY), 100)
+
+    assert {names([each])[0]: load.requests for each, load in division.expected.items()} == {
+        "cost_periods of A.DE": 1,
+        "cost_periods of B.DE": 1,
+        "inventory of A.DE": 1,
+        "inventory of B.DE": 1,
+    }

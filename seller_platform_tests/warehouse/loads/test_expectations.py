@@ -1,0 +1,86 @@
+"""Tests what a load is expected to take, by the receipts of earlier ones."""
+
+from datetime import UTC, date, datetime, timedelta
+
+from sqlalchemy import insert
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.errors import RequestsUsedUpError
+from seller_platform.warehouse.loads.expectations import Basis, ExpectedLoad, expected_loads, fewest_requests
+from seller_platform.warehouse.loads.refusals import keep_refusal
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import LOADS
+
+ORDERS, LEDGER = dataset_named("orders"), dataset_named("transactions")
+MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
+AT = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def load(
+    database: Database, dataset: Dataset, account: str, window: Window, *, requests: int, rows: int, seconds: int
+) -> None:
+    """Store a receipt."""
+    facts = {"pages": 1, "body_bytes": 0, "announced": rows, "digest": b"", "verdict": "match", "changed": True}
+    with database.begin() as connection:
+        connection.execute(
+            insert(LOADS).values(
+                **facts,
+                dataset=dataset.name,
+                account=account,
+                window_start=window.start,
+                window_end=window.end,
+                requests=requests,
+                rows=rows,
+                started_at=AT,
+                finished_at=AT + timedelta(seconds=seconds),
+            )
+        )
+
+
+def expected(database: Database, dataset: Dataset, window: Window, account: str = "A.DE") -> ExpectedLoad:
+    (only,) = expected_loads(database, [(dataset, account, window)])
+    return only
+
+
+def test_the_last_load_of_the_same_days_decides(database: Database) -> None:
+    load(database, ORDERS, "A.DE", MARCH, requests=9, rows=9_000, seconds=9)
+    load(database, ORDERS, "A.DE", MARCH, requests=7, rows=5_000, seconds=4)
+    load(database, ORDERS, "A.DE", APRIL, requests=3, rows=10, seconds=1)
+
+    assert expected(database, ORDERS, MARCH) == ExpectedLoad(7, 5_000, 4.0, Basis.SAME)
+
+
+def test_fewer_days_take_fewer_rows_but_not_fewer_than_one_page(database: Database) -> None:
+    load(database, LEDGER, "A.DE", MARCH, requests=1, rows=310, seconds=2)
+
+    assert expected(database, LEDGER, Window.day(APRIL.start)) == ExpectedLoad(1, 10, 2.0, Basis.ALIKE)
+
+
+def test_more_days_take_the_pages_of_their_rows(database: Database) -> None:
+    size = max(LEDGER.page_sizes)
+    load(database, LEDGER, "A.DE", Window.day(MARCH.start), requests=1, rows=size // 10, seconds=1)
+
+    thirty_days = expected(database, LEDGER, APRIL)
+
+    assert (thirty_days.rows, thirty_days.requests) == (size // 10 * 30, 1 + 3)
+
+
+def test_without_a_receipt_of_the_account_another_one_decides(database: Database) -> None:
+    load(database, LEDGER, "B.DE", MARCH, requests=4, rows=1_000, seconds=3)
+
+    assert expected(database, LEDGER, MARCH).requests == 4
+    assert expected(database, LEDGER, MARCH).basis is not Basis.NONE
+
+
+def test_without_any_receipt_each_list_is_expected_to_fit_a_page(database: Database) -> None:
+    assert expected(database, ORDERS, MARCH) == ExpectedLoad(fewest_requests(ORDERS), None, 1.5, Basis.NONE)
+    assert (fewest_requests(ORDERS), fewest_requests(LEDGER)) == (3, 1)
+    assert fewest_requests(dataset_named("notifications")) == len(dataset_named("notifications").split_by.values)  # type: ignore[union-attr]
+
+
+def test_a_slice_that_was_begun_in_vain_is_expected_to_take_twice_as_much(database: Database) -> None:
+    for sent in (9, 0):  # the second time it was not begun
+        error = RequestsUsedUpError("default", per_day=10, renews_at=AT, sent=sent)
+        keep_refusal(database, LEDGER, "A.DE", MARCH, error, run_id=None)
+
+    assert (expected(database, LEDGER, MARCH).requests, expected(database, LEDGER, APRIL).requests) == (18, 1)
