@@ -2,6 +2,7 @@
 
 - `connect`: authorises a connection
 - `sync`: loads through Dagster
+- `load_plan`: what `sync` would take
 - `status`: one screen of what is stored, late, held or failed
 - `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares the upstream with a replica

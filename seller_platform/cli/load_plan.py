@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from seller_platform.cli.installation import Installation
-from seller_platform.cli.output import Output
-from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.cli.output import Output, terminal_width
+from seller_platform.cli.terminal.layout import TableColumn, wrapped
 from seller_platform.contract import DATASETS, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
+from seller_platform.errors import BudgetTooSmallError
 from seller_platform.ingest.connections.request_budget import renewal_after
 from seller_platform.ingest.loads.due_slices import Division, DueSlice, divide
-from seller_platform.ingest.loads.load_requests import LoadRequest, requested_slices
+from seller_platform.ingest.loads.requested_slices import LoadRequest, requested_slices
 from seller_platform.warehouse.connections.accounts import account_titles, accounts, connections
 from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.loads.expectations import Basis
@@ -27,6 +28,7 @@ _COLUMNS = (
     "later",
     TableColumn("basis", rank=1),
 )
+_ANY_WIDTH = 10_000
 
 
 def show_plan(installation: Installation, request: LoadRequest, output: Output) -> None:
@@ -50,12 +52,14 @@ def show_plan(installation: Installation, request: LoadRequest, output: Output) 
     titles = account_titles(database)
     output.table_by_account("What a sync would take", _COLUMNS, rows, titles)
     requests, seconds = (sum(row[name] for row in rows) for name in ("requests", "seconds"))
-    output.line(
+    sentences = [
         f"About {count_of(requests, 'request')} in {count_of(round(seconds), 'second')} of loading; slices are loaded "
-        "side by side. Nothing was sent."
-    )
-    for budget in budgets:
-        output.line(_sentence(budget))
+        "side by side. Nothing was sent.",
+        *(f"{each}: {error}" for each, error in division.later.items() if isinstance(error, BudgetTooSmallError)),
+        *map(_sentence, budgets),
+    ]
+    for line in wrapped("\n".join(sentences), terminal_width() or _ANY_WIDTH):
+        output.line(line)
 
 
 def _rows(division: Division) -> list[dict[str, Any]]:
@@ -86,7 +90,7 @@ def _row(dataset: str, account: str, slices: Sequence[DueSlice], division: Divis
         "today": len(slices) - len(later),
         "later": len(later),
         "later_requests": sum(division.expected[each].requests for each in later),
-        "never": sum(1 for each in later if type(division.later[each]).__name__ == "BudgetTooSmallError"),
+        "never": sum(1 for each in later if isinstance(division.later[each], BudgetTooSmallError)),
         "basis": next(basis for basis in (Basis.NONE, Basis.ALIKE, Basis.SAME) if basis in bases).value,
     }
 
@@ -102,7 +106,8 @@ def _budget(name: str, per_day: int, sent: int, division: Division, now: datetim
 
 
 def _sentence(budget: dict[str, Any]) -> str:
+    of_today = f"{budget['sent']:,} of {count_of(budget['requests_per_day'], 'request')} of today"
     return (
-        f"Connection {budget['connection']}: {budget['sent']:,} of {budget['requests_per_day']:,} requests of today "
-        f"are used, {budget['left']:,} may be used for loads; the budget renews at {budget['renews_at']}."
+        f"Connection {budget['connection']}: {of_today} are used, {budget['left']:,} may be used for loads; the budget "
+        f"renews at {budget['renews_at']}."
     )

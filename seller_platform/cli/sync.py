@@ -37,7 +37,7 @@ from seller_platform.warehouse.loads.receipts import count_loads, receipts_of_ru
 from seller_platform.warehouse.loads.slices import Receipt
 
 if TYPE_CHECKING:
-    from seller_platform.ingest.loads.load_requests import LoadRequest
+    from seller_platform.ingest.loads.requested_slices import LoadRequest
     from seller_platform.orchestration.automation.backfill import LoadPlan
 
 _COLUMNS = (
@@ -218,7 +218,7 @@ def _require_stored(
 
 
 @dataclass(frozen=True)
-class Scope:
+class SyncScope:
     """The datasets to read, the first day of history, and the months to read as a whole."""
 
     datasets: Sequence[Dataset]
@@ -228,7 +228,7 @@ class Scope:
 
 def _scope_of(
     installation: Installation, selection: SliceOptions, datasets: Sequence[Dataset], output: Output
-) -> Scope:
+) -> SyncScope:
     """Return what to read, and extend the history if the first month is earlier.
 
     Definitions have the partitions that history has when they load, so this comes first.
@@ -245,10 +245,10 @@ def _scope_of(
             f"History begins with {since:%Y-%m} now, for every account: refreshes load these months too. "
             "A Dagster UI that runs shows them after *Reload* of the code location."
         )
-    return Scope(datasets, since, months)
+    return SyncScope(datasets, since, months)
 
 
-def plan_scope(installation: Installation, selection: SliceOptions) -> Scope:
+def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope:
     """Return what a sync would read, and change nothing.
 
     Raises:
@@ -260,7 +260,7 @@ def plan_scope(installation: Installation, selection: SliceOptions) -> Scope:
         raise NotConnectedError
     since = history_start_in(installation.database, installation.settings)
     months = _months_of(selection, datasets, since)
-    return Scope(datasets, min(since, months[0].start) if months else since, months)
+    return SyncScope(datasets, min(since, months[0].start) if months else since, months)
 
 
 def _months_of(selection: SliceOptions, datasets: Sequence[Dataset], since: date) -> list[Window]:
@@ -271,7 +271,7 @@ def _months_of(selection: SliceOptions, datasets: Sequence[Dataset], since: date
 def _plan(
     installation: Installation,
     selection: SliceOptions,
-    scope: Scope,
+    scope: SyncScope,
     keys: Sequence[str],
     listed: Sequence[str],
 ) -> "LoadPlan":
@@ -290,10 +290,10 @@ def _plan(
     )
 
 
-def load_request(selection: SliceOptions, scope: Scope, keys: Sequence[str]) -> "LoadRequest":
+def load_request(selection: SliceOptions, scope: SyncScope, keys: Sequence[str]) -> "LoadRequest":
     """Return the request for the selected slices of these accounts."""
     # Imported here because `--help` does not need it.
-    from seller_platform.ingest.loads.load_requests import LoadRequest
+    from seller_platform.ingest.loads.requested_slices import LoadRequest
 
     is_asked_for = selection.full or selection.datasets is not None
     months = scope.months if selection.whole else None

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.connections.sent_requests import take_requests
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import COMMAND, environment
@@ -37,7 +38,8 @@ def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, 
     for day, verdict in ((1, CountVerdict.MATCH), (2, CountVerdict.MISMATCH)):
         with open_load(database, Slice(STOCK, "S1.US", Window.day(date(2026, 3, day)))) as load:
             load.store(LoadFacts(3, 2, 1000, 0, verdict), started_at=began)
-    variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
+    assert take_requests(database, "ana", [began.date()], 4, per_day=96)
+    variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url, SELLER_API_REQUESTS_PER_DAY="96")
     command = [*COMMAND, "metrics", "--port", "0"]
 
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as process:
@@ -53,3 +55,5 @@ def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, 
     assert samples["seller_platform_windows", "S1.US", "warehouse_stock", "mismatch"] == 1
     assert samples["seller_platform_read_at_seconds", "S1.US", "warehouse_stock"] >= began.timestamp()
     assert samples["seller_platform_accounts", "listed"] == 1
+    assert samples["seller_platform_requests_per_day", "ana"] == 96
+    assert samples["seller_platform_requests_sent_today", "ana"] == 4

@@ -15,7 +15,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.loads.due_slices import DueSlice, divide, due_slices
-from seller_platform.ingest.loads.load_requests import LoadRequest, divide_load
+from seller_platform.ingest.loads.requested_slices import LoadRequest, divide_load
 from seller_platform.ingest.loads.slices import SliceRequest, load_each, load_requested
 from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, save_accounts, save_connection
 from seller_platform.warehouse.loads.receipts import AccountDay, days_read

@@ -5,7 +5,7 @@
 - `accounts`: the accounts of a connection
 - `cost_periods`: the cost periods of an account
 - `reports`: reports that are ready
-- `load_requests`: the slices that a person asks for
+- `requested_slices`: the slices that a person asks for
 - `reservations`: requests of a day, reserved for a slice
 - `holds`: held readings that are accepted
 - `telemetry`: spans and logs of loads

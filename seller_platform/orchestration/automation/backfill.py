@@ -6,7 +6,7 @@ from datetime import datetime
 
 from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
 from seller_platform.ingest.loads.due_slices import postpone
-from seller_platform.ingest.loads.load_requests import LoadRequest, divide_load, requested_slices
+from seller_platform.ingest.loads.requested_slices import LoadRequest, divide_load, requested_slices
 from seller_platform.orchestration.automation.due import plan_slices
 from seller_platform.orchestration.automation.runs import PlannedRun
 from seller_platform.warehouse.postgres.database import Database

@@ -14,7 +14,7 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.window import read_month
 from seller_platform.errors import SlicesFailedError
-from seller_platform.ingest.loads.load_requests import LoadRequest
+from seller_platform.ingest.loads.requested_slices import LoadRequest
 from seller_platform.orchestration.automation.backfill import plan_load
 from seller_platform.orchestration.automation.runs import PlannedRun, RunEnd, execute
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, foreseen

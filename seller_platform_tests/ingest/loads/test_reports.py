@@ -13,6 +13,7 @@ from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.errors import InvalidReportError, UpstreamUnavailableError
+from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     ReportOrder,
@@ -583,3 +584,19 @@ def test_a_clock_that_is_put_back_shortens_no_pause_of_a_report(steps: Steps) ->
 
     assert polls == [0, 0, 0]
     assert steps.poll_until_it_ends().state is JobState.READY
+
+
+def test_a_report_waits_for_the_next_day_where_no_requests_are_left(steps: Steps) -> None:
+    steps.upstream.lasts = timedelta(hours=20)
+    meter = DailyRequests(steps.database, "default", 2, lambda: steps.now)
+    with SellerApi(steps.upstream.url, attempts=1, meter=meter) as steps.api:
+        steps.request()
+        while steps.now.date() == NOON.date():
+            steps.poll(hours=1)
+        waiting = steps.job()
+        steps.poll(hours=1)
+        polled = steps.job()
+
+    assert (waiting.state, waiting.polls) == (JobState.PENDING, 1)
+    assert polled.polls == 2
+    assert polled.attempted_at > NOON + timedelta(hours=8)

@@ -53,7 +53,7 @@ def begin_next_day(database: Database) -> None:
         connection.execute(delete(SENT_REQUESTS))
 
 
-def test_a_backfill_beyond_the_budget_ends_with_what_it_loaded_and_schedules_finish_it(
+def test_schedules_finish_a_backfill_that_the_budget_ended(
     platform: Platform, database: Database, database_url: str
 ) -> None:
     result = platform.months(ORDERS)
@@ -88,7 +88,7 @@ def test_a_backfill_beyond_the_budget_ends_with_what_it_loaded_and_schedules_fin
     assert refusals(database).get(("orders", independent_upstream.KEYS["A1FOREIGN"])) is None
 
 
-def test_schedules_request_the_newest_slices_that_fit_and_nothing_once_it_is_used_up(
+def test_schedules_request_the_newest_slices_that_fit(
     platform: Platform, database: Database, database_url: str
 ) -> None:
     requests = tick("refresh_sales", AT, platform.instance, database_url)
