@@ -44,8 +44,8 @@ def status(*, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, ou
     """Show on one screen what is stored of each account and month, and what needs attention.
 
     The map has a row for each account and a sign for each month, with the worst state of any dataset. Below it is what
-    was refused, failed, is held, late, missing or was restated since yesterday, each with the command for it. A day is
-    restated if it had been read after it was over.
+    was refused, failed, is held, late, missing, repeated in the ledger of another account or was restated since
+    yesterday, each with the command for it. A day is restated if it had been read after it was over.
     """
     if watch and (output.as_json or by_dataset):
         raise click.UsageError("--watch shows the screen; leave out --json and --datasets")
@@ -150,6 +150,17 @@ def _document(state: Overview) -> dict[str, Any]:
                 "reason": doubt_of(each).reason,
             }
             for each in state.held
+        ],
+        "repeated": [
+            {
+                "account": each.account,
+                "other": each.other,
+                "month": f"{each.month:%Y-%m}",
+                "rows": each.rows,
+                "percent": round(100 * each.share, 1),
+                "amounts": each.amounts,
+            }
+            for each in state.repeated
         ],
         "restated": [
             {

@@ -10,9 +10,11 @@ from seller_platform.contract.tokens import WARN_BEFORE_DEATH
 from seller_platform.counts import count_of
 from seller_platform.errors import connect_command
 from seller_platform.warehouse.loads.slices import doubt_of
+from seller_platform.warehouse.monitoring.repeated_ledgers import RepeatedLedger
 from seller_platform.warehouse.monitoring.restatements import Restatement
 
 _SYNC = "seller-platform sync"
+_REPEATED_LEDGERS = 'seller-platform query "SELECT * FROM platform.repeated_ledgers"'
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Notice:
 
 def findings(overview: Overview) -> list[Sequence[Notice]]:
     """Return the findings in groups of one kind; groups without a finding are left out."""
-    kinds = (_grants, _failed, _held, _mismatched, _unread, _late, _missing, _postponed, _restated, _ending)
+    kinds = (_grants, _failed, _held, _mismatched, _unread, _late, _missing, _postponed, _repeated, _restated, _ending)
     return [group for kind in kinds if (group := list(kind(overview)))]
 
 
@@ -120,6 +122,23 @@ def _postponed(overview: Overview) -> Iterator[Notice]:
         slices = count_of(overview.postponed, "slice", "waits")
         text = f"{slices} for the requests of another day (SELLER_API_REQUESTS_PER_DAY)"
         yield Notice("postponed", Colour.DOUBTFUL, text, f"{_SYNC} --plan")
+
+
+def _repeated(overview: Overview) -> Iterator[Notice]:
+    """Yield a finding for each pair of accounts, about the month in which they have most in common."""
+    pairs: dict[frozenset[str], list[RepeatedLedger]] = {}
+    for each in overview.repeated:
+        pairs.setdefault(frozenset((each.account, each.other)), []).append(each)
+    for pair, of_pair in sorted(pairs.items(), key=lambda item: sorted(item[0])):
+        most = max(of_pair, key=lambda each: each.share)
+        first, second = (with_title(key, overview.titles) for key in sorted(pair))
+        months = len({each.month for each in of_pair})
+        text = (
+            f"transactions of {first} and {second}, {count_of(months, 'month')}: {100 * most.share:.0f} % of the rows "
+            f"of {most.account} in {most.month:%Y-%m} are in both, so sums count {most.amounts_named} twice; sum up "
+            "only one of the accounts"
+        )
+        yield Notice("repeated", Colour.DOUBTFUL, text, _REPEATED_LEDGERS)
 
 
 def _restated(overview: Overview) -> Iterator[Notice]:

@@ -14,6 +14,7 @@ from seller_platform.warehouse.loads.refusals import Refusal, refusals
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.account_months import AccountMonths, account_months
 from seller_platform.warehouse.monitoring.freshness import READ_WITHIN, LastReading, last_readings
+from seller_platform.warehouse.monitoring.repeated_ledgers import RepeatedLedger, repeated_ledgers
 from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
 from seller_platform.warehouse.postgres.database import Database
 
@@ -37,6 +38,7 @@ class Overview:
         postponed: How many slices wait because the requests of a day did not suffice for them.
         requests_per_day: How many requests each connection may send on one day; None for any number.
         requests_today: How many requests of today (UTC) each connection has sent, if they are limited.
+        repeated: Months of accounts whose entries another account of the seller has, too.
     """
 
     now: datetime
@@ -53,6 +55,7 @@ class Overview:
     postponed: int
     requests_per_day: int | None
     requests_today: Mapping[str, int]
+    repeated: Sequence[RepeatedLedger]
 
 
 def overview(database: Database, *, since: date, now: datetime, requests_per_day: int | None = None) -> Overview:
@@ -90,4 +93,5 @@ def overview(database: Database, *, since: date, now: datetime, requests_per_day
         sum(each.error == RequestsUsedUpError.__name__ for of_pair in refused.values() for each in of_pair),
         requests_per_day,
         {} if requests_per_day is None else requests_sent(database, now.astimezone(UTC).date()),
+        repeated_ledgers(database),
     )

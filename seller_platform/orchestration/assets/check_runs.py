@@ -18,10 +18,12 @@ from seller_platform.contract import Dataset, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import ReadingHeldError
 from seller_platform.orchestration.assets.checks import (
+    LEDGERS_DO_NOT_REPEAT,
     Judgement,
     SliceCheck,
     checks_of,
     judgement_of_hold,
+    judgement_of_repeats,
     judgements,
     together,
 )
@@ -34,6 +36,7 @@ from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.recounts import Part, recounted
 from seller_platform.warehouse.loads.refusals import refusals
 from seller_platform.warehouse.loads.slices import held_error
+from seller_platform.warehouse.monitoring.repeated_ledgers import compare_ledgers, repeated_by_part
 from seller_platform.warehouse.postgres.database import Database
 
 CheckContext: TypeAlias = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
@@ -165,14 +168,20 @@ def _reported_of_all(
 def _results(database: Database, dataset: Dataset, parts: Sequence[Part] | None) -> Results:
     """Yield the results of each partition that was loaded, or of which a load failed."""
     failures = _failures(database, dataset, parts)
-    slices: dict[str, dict[str, Mapping[SliceCheck, Judgement]]] = {}
+    repeats = None
+    if LEDGERS_DO_NOT_REPEAT in checks_of(dataset):
+        compare_ledgers(database, parts)
+        repeats = repeated_by_part(database, parts)
+    slices: dict[str, dict[str, dict[SliceCheck, Judgement]]] = {}
     for receipt, stored in recounted(database, dataset, parts):
         partition = partition_key(receipt.account, Window.month_of(receipt.window.start) if dataset.is_dated else None)
         if slices and partition not in slices:
             yield from _merged(slices, failures)
             slices = {}
         report = (receipt.notes or {}).get("report_id", "")
-        slices.setdefault(partition, {})[report] = dict(judgements(dataset, receipt, stored))
+        results = slices.setdefault(partition, {})[report] = dict(judgements(dataset, receipt, stored))
+        if repeats is not None:
+            results[LEDGERS_DO_NOT_REPEAT] = judgement_of_repeats(repeats.get(read_partition_key(partition), ()))
     yield from _merged(slices, failures)
     yield from failures.items()
 

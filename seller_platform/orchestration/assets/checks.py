@@ -1,11 +1,11 @@
 """The checks of every loaded slice, evaluated from its receipt or from its error.
 
 Each check of a dataset is evaluated for each partition. A slice that could not be stored fails the check of its
-error, which then gives the reason.
+error, which then gives the reason. One check compares accounts: it is evaluated after all slices of a run.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
@@ -19,11 +19,18 @@ from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ListChangedError, ReadingHeldError, SellerPlatformError
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
-from seller_platform.orchestration.partitions import asset_key
+from seller_platform.orchestration.partitions import asset_key, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
 from seller_platform.warehouse.loads.recounts import RowCounts
 from seller_platform.warehouse.loads.slices import Receipt, held_error
+from seller_platform.warehouse.monitoring.repeated_ledgers import (
+    LEDGER,
+    RepeatedLedger,
+    compare_ledgers,
+    repeated_by_part,
+)
+from seller_platform.warehouse.postgres.database import Database
 
 # A settled month may still be corrected by a few rows; a larger share than this is reported.
 RESTATEMENT_PERCENT = Decimal(1)
@@ -61,7 +68,8 @@ class SliceCheck:
     """A check of every slice of the datasets it applies to.
 
     Attributes:
-        judge: Returns the result of the check for a receipt and the rows that are stored of it.
+        judge: Returns the result of the check for a receipt and the rows that are stored of it; None where these do
+            not say it.
         is_blocking: No mart is built from a slice that fails it.
         applies_to: Returns whether a dataset has the check.
         error: The class of errors that fail this check when a slice cannot be stored.
@@ -69,7 +77,7 @@ class SliceCheck:
 
     name: str
     doc: str
-    judge: Callable[[Dataset, Receipt, RowCounts], Judgement]
+    judge: Callable[[Dataset, Receipt, RowCounts], Judgement] | None
     applies_to: Callable[[Dataset], bool] = lambda _: True
     error: type[SellerPlatformError] | None = None
     is_blocking: bool = False
@@ -248,6 +256,13 @@ def _volume_is_expected(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgemen
     )
 
 
+LEDGERS_DO_NOT_REPEAT = SliceCheck(
+    "ledgers_do_not_repeat",
+    "No other account of the seller has the same entries, which sums over accounts would count several times.",
+    judge=None,
+    applies_to=lambda dataset: dataset == LEDGER,
+)
+
 SLICE_CHECKS = (
     SliceCheck(
         ROW_COUNT_CHECK,
@@ -307,6 +322,7 @@ SLICE_CHECKS = (
         _restatement_is_small,
         applies_to=lambda dataset: dataset.is_dated,
     ),
+    LEDGERS_DO_NOT_REPEAT,
 )
 
 
@@ -334,13 +350,15 @@ def check_specs(
 def judgements(
     dataset: Dataset, receipt: Receipt, stored: RowCounts | None = None
 ) -> Iterator[tuple[SliceCheck, Judgement]]:
-    """Yield the result of each check for a slice.
+    """Yield the result of each check that the receipt of a slice decides.
 
     Args:
         stored: The rows that are stored now; None for those that the load stored.
     """
     rows = stored or RowCounts.of(receipt)
     for check in checks_of(dataset):
+        if check.judge is None:
+            continue
         judgement = check.judge(dataset, receipt, rows)
         yield check, replace(judgement, metadata={"load_id": str(receipt.id), **judgement.metadata})
 
@@ -352,6 +370,55 @@ def evaluations(
     target = judged(instance, asset_key(dataset), partition)
     for check, judgement in judgements(dataset, receipt):
         yield judgement.evaluation(asset_key(dataset), check.name, target, partition)
+
+
+def judgement_of_repeats(repeated: Sequence[RepeatedLedger]) -> Judgement:
+    """Return the result of the check that compares the accounts of a seller.
+
+    Args:
+        repeated: The accounts that have entries of the partition, too.
+    """
+    if not repeated:
+        return Judgement(
+            passed=True,
+            description="No other account of the seller has these entries.",
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata={"repeated_rows": 0},
+        )
+    first, more = max(repeated, key=lambda each: each.rows), len(repeated) - 1
+    others = f" and of {count_of(more, 'other account')}" if more else ""
+    return Judgement(
+        passed=False,
+        description=f"{first.rows:,} of {count_of(first.compared, 'row')} with an order of account {first.account} "
+        f"in {first.month:%Y-%m} ({100 * first.share:.1f} %) are also in the ledger of account {first.other}{others}: "
+        f"sums over these accounts count {first.amounts_named} twice. Sum up only one of the accounts, and ask the "
+        "upstream why it answers the same transactions for both.",
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={
+            "repeated_rows": first.rows,
+            "repeated_percent": float(round(100 * first.share, 1)),
+            "others": {each.other: each.rows for each in repeated},
+            "amounts": {currency: str(amount) for currency, amount in first.amounts.items()},
+        },
+    )
+
+
+def evaluations_of_repeats(
+    instance: dg.DagsterInstance, database: Database, loaded: Mapping[str, Receipt]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the evaluations of the check that compares accounts, after the slices of a run were loaded.
+
+    Months are compared if their rows have changed, or one of the same seller.
+
+    Args:
+        loaded: The receipts, by partition.
+    """
+    compare_ledgers(database, [read_partition_key(key) for key, receipt in loaded.items() if receipt.changed])
+    repeats = repeated_by_part(database, [read_partition_key(key) for key in loaded])
+    for key in loaded:
+        target = judged(instance, asset_key(LEDGER), key)
+        judgement = judgement_of_repeats(repeats.get(read_partition_key(key), ()))
+        yield judgement.evaluation(asset_key(LEDGER), LEDGERS_DO_NOT_REPEAT.name, target, key)
 
 
 def together(of_parts: Mapping[str, Judgement], part: str) -> Judgement:

@@ -7,15 +7,18 @@ from functools import partial
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
-from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError
+from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError, WarehouseUnavailableError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import (
+    LEDGERS_DO_NOT_REPEAT,
     check_specs,
+    checks_of,
     evaluations,
     evaluations_of_failure,
     evaluations_of_hold,
+    evaluations_of_repeats,
 )
 from seller_platform.orchestration.assets.events import (
     dataset_asset,
@@ -121,6 +124,7 @@ def report_results(
         dagster.Failure: Some slices failed.
     """
     loop = PartitionLoop(context.log)
+    loaded: dict[str, Receipt] = {}
     not_offered: list[tuple[SliceRequest, NotOfferedError]] = []
     for result in recorded(results, seller_api.warehouse.database, run_id=context.run.run_id):
         key = partition_key(result.request.account, result.request.month)
@@ -136,6 +140,7 @@ def report_results(
             loop.add(str(key), result.error, subject=str(result.request))
             yield from evaluations_of_failure(dataset, result.error, key)
         elif result.receipt is not None:
+            loaded[key] = result.receipt
             yield from load_events(context.instance, dataset, seller_api, result.receipt, key)
         elif not was_loaded(seller_api.warehouse.database, dataset, result.request.account, result.request.month):
             reason = f"{result.request}: the month has not begun in the account's time zone."
@@ -148,6 +153,11 @@ def report_results(
             continue
         context.log.warning("%s", error)
         yield materialization_of_nothing(asset_key(dataset), key, str(error), metadata={NOT_OFFERED: str(error)})
+    if loaded and LEDGERS_DO_NOT_REPEAT in checks_of(dataset):
+        try:
+            yield from evaluations_of_repeats(context.instance, database, loaded)
+        except WarehouseUnavailableError as error:
+            context.log.warning("The accounts of a seller are not compared: %s", error)
     loop.fail_partitions(dataset.name, "loaded")
     yield from outputs(context)
 
@@ -174,6 +184,8 @@ def load_reports(
         partition = partition_key(receipt.account, month)
     names = AccountNames(database)
     yield from _events(instance, database, names, dataset, receipt, partition, base_url + dataset.path)
+    if partition is not None and LEDGERS_DO_NOT_REPEAT in checks_of(dataset):
+        yield from evaluations_of_repeats(instance, database, {partition: receipt})
 
 
 def load_events(

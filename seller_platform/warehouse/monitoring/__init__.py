@@ -3,6 +3,7 @@
 - `coverage`: what should be stored, and what is
 - `slice_states`: the state of every slice that should be stored
 - `account_months`: the state of every account's months
+- `repeated_ledgers`: accounts of one seller that have the same ledger
 - `restatements`: which stored days changed since a moment
 - `freshness`: the last reading of each dataset and account
 - `metrics`: measures of the warehouse for Prometheus

@@ -32,6 +32,7 @@ READABLE_OF_PLATFORM = (
     "loads",
     "mart_builds",
     "refusals",
+    "repeated_ledgers",
     "report_jobs",
     "settledness",
 )

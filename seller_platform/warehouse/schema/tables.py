@@ -270,6 +270,26 @@ REFUSALS = Table(
     comment="Slices that could not be loaded when they were last tried; deleted when they are.",
 )
 
+REPEATED_LEDGERS = Table(
+    "repeated_ledgers",
+    METADATA,
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    Column("month", Date, primary_key=True, comment="The first day of the month."),
+    Column("other", Text, primary_key=True, comment="Key of the other account that has the same entries."),
+    Column("rows", BigInteger, nullable=False, comment="Entries that both accounts have."),
+    Column("compared", BigInteger, nullable=False, comment="Entries of the account that have an order."),
+    Column("amounts", JSONB, nullable=False, comment="The sum of the entries that both have, by currency."),
+    Column(
+        "noticed_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="When the accounts were compared.",
+    ),
+    schema=PLATFORM,
+    comment="Entries of transactions that several accounts of a seller have: sums count them several times.",
+)
+
 HISTORY_START = Table(
     "history_start",
     METADATA,

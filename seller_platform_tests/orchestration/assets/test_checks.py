@@ -1,18 +1,22 @@
 """Tests the evaluations of each check over an upstream that breaks its rule."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 import pytest
 from sqlalchemy import text
 
+from seller_platform.cli.status.findings import findings
+from seller_platform.cli.status.overview import overview
 from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
 from seller_platform.orchestration.assets.checks import SLICE_CHECKS, checks_of
+from seller_platform.orchestration.assets.datasets import report_load
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import MONTHS, Platform
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
 
 ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
 DAILY = dataset_named("daily_product_sales")
@@ -185,6 +189,42 @@ def test_the_first_load_of_a_month_restates_nothing(platform: Platform, loads: A
     loads(TRANSACTIONS)
 
     assert _evaluation(platform, TRANSACTIONS, "restatement_is_small").passed
+
+
+def test_a_ledger_that_two_accounts_of_a_seller_have_warns_of_both(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = independent_upstream.transaction_rows
+    monkeypatch.setattr(
+        independent_upstream,
+        "transaction_rows",
+        lambda month: [{**row, "platform_order_id": f"305-{number}"} for number in range(9) for row in honest(month)],
+    )
+    platform.discover()
+    receipts = receipts_of_run(platform.database, platform.months(TRANSACTIONS, last=MONTHS[0]).run_id)
+
+    def evaluations() -> dict[str, dg.AssetCheckEvaluation]:
+        partitions = [str(partition_key(key, MONTHS[0])) for key in KEYS]
+        return {each: _evaluation(platform, TRANSACTIONS, "ledgers_do_not_repeat", each) for each in partitions}
+
+    of_two_sellers = evaluations()
+    with platform.database.begin() as connection:
+        connection.execute(text("UPDATE platform.accounts SET seller_id = 'A1'"))
+    for receipt in receipts:
+        report_load(platform.instance, platform.database, receipt)
+    of_one_seller = evaluations()
+    state = overview(platform.database, since=HISTORY_START, now=datetime(2026, 2, 1, tzinfo=UTC))
+    ((notice,),) = [group for group in findings(state) if group[0].word == "repeated"]
+
+    assert all(each.passed for each in of_two_sellers.values())
+    assert {(each.passed, each.severity) for each in of_one_seller.values()} == {(False, dg.AssetCheckSeverity.WARN)}
+    assert of_one_seller[JANUARY].description == (
+        f"27 of 27 rows with an order of account {KEYS[0]} in 2026-01 (100.0 %) are also in the ledger of account "
+        f"{KEYS[1]}: sums over these accounts count EUR -87,047.46 twice. Sum up only one of the accounts, and ask the "
+        "upstream why it answers the same transactions for both."
+    )
+    assert all(key in notice.text for key in KEYS)
+    assert notice.command == 'seller-platform query "SELECT * FROM platform.repeated_ledgers"'
 
 
 @pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)

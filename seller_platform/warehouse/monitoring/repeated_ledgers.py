@@ -1,0 +1,279 @@
+"""Finds entries that several ledgers of one seller have in common, which sums over accounts count several times.
+
+Entries are equal if they are of the same order and local day, and have the same type, SKU, quantity and amount. Entries
+without an order do not count: two accounts may pay the same fee on the same day. Equal entries of a ledger count as
+often as they occur in both.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from heapq import nlargest
+from itertools import permutations
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, insert, select, text, tuple_
+
+from seller_platform.contract import Window
+from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.warehouse.loads.recounts import Part
+from seller_platform.warehouse.postgres.advisory_locks import lock
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import REPEATED_LEDGERS
+
+LEDGER = TRANSACTIONS
+"""The dataset whose rows are compared."""
+
+SHARE_ALLOWED = Decimal("0.02")
+"""The share of entries with an order that another ledger may have by chance, where order numbers are short."""
+
+_SAMPLE = 1_000
+# An upstream that ignores the account answers the same for hundreds of them.
+_OTHERS = 30
+_LOCK = "repeated ledgers"
+
+
+@dataclass(frozen=True)
+class RepeatedLedger:
+    """Entries of an account's month that another account of the seller has, too.
+
+    Attributes:
+        month: Its first day.
+        rows: How many entries both have.
+        compared: How many entries with an order the account has.
+        amounts: The sum of the common entries, by currency.
+    """
+
+    account: str
+    other: str
+    month: date
+    rows: int
+    compared: int
+    amounts: Mapping[str, Decimal]
+
+    @property
+    def share(self) -> Decimal:
+        """The part of the account's entries that the other account has."""
+        return Decimal(self.rows) / self.compared
+
+    @property
+    def amounts_named(self) -> str:
+        """The sums of the common entries, each with its currency."""
+        return ", ".join(f"{currency} {amount:,f}".strip() for currency, amount in sorted(self.amounts.items()))
+
+
+# Months of one seller in which several accounts have rows, with the most rows that one load of the month had.
+_SIZES = text("""
+    SELECT seller, month, array_agg(account) AS accounts, array_agg(rows) AS rows
+    FROM (
+        SELECT coalesce(seller_id, 'connection ' || connection) AS seller, account,
+               CAST(date_trunc('month', window_start) AS date) AS month, max(rows) AS rows
+        FROM platform.loads
+        JOIN platform.accounts ON accounts.key = loads.account
+        WHERE dataset = :dataset AND verdict <> 'held' AND rows > 0
+          AND (:all OR coalesce(seller_id, 'connection ' || connection) IN (
+              SELECT coalesce(seller_id, 'connection ' || connection) FROM platform.accounts
+              WHERE key = ANY(CAST(:accounts AS text[]))
+          ))
+        GROUP BY 1, 2, 3
+    ) AS sizes
+    GROUP BY seller, month
+    HAVING count(*) > 1 AND (:all OR bool_or((account, month) IN (
+        SELECT * FROM unnest(CAST(:accounts AS text[]), CAST(:months AS date[]))
+    )))
+    ORDER BY month, seller
+""")
+
+# A mask chooses a sample of the orders, the same in every account.
+_COMMON = text("""
+    WITH entries AS (
+        SELECT seller, account, hash_record_extended(
+                   (order_id, local_day, transaction_type, sku, quantity, amount, currency), 0
+               ) AS entry, count(*) AS times, min(order_id) AS order_id, min(currency) AS currency,
+               min(amount) AS amount
+        FROM unnest(CAST(:accounts AS text[]), CAST(:sellers AS text[]), CAST(:masks AS bigint[]))
+             AS listed (account, seller, mask)
+        JOIN seller.transactions USING (account)
+        WHERE local_day >= :first AND local_day < :after AND order_id <> ''
+          AND hashtextextended(order_id, 0) & mask = 0
+        GROUP BY seller, account, entry
+    ), distinct_entries AS (
+        SELECT array_agg(account) AS accounts, min(order_id) AS order_id, min(currency) AS currency,
+               min(amount) AS amount
+        FROM entries, generate_series(1, times) AS occurrence
+        GROUP BY seller, entry, occurrence
+    )
+    SELECT CASE cardinality(accounts) WHEN 1 THEN accounts
+           ELSE (SELECT array_agg(each ORDER BY each) FROM unnest(accounts) AS each) END AS sharing,
+           currency, count(*) AS rows, sum(amount) AS amount, min(order_id) AS first_order, max(order_id) AS last_order
+    FROM distinct_entries
+    GROUP BY sharing, currency
+""")
+
+
+class _Size(NamedTuple):
+    """The accounts of a seller that have rows in a month, with the number of rows."""
+
+    seller: str
+    month: date
+    accounts: Mapping[str, int]
+
+    @property
+    def mask(self) -> int:
+        """Chooses about a thousand entries of the smallest ledger."""
+        return (1 << max(0, (min(self.accounts.values()) // _SAMPLE).bit_length() - 1)) - 1
+
+
+@dataclass
+class _Common:
+    """What a pair of accounts has in common."""
+
+    rows: int = 0
+    amounts: dict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    orders: set[str] = field(default_factory=set)
+
+
+def compare_ledgers(database: Database, parts: Collection[Part] | None = None) -> None:
+    """Compare months of accounts with the other accounts of the same seller, and store what they have in common.
+
+    Accounts of which the upstream names no seller are compared with those of their connection. A part of the orders is
+    compared first where ledgers are large, and all of them where that part has common entries.
+
+    Args:
+        parts: The accounts with their months; None for all.
+    """
+    with database.begin() as connection:
+        sizes = _sizes(connection, parts)
+        by_month: dict[date, list[_Size]] = defaultdict(list)
+        for size in sizes:
+            by_month[size.month].append(size)
+        found = [each for month, of_month in by_month.items() for each in _repeated(connection, month, of_month)]
+        _replace(connection, sizes, found, parts)
+
+
+def repeated_ledgers(database: Database, parts: Collection[Part] | None = None) -> list[RepeatedLedger]:
+    """Return what the last comparison stored, the largest share of an account's month first.
+
+    Args:
+        parts: The accounts with their months; None for all.
+    """
+    columns = REPEATED_LEDGERS.c
+    statement = select(*(columns[name] for name in RepeatedLedger.__dataclass_fields__))
+    if parts is not None:
+        chosen = {(account, month.start) for account, month in parts if month}
+        statement = statement.where(columns.account.in_({account for account, _ in chosen}))
+    with database.begin() as connection:
+        rows = connection.execute(statement.order_by(columns.account, columns.month)).mappings().all()
+    repeated = [
+        RepeatedLedger(
+            **{
+                **row,
+                "amounts": {currency: Decimal(amount) for currency, amount in row["amounts"].items()},
+            }
+        )
+        for row in rows
+        if parts is None or (row["account"], row["month"]) in chosen
+    ]
+    return sorted(repeated, key=lambda each: (each.account, each.month, -each.share))
+
+
+def repeated_by_part(database: Database, parts: Collection[Part] | None) -> dict[Part, list[RepeatedLedger]]:
+    """Return what the last comparison stored, by account and month.
+
+    Args:
+        parts: The accounts with their months; None for all.
+    """
+    by_part: dict[Part, list[RepeatedLedger]] = defaultdict(list)
+    for each in repeated_ledgers(database, parts):
+        by_part[each.account, Window.month_of(each.month)].append(each)
+    return by_part
+
+
+def _sizes(connection: Connection, parts: Collection[Part] | None) -> list[_Size]:
+    bound = {
+        "dataset": LEDGER.name,
+        "all": parts is None,
+        "accounts": [account for account, _ in parts or ()],
+        "months": [month and month.start for _, month in parts or ()],
+    }
+    return [
+        _Size(row.seller, row.month, dict(zip(row.accounts, row.rows, strict=True)))
+        for row in connection.execute(_SIZES, bound)
+    ]
+
+
+def _repeated(connection: Connection, month: date, sizes: Sequence[_Size]) -> Iterator[RepeatedLedger]:
+    """Yield what accounts have in common in a month."""
+    mask_of = {account: size.mask for size in sizes for account in size.accounts}
+    seller_of = {account: size.seller for size in sizes for account in size.accounts}
+    sampled: set[str] = set()
+    for each in _compared(connection, month, mask_of, seller_of, allowed=SHARE_ALLOWED / 2):
+        if mask_of[each.account]:
+            sampled |= {each.account, each.other}
+        elif each.share > SHARE_ALLOWED:
+            yield each
+    if sampled:
+        yield from _compared(connection, month, dict.fromkeys(sampled, 0), seller_of, allowed=SHARE_ALLOWED)
+
+
+def _compared(
+    connection: Connection,
+    month: date,
+    mask_of: Mapping[str, int],
+    seller_of: Mapping[str, str],
+    *,
+    allowed: Decimal,
+) -> Iterator[RepeatedLedger]:
+    """Yield each account with the other ones that have a larger share of its entries than allowed."""
+    window = Window.month_of(month)
+    bound = {
+        "accounts": list(mask_of),
+        "sellers": [seller_of[account] for account in mask_of],
+        "masks": list(mask_of.values()),
+        "first": window.start,
+        "after": window.end,
+    }
+    compared: dict[str, int] = defaultdict(int)
+    common: dict[tuple[str, str], _Common] = defaultdict(_Common)
+    for row in connection.execute(_COMMON, bound):
+        for account in row.sharing:
+            compared[account] += row.rows
+        for pair in permutations(row.sharing, 2):
+            common[pair].rows += row.rows
+            common[pair].amounts[row.currency or ""] += row.amount or 0
+            common[pair].orders |= {row.first_order, row.last_order}
+    repeated: dict[str, list[RepeatedLedger]] = defaultdict(list)
+    for (account, other), each in common.items():
+        # Text that stands for "no order" is the same in all entries.
+        if len(each.orders) > 1 and each.rows > allowed * compared[account]:
+            amounts = dict(each.amounts)
+            repeated[account].append(RepeatedLedger(account, other, month, each.rows, compared[account], amounts))
+    for of_account in repeated.values():
+        yield from nlargest(_OTHERS, of_account, key=lambda each: each.rows)
+
+
+def _replace(
+    connection: Connection, sizes: Iterable[_Size], found: Iterable[RepeatedLedger], parts: Collection[Part] | None
+) -> None:
+    """Store what was found in place of what was stored of the same months."""
+    lock(connection, _LOCK)
+    columns = REPEATED_LEDGERS.c
+    former = delete(REPEATED_LEDGERS)
+    if parts is not None:
+        compared = {(account, size.month) for size in sizes for account in size.accounts}
+        compared |= {(account, month.start) for account, month in parts if month}
+        for pair in ((columns.account, columns.month), (columns.other, columns.month)):
+            connection.execute(former.where(tuple_(*pair).in_(compared)))
+    else:
+        connection.execute(former)
+    rows: list[dict[str, Any]] = [
+        {
+            **{name: getattr(each, name) for name in RepeatedLedger.__dataclass_fields__},
+            "amounts": {currency: str(amount) for currency, amount in each.amounts.items()},
+        }
+        for each in found
+    ]
+    if rows:
+        connection.execute(insert(REPEATED_LEDGERS), rows)

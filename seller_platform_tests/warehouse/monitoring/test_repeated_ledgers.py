@@ -1,0 +1,105 @@
+"""Tests that repeated ledgers are found, and that chance is none."""
+
+import random
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.warehouse.monitoring.repeated_ledgers import compare_ledgers, repeated_ledgers
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.ledger_worlds import MARCH, Seller, planted, random_seller, store
+
+SHARES = [number / 100 for number in (5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 95, 99, 100)]
+WORLDS = 50
+
+
+def test_each_of_twenty_planted_overlaps_is_found(database: Database) -> None:
+    rng = random.Random(15)
+    worlds = [planted(random_seller(number, rng, least=60), share, rng) for number, share in enumerate(SHARES)]
+    store(database, [seller for seller, _, _ in worlds])
+
+    compare_ledgers(database)
+
+    found = {(each.account, each.other): each.share for each in repeated_ledgers(database)}
+    for (_, account, other), share in zip(worlds, SHARES, strict=True):
+        assert (account, other) in found, f"{share:.0%} of {account} in {other}"
+        assert share / 2 < found[account, other] <= 1
+    assert {frozenset(pair) for pair in found} == {frozenset(pair) for _, *pair in worlds}
+
+
+def test_equal_fees_and_short_order_numbers_are_no_overlap(database: Database) -> None:
+    rng = random.Random(1)
+    store(database, [random_seller(number, rng) for number in range(WORLDS)])
+
+    compare_ledgers(database)
+
+    assert repeated_ledgers(database) == []
+
+
+@pytest.fixture
+def seller(database: Database) -> Seller:
+    """A seller of whose first account half of the entries are in the second one, too."""
+    rng = random.Random(7)
+    made = replace(random_seller(1, rng, least=60), zones=dict.fromkeys(("S1.DE", "S1.FR"), "Europe/Berlin"))
+    ledgers = {account: made.ledgers[account] for account in made.zones}
+    made, *_ = planted(replace(made, ledgers=ledgers, month=made.month), 0.5, rng)
+    store(database, [made])
+    return made
+
+
+def test_what_both_have_is_counted_by_row_and_by_amount(database: Database, seller: Seller) -> None:
+    compare_ledgers(database)
+
+    own, other = ([each for each in ledger if each.order] for ledger in seller.ledgers.values())
+    common = [each for each in own if each in other]
+    (first, second) = repeated_ledgers(database)
+    assert (first.account, first.other, first.month) == ("S1.DE", "S1.FR", seller.month.start)
+    assert (first.rows, first.compared, second.compared) == (len(common), len(own), len(other))
+    assert first.amounts == second.amounts == {"EUR": Decimal(sum(each.cents for each in common)) / 100}
+
+
+def test_a_sample_that_finds_an_overlap_is_followed_by_all_entries(database: Database) -> None:
+    rng = random.Random(3)
+    made, account, other = planted(random_seller(1, rng, least=4_000), 0.05, rng)
+    store(database, [made])
+
+    compare_ledgers(database)
+
+    own = [each for each in made.ledgers[account] if each.order and each.order != "-"]
+    found = {(each.account, each.other): each for each in repeated_ledgers(database)}
+    assert set(found) == {(account, other), (other, account)}
+    assert found[account, other].compared > 0.9 * len(own)
+
+
+def test_the_next_comparison_replaces_what_it_compares(database: Database, seller: Seller) -> None:
+    compare_ledgers(database)
+    with database.begin() as connection:
+        connection.execute(text("DELETE FROM seller.transactions WHERE account = 'S1.FR'"))
+
+    compare_ledgers(database, [("S2.DE", MARCH)])
+    before = repeated_ledgers(database, [("S1.DE", seller.month)])
+    compare_ledgers(database, [("S1.FR", seller.month)])
+
+    assert [each.other for each in before] == ["S1.FR"]
+    assert repeated_ledgers(database) == []
+
+
+def test_sellers_without_a_number_are_compared_within_their_connection(database: Database, seller: Seller) -> None:
+    with database.begin() as connection:
+        connection.execute(text("UPDATE platform.accounts SET seller_id = NULL"))
+
+    compare_ledgers(database, [("S1.FR", seller.month)])
+
+    assert {each.account for each in repeated_ledgers(database)} == set(seller.ledgers)
+
+
+def test_ledgers_of_different_sellers_are_not_compared(database: Database, seller: Seller) -> None:
+    with database.begin() as connection:
+        connection.execute(text("UPDATE platform.accounts SET seller_id = key"))
+
+    compare_ledgers(database)
+
+    assert seller.ledgers
+    assert repeated_ledgers(database) == []
