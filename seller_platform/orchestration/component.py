@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 from seller_platform.contract import DATASETS, LISTS, REFRESHED, Dataset, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import InvalidComponentError
 from seller_platform.orchestration.alerting.sensors import alert_definitions
@@ -30,6 +31,7 @@ from seller_platform.orchestration.automation.schedules import schedule_definiti
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
 from seller_platform.orchestration.jobs.holds import accept_job
 from seller_platform.orchestration.jobs.loading import AssetJob, loading_jobs
+from seller_platform.orchestration.jobs.today import today_definitions
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import OWNER, Settings, read_settings
@@ -201,6 +203,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             ]
             loading = loading_jobs(history_start, self._asset_job(settings), placement, datasets)
             parts.append(dg.Definitions(jobs=[*loading, accept_job(placement)]))
+            if ORDERS in datasets:
+                parts.append(today_definitions(placement))
             if COST_PERIODS in datasets:
                 parts.append(cost_definitions(placement))
             if REPORT_ROWS in datasets:

@@ -19,6 +19,7 @@ from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.monitoring.freshness import last_readings
+from seller_platform.warehouse.monitoring.repeated_ledgers import compare_ledgers
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.interface import fill
@@ -42,8 +43,8 @@ FROM unnest(%(datasets)s::text[]) AS dataset, unnest(%(accounts)s::text[]) AS ac
      unnest(%(months)s::date[]) AS month
 """
 _ROWS = """
-INSERT INTO seller.transactions (account, local_day, load_id, page)
-SELECT account, window_start + (number % 28)::integer, loads.id, 1
+INSERT INTO seller.transactions (account, local_day, load_id, page, order_id, sku, quantity, amount, currency)
+SELECT account, window_start + (number % 28)::integer, loads.id, 1, loads.id || '-' || number, 'SKU', 1, number, 'EUR'
 FROM platform.loads, generate_series(1, rows) AS number
 WHERE dataset = 'transactions'
 """
@@ -103,6 +104,9 @@ def _measure(database: Database, url: str, instance: dg.DagsterInstance, first: 
         result = job.execute_in_process(instance=instance)
         reported = len(result.get_asset_check_evaluations())
         print(f"checks of {TRANSACTIONS.name}, {what}: {time.perf_counter() - began:.1f} s, {reported} evaluations")
+    began = time.perf_counter()
+    compare_ledgers(database)
+    print(f"of it, the comparison of the ledgers of all accounts: {time.perf_counter() - began:.2f} s")
     began = time.perf_counter()
     readings = last_readings(database, REFRESHED, now=datetime.now(UTC))
     print(f"last readings of {len(readings)} datasets of accounts: {time.perf_counter() - began:.2f} s")

@@ -25,9 +25,14 @@ from rich.table import Table
 
 from seller_platform.contract import LISTS, Dataset, Window
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.orchestration.assets.checks import checks_of, evaluations
+from seller_platform.orchestration.assets.checks import (
+    LEDGERS_DO_NOT_REPEAT,
+    checks_of,
+    evaluations,
+    judgement_of_repeats,
+)
 from seller_platform.orchestration.assets.events import materialization
-from seller_platform.orchestration.partitions import add_accounts, partition_key
+from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.serving import month_before
@@ -128,7 +133,11 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
                 dataset, receipt, partition=key, endpoint_url="http://127.0.0.1/x", database_uri="postgresql://db/x"
             )
             instance.report_runless_asset_event(loaded)
-            for evaluation in evaluations(instance, dataset, receipt, key):
+            passed = list(evaluations(instance, dataset, receipt, key))
+            if LEDGERS_DO_NOT_REPEAT in checks_of(dataset):
+                name, target = LEDGERS_DO_NOT_REPEAT.name, passed[0].target_materialization_data
+                passed.append(judgement_of_repeats(()).evaluation(asset_key(dataset), name, target, key))
+            for evaluation in passed:
                 instance.report_runless_asset_event(evaluation)
     with connect_to_tables(url) as connection:
         materializations = connection.execute(

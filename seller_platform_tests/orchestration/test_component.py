@@ -139,7 +139,12 @@ def test_marts_without_one_of_their_inputs_are_left_out() -> None:
 def test_only_chosen_datasets_have_jobs_schedules_and_sensors() -> None:
     repository = _definitions(datasets=["orders"], alerts=False).get_repository_def()
 
-    assert {each.name for each in repository.schedule_defs} == {"refresh_sales", "reread_sales", "coverage_hourly"}
+    assert {each.name for each in repository.schedule_defs} == {
+        "coverage_hourly",
+        "orders_today",
+        "refresh_sales",
+        "reread_sales",
+    }
     assert {each.name for each in repository.sensor_defs} == {
         "discover_accounts",
         "exports_follow_their_inputs",

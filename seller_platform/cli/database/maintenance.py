@@ -6,7 +6,7 @@ import click
 
 from seller_platform.cli.installation import open_installation, open_stored_installation
 from seller_platform.cli.output import Output, json_option
-from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
 from seller_platform.warehouse.loads.retention import prune as remove_old
 
 _days = click.IntRange(1, 36_500)
@@ -69,6 +69,7 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
             installation.database,
             snapshots_before=now.date() - timedelta(days=snapshot_days),
             receipts_before=now.date() - timedelta(days=receipt_days),
+            unchanged_before=now.date() - timedelta(days=UNCHANGED_DAYS),
             dry=dry_run,
         )
         settings = installation.settings

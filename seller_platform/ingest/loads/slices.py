@@ -48,6 +48,7 @@ class SliceRequest:
     """A slice to load: of a month for a dated dataset, else of today.
 
     Attributes:
+        month: The month, or only some days of one.
         is_second: It was read before, and the reading was implausible.
     """
 

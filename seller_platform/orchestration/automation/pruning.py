@@ -6,7 +6,7 @@ import dagster as dg
 
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, prune
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune
 
 _NIGHTLY = "0 4 * * *"
 
@@ -21,6 +21,7 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
         warehouse.database,
         snapshots_before=now.date() - timedelta(days=SNAPSHOT_DAYS),
         receipts_before=now.date() - timedelta(days=RECEIPT_DAYS),
+        unchanged_before=now.date() - timedelta(days=UNCHANGED_DAYS),
         dry=False,
     )
     before = now - timedelta(days=read_settings().dagster_retention_days)

@@ -203,11 +203,7 @@ def _schedule(
         context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         now = context.scheduled_execution_time
-        under_way = context.instance.get_runs_count(
-            dg.RunsFilter(
-                tags={"dagster/schedule_name": schedule_name}, statuses=_UNDER_WAY, created_after=now - _LONGEST_RUN
-            )
-        )
+        under_way = runs_under_way(context, schedule_name, longest=_LONGEST_RUN)
         if under_way:
             yield dg.SkipReason(
                 f"under way: {count_of(under_way, 'run')} of an earlier tick; the next tick requests the rest"
@@ -228,6 +224,17 @@ def _schedule(
             yield dg.SkipReason("nothing is due")
 
     return evaluate
+
+
+def runs_under_way(context: dg.ScheduleEvaluationContext, schedule: str, *, longest: timedelta) -> int:
+    """Return how many runs of earlier ticks of a schedule have not ended.
+
+    Args:
+        longest: A run that was created longer ago counts as lost.
+    """
+    created_after = context.scheduled_execution_time - longest
+    tags = {"dagster/schedule_name": schedule}
+    return context.instance.get_runs_count(dg.RunsFilter(tags=tags, statuses=_UNDER_WAY, created_after=created_after))
 
 
 def _refresh(tick: _Tick, datasets: Sequence[Dataset]) -> list[PlannedRun]:

@@ -34,6 +34,13 @@ def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
 
 
+def windows_of_loads(database: Database, loads: Sequence[int]) -> dict[int, Window]:
+    """Return the windows of those of these loads that have a receipt, by number."""
+    statement = select(LOADS.c.id, LOADS.c.window_start, LOADS.c.window_end).where(LOADS.c.id.in_(loads))
+    with database.begin() as connection:
+        return {load: Window(start, end) for load, start, end in connection.execute(statement)} if loads else {}
+
+
 def count_loads(database: Database, run_ids: Sequence[str]) -> int:
     """Return how many loads those runs have stored so far."""
     statement = select(func.count()).select_from(LOADS).where(LOADS.c.run_id.in_(run_ids))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 
-from sqlalchemy import ColumnElement, Table, and_, delete, func, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Table, and_, delete, func, or_, select, tuple_, union_all
 
 from seller_platform.contract import DATASETS, LOCAL_DAY
 from seller_platform.warehouse.postgres.database import Database
@@ -12,6 +12,8 @@ from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, IS_PUBLISHED, 
 # Daily snapshots and receipts are all kept for so many days.
 SNAPSHOT_DAYS = 90
 RECEIPT_DAYS = 400
+# Where a day is read every 15 minutes, most readings change nothing.
+UNCHANGED_DAYS = 7
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class Pruned:
     receipts: int
 
 
-def prune(database: Database, *, snapshots_before: date, receipts_before: date, dry: bool) -> Pruned:
+def prune(
+    database: Database, *, snapshots_before: date, receipts_before: date, unchanged_before: date = date.min, dry: bool
+) -> Pruned:
     """Delete old snapshots and receipts, and return how many rows were deleted.
 
     Of snapshots taken before a day, the last of each month stays; their former rows are deleted with them. Of receipts
@@ -35,6 +39,7 @@ def prune(database: Database, *, snapshots_before: date, receipts_before: date, 
     to. Former rows of dated lists are never deleted.
 
     Args:
+        unchanged_before: Of older readings of a single day that changed nothing, the last one's receipt stays.
         dry: Count only.
     """
     removed = {}
@@ -62,7 +67,11 @@ def prune(database: Database, *, snapshots_before: date, receipts_before: date, 
         *(select(table_for(dataset).c.load_id).distinct() for dataset in DATASETS),
         *(select(history_of(dataset).c[name]).distinct() for dataset in DATASETS for name in ("load_id", GONE_LOAD_ID)),
     )
-    old = and_(LOADS.c.finished_at < receipts_before, LOADS.c.id.not_in(newest), LOADS.c.id.not_in(named))
+    repeats = and_(
+        LOADS.c.finished_at < unchanged_before, ~LOADS.c.changed, LOADS.c.window_end - LOADS.c.window_start == 1
+    )
+    is_old = or_(LOADS.c.finished_at < receipts_before, repeats)
+    old = and_(is_old, LOADS.c.id.not_in(newest), LOADS.c.id.not_in(named))
     return Pruned(removed, _remove(database, LOADS, old, dry=dry))
 
 

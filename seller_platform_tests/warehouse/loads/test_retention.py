@@ -39,7 +39,13 @@ def _receipts(database: Database) -> set[int]:
 
 
 def _prune(database: Database, *, dry: bool = False) -> Pruned:
-    return prune(database, snapshots_before=NOW - timedelta(90), receipts_before=NOW - timedelta(30), dry=dry)
+    return prune(
+        database,
+        snapshots_before=NOW - timedelta(90),
+        receipts_before=NOW - timedelta(30),
+        unchanged_before=NOW - timedelta(7),
+        dry=dry,
+    )
 
 
 def test_of_old_snapshots_the_last_of_each_month_stays(database: Database) -> None:
@@ -72,6 +78,19 @@ def test_receipts_of_last_reads_and_of_stored_and_former_rows_are_kept(database:
     assert latest_receipts(database) == before
     with database.begin() as connection:
         assert connection.execute(text("SELECT DISTINCT load_id FROM seller.transactions")).scalars().all() == [wrote]
+
+
+def test_of_readings_of_a_day_that_changed_nothing_the_last_is_kept(database: Database) -> None:
+    old, fresh = (Window.day(NOW - timedelta(days)) for days in (9, 2))
+    wrote, _, last, kept, also = (
+        _load(database, TRANSACTIONS, day, day.start, f"{day.start}T00:00:00Z", "Order")
+        for day in (old, old, old, fresh, fresh)
+    )
+
+    pruned = _prune(database)
+
+    assert pruned.receipts == 1
+    assert _receipts(database) == {wrote, last, kept, also}
 
 
 def test_a_dry_run_removes_nothing(database: Database) -> None:

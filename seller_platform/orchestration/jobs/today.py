@@ -1,0 +1,242 @@
+"""The job `read_orders_today`, which reads the orders of the present day, and its schedule.
+
+A run loads the local today of every account and no other day, except that the half hour after midnight loads yesterday,
+too. The lock of a slice keeps the daily refresh and such a run apart. As only one day is read, a check that failed for
+other days of the month stays failed until these are read again, and runs report only what is new.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+import dagster as dg
+
+from seller_platform.clocks import Clock, utc_now
+from seller_platform.contract import Window
+from seller_platform.contract.datasets.sales import ORDERS
+from seller_platform.counts import count_of
+from seller_platform.errors import ReadingHeldError
+from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested
+from seller_platform.orchestration.assets.checks import checks_of, evaluations_of_hold, judgements
+from seller_platform.orchestration.assets.datasets import load_events
+from seller_platform.orchestration.assets.events import JudgedMaterialization, events_of, judged
+from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.automation.schedules import runs_under_way
+from seller_platform.orchestration.instance.check_results import failed_evaluations
+from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.placement import WHOLE, Placement
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts
+from seller_platform.warehouse.loads.receipts import newest_receipt, windows_of_loads
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+
+SCHEDULE = "orders_today"
+DATASET = ORDERS
+
+_EVERY_15_MINUTES = "*/15 * * * *"
+# Two ticks read the day before as well.
+_AFTER_MIDNIGHT = timedelta(minutes=30)
+# A run that takes longer counts as lost, and no tick waits for it.
+_LONGEST_RUN = timedelta(hours=2)
+# Runs of a backfill may fill the queue for hours.
+_FIRST = {"dagster/priority": "10"}
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """A failed check of a partition.
+
+    Attributes:
+        window: The days of the load that it is about; None if no load could be stored.
+    """
+
+    evaluation: dg.AssetCheckEvaluation
+    window: Window | None
+
+    def reported_for(self, target: JudgedMaterialization | None) -> dg.AssetCheckEvaluation:
+        """Return the same failure for a newer materialization."""
+        before = self.evaluation
+        return dg.AssetCheckEvaluation(
+            asset_key=asset_key(DATASET),
+            check_name=before.check_name,
+            partition=before.partition,
+            passed=False,
+            severity=before.severity,
+            description=before.description,
+            metadata=before.metadata,
+            blocking=before.blocking,
+            target_materialization_data=target,
+        )
+
+
+_Failures: TypeAlias = Mapping[str, _Failure]
+"""Failed checks of a partition, by name."""
+
+
+def today_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Definitions:
+    """Return the job and its schedule, which is off at first.
+
+    They need the resources `warehouse` and `seller_api`.
+    """
+    job, name = _job(placement, clock), placement.name_of(SCHEDULE)
+
+    @dg.schedule(
+        _EVERY_15_MINUTES,
+        name=name,
+        job=job,
+        description="Reads today's orders of every account in one run. Switch it on if minutes matter.",
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        execution_timezone="UTC",
+    )
+    def orders_today(
+        context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
+    ) -> dg.RunRequest | dg.SkipReason:
+        if runs_under_way(context, name, longest=_LONGEST_RUN):
+            return dg.SkipReason("under way: the run of an earlier tick; the next tick reads the orders again")
+        if not today_requests(placement.chosen(accounts(warehouse.database)), context.scheduled_execution_time):
+            return dg.SkipReason("no account can be read")
+        return dg.RunRequest(tags=_FIRST)
+
+    return dg.Definitions(jobs=[job], schedules=[orders_today])
+
+
+def today_requests(listed: Iterable[KnownAccount], now: datetime) -> list[SliceRequest]:
+    """Return the requests for the local today of each account that can be read.
+
+    Soon after midnight yesterday is read, too: its last orders came after the last reading.
+    """
+
+    def days_of(account: KnownAccount) -> Window:
+        first, today = ((now - ago).astimezone(account.zone).date() for ago in (_AFTER_MIDNIGHT, timedelta()))
+        return Window(first, today + timedelta(days=1))
+
+    readable = [each for each in listed if each.account.problem is None]
+    return [SliceRequest(DATASET, each.key, part) for each in readable for part in days_of(each).months()]
+
+
+def _job(placement: Placement, clock: Clock) -> dg.JobDefinition:
+    @dg.op(
+        name=placement.name_of("read_today"),
+        pool=placement.pool,
+        tags=placement.tags,
+        description="Reads today's orders of every account, and yesterday's in the half hour after midnight.",
+        out=dg.Out(dg.Nothing),
+    )
+    def read_today(
+        context: dg.OpExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> Iterator[object]:
+        database, now = warehouse.database, clock()
+        requests = today_requests(placement.chosen(accounts(database)), now)
+
+        def load(request: SliceRequest) -> Receipt | None:
+            account = account_of(database, request.account)
+            api = seller_api.api(account.connection)
+            return load_requested(api, database, account, request, now=now, whole=True, run_id=context.run_id)
+
+        results = load_each(
+            requests,
+            load,
+            second_reading_seconds=warehouse.second_reading_seconds,
+            on_wait=lambda request, reason: context.log.warning("%s waits: %s", request, reason),
+        )
+        key = placement.asset_key(DATASET)
+        failures = _failures(context.instance, database, key, [_partition(request) for request in requests])
+        yield from events_of(key, context.instance, _reported(context, seller_api, results, failures))
+
+    @dg.job(name=placement.name_of("read_orders_today"), description=read_today.description)
+    def read_orders_today() -> None:
+        read_today()
+
+    return read_orders_today
+
+
+def _reported(
+    context: dg.OpExecutionContext,
+    seller_api: SellerApiResource,
+    results: Iterable[SliceResult],
+    failed_before: Mapping[str, _Failures],
+) -> Iterator[object]:
+    """Yield the events of what is new, and fail the step if days could not be read.
+
+    The refusals that `status` shows stay: they are about months, which the daily refresh reads.
+
+    Args:
+        failed_before: The failed checks of each partition.
+
+    Raises:
+        dagster.Failure: Some days could not be read. All others were.
+    """
+    loop, receipts = PartitionLoop(context.log), list[Receipt]()
+    for result in results:
+        partition = _partition(result.request)
+        if isinstance(result.error, ReadingHeldError):
+            stored = newest_receipt(
+                seller_api.warehouse.database, DATASET, result.request.account, result.request.month
+            )
+            yield from evaluations_of_hold(context.instance, DATASET, result.error, stored, partition)
+        if result.error is not None:
+            loop.add(result.request.account, result.error, subject=str(result.request))
+        elif result.receipt is not None:
+            receipts.append(result.receipt)
+            yield from _events(context.instance, seller_api, result.receipt, partition, failed_before[partition])
+    context.add_output_metadata(
+        {
+            "accounts": len(receipts),
+            "changed_accounts": sum(receipt.changed for receipt in receipts),
+            "rows": sum(receipt.rows for receipt in receipts),
+        }
+    )
+    loop.fail(
+        f"today's {DATASET.name} of {count_of(len(loop.failures), 'account', 'was')} not read: "
+        f"{', '.join(loop.failures)}. All others were. The next tick reads them again"
+    )
+
+
+def _events(
+    instance: dg.DagsterInstance,
+    seller_api: SellerApiResource,
+    receipt: Receipt,
+    partition: str,
+    failed_before: _Failures,
+) -> Iterator[object]:
+    """Yield the materialization of a day that has changed, and the results of checks that are new.
+
+    A materialization needs a result of every check. Failures about other days stay.
+    """
+    if receipt.changed:
+        yield next(load_events(instance, DATASET, seller_api, receipt, partition))
+    target = None
+    for check, judgement in judgements(DATASET, receipt):
+        before = failed_before.get(check.name)
+        lasts = before is not None and before.window != receipt.window
+        is_known = judgement.passed == (before is None) or (judgement.passed and lasts)
+        if is_known and not receipt.changed:
+            continue
+        target = target or judged(instance, asset_key(DATASET), partition)
+        if before is not None and lasts and judgement.passed:
+            yield before.reported_for(target)
+        else:
+            yield judgement.evaluation(asset_key(DATASET), check.name, target, partition)
+
+
+def _failures(
+    instance: dg.DagsterInstance, database: Database, key: dg.AssetKey, partitions: Sequence[str]
+) -> Mapping[str, _Failures]:
+    """Return the failed ones among the newest evaluations of each partition."""
+    checks = [dg.AssetCheckKey(key, check.name) for check in checks_of(DATASET)]
+    evaluations = list(failed_evaluations(instance, checks, partitions))
+    loads = [each.metadata["load_id"].value for each in evaluations if "load_id" in each.metadata]
+    windows = windows_of_loads(database, [int(str(load)) for load in loads])
+    failures: dict[str, dict[str, _Failure]] = {partition: {} for partition in partitions}
+    for each in evaluations:
+        load = each.metadata.get("load_id")
+        window = None if load is None else windows.get(int(str(load.value)))
+        failures[str(each.partition)][each.check_name] = _Failure(each, window)
+    return failures
+
+
+def _partition(request: SliceRequest) -> str:
+    assert request.month is not None, "orders are dated"
+    return partition_key(request.account, Window.month_of(request.month.start))
