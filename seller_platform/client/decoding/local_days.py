@@ -1,9 +1,11 @@
 """Local days: computes the days of timestamps in an account's time zone."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
+from itertools import repeat
 from operator import add, itemgetter
 from zoneinfo import ZoneInfo
 
@@ -11,8 +13,10 @@ from seller_platform.contract.accounts import zone_or_none
 from seller_platform.errors import UnusableAccountError
 
 # YYYY-MM-DDTHH | :MM:SS | fraction and offset. A page has few different hours, and the hour gives the day.
-_HOUR, _CLOCK, _REST = (itemgetter(slice(*cut)) for cut in ((0, 13), (13, 19), (19, None)))
-_CLOCKS = frozenset(f":{minute:02d}:{second:02d}" for minute in range(60) for second in range(60))
+_HOUR, _REST = itemgetter(slice(0, 13)), itemgetter(slice(19, None))
+_CLOCK = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-5][0-9]:[0-5][0-9]"
+_LINES = re.compile(f"(?:{_CLOCK}(?:\\.[0-9]{{1,6}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})\n)*")
+_AFTER_THE_HOUR = ";"  # the character after the colon that ends the hour
 _CANONICAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d):\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?([Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?", re.ASCII
@@ -46,7 +50,16 @@ class LocalDays:
         Raises:
             ValueError: One of them is not in the canonical form, or is no moment.
         """
-        if not _CLOCKS.issuperset(map(_CLOCK, texts)):
+        lines = "\n".join((*texts, ""))
+        if lines.count("\n") != len(texts):
+            raise ValueError("a timestamp of several lines")
+        shape = _CANONICAL.fullmatch(texts[0]) if texts else None
+        if shape and _lines_ending(texts[0][19:]).fullmatch(lines):
+            if texts == sorted(texts):
+                return self._of_sorted(texts, shape[3])
+            if (backward := texts[::-1]) == sorted(texts):
+                return self._of_sorted(backward, shape[3])[::-1]
+        elif not _LINES.fullmatch(lines):
             raise ValueError("a timestamp that is not in the canonical form")
         cached = self._of_hour
         days = list(map(cached.get, map(add, map(_HOUR, texts), map(_REST, texts))))
@@ -65,25 +78,48 @@ class LocalDays:
         except OverflowError as error:
             raise ValueError("a moment outside the years 1 to 9999") from error
 
+    def _of_sorted(self, texts: Sequence[str], offset: str) -> list[str]:
+        """Return the local days of sorted timestamps with the same offset and fraction, hour by hour."""
+        days: list[str] = []
+        while (first := len(days)) < len(texts):
+            hour = texts[first][:13]
+            after = bisect_left(texts, hour + _AFTER_THE_HOUR, first)
+            day = self._of_whole_hour(hour, offset)
+            days += map(self.of, texts[first:after]) if day is None else repeat(day, after - first)
+        return days
+
     def _of_new(self, text: str) -> str:
         shape = _CANONICAL.fullmatch(text)
         if shape is None:
             raise ValueError("a timestamp that is not in the canonical form")
         hour, fraction, offset = shape.groups()
+        day = self._of_whole_hour(hour, offset)
+        if day is None:
+            return self.of(text)
+        if fraction and not fraction.strip(".0"):
+            self._keep(hour + fraction + offset, day)  # the same fraction on every row is worth keeping
+        return day
+
+    def _of_whole_hour(self, hour: str, offset: str) -> str | None:
+        """Return the day of an hour; None where midnight, or a change of clocks, lies inside it."""
         day = self._of_hour.get(hour + offset)
         if day is None:
             day = self.of(f"{hour}:00:00{offset}")
             if day != self.of(f"{hour}:59:59.999999{offset}"):
-                return self.of(text)  # midnight, or a change of clocks, lies inside this hour
+                return None
             self._keep(hour + offset, day)
-        if fraction and not fraction.strip(".0"):
-            self._keep(hour + fraction + offset, day)  # the same fraction on every row is worth keeping
         return day
 
     def _keep(self, hour: str, day: str) -> None:
         if len(self._of_hour) >= _LONGEST_MEMORY:
             self._of_hour.clear()
         self._of_hour[hour] = day
+
+
+@lru_cache(64)
+def _lines_ending(rest: str) -> re.Pattern[str]:
+    """Return the pattern of lines in canonical form that all have the same fraction and offset."""
+    return re.compile(f"(?:{_CLOCK}{re.escape(rest)}\n)*")
 
 
 @lru_cache(64)
