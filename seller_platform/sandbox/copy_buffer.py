@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import psycopg
 
 from seller_platform.contract import Dataset
-from seller_platform.warehouse.loads.copy_format import Row, RowWriter, copy_statement, row_hashes
+from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
 
 _FULL_BYTES = 4 << 20
 _LOAD = 0  # these rows have no load
@@ -30,7 +30,7 @@ class CopyBuffer:
         """Append rows of one account."""
         writer = self._writers.setdefault((dataset.name, tags), RowWriter(dataset, tags))
         lines = writer.lines(rows)
-        block = writer.block(lines, row_hashes(lines), account=account, load_id=_LOAD, page=0)
+        block = writer.block(lines, writer.hashes(lines), account=account, load_id=_LOAD, page=0)
         self._blocks.setdefault(dataset.name, (dataset, []))[1].append(block)
         self.counts[dataset.name] += len(rows)
         self._bytes += len(block)
@@ -41,5 +41,5 @@ class CopyBuffer:
         """Write every buffered row."""
         for dataset, blocks in self._blocks.values():
             with self._connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
-                copy.write(b"".join(blocks))
+                copy.write(as_csv(b"".join(blocks)))
         self._blocks, self._bytes = {}, 0

@@ -170,7 +170,7 @@ def copy_alone(source_url: str, target_url: str) -> float:
     with psycopg.connect(target_url, autocommit=True) as target:
         started = time.perf_counter()
         for name, block in blocks:
-            statement = copy_statement(dataset_named(name))
+            statement = f"COPY {dataset_named(name).table} ({_columns(target, name)}) FROM STDIN (NULL 'None')"
             with target.transaction(), target.cursor() as cursor, cursor.copy(statement) as copy:
                 copy.write(block)
         return time.perf_counter() - started

@@ -6,7 +6,7 @@ from itertools import islice
 import psycopg
 
 from seller_platform.contract import Dataset
-from seller_platform.warehouse.loads.copy_format import Row, RowWriter, copy_statement, row_hashes
+from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
 
 
 def copy_rows(
@@ -26,6 +26,7 @@ def copy_rows(
     with connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
         while batch := list(islice(remaining, 2_000)):
             lines = writer.lines(batch)
-            copy.write(writer.block(lines, row_hashes(lines), account=account, load_id=load_id, page=0))
+            block = writer.block(lines, writer.hashes(lines), account=account, load_id=load_id, page=0)
+            copy.write(as_csv(block))
             count += len(batch)
     return count

@@ -405,12 +405,19 @@ class Load:
                 for chunk in self.spool.chunks(chosen):
                     copy.write(chunk)
         except psycopg.DataError as error:
-            raise ContractViolationError(str(self.slice), _refusal(error)) from None
+            raise ContractViolationError(str(self.slice), self._refusal(error, chosen)) from None
         if cursor.rowcount != count:
             raise ContractViolationError(
                 str(self.slice), f"{count_of(count, 'row', 'was')} read, {cursor.rowcount} arrived"
             )
         reach("slice.copied")
+
+    def _refusal(self, error: psycopg.DataError, chosen: Sequence[bool] | None) -> str:
+        """Say where PostgreSQL refused a value, without repeating the value."""
+        position = re.search(r"line (\d+)(?:, column (\w+))?", error.diag.context or "")
+        line, column = position.groups() if position else (None, None)
+        row = self.spool.row_at(int(line), chosen) if line else "?"
+        return f"row {row}{f', column {column}' if column else ''}: not a value PostgreSQL takes ({error.sqlstate})"
 
     def _profile(self, cursor: psycopg.Cursor[Any], condition: sql.Composable | None = None) -> Profile:
         """Return the profile of the stored rows of the slice, or of those that meet a condition."""
@@ -502,10 +509,3 @@ def _latest_receipt(connection: Connection, slice_: Slice) -> Receipt | None:
         statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == slice_.report_id)
     row = connection.execute(statement.order_by(LOADS.c.id.desc()).limit(1)).mappings().one_or_none()
     return None if row is None else Receipt.of(row)
-
-
-def _refusal(error: psycopg.DataError) -> str:
-    """Say where PostgreSQL refused a value, without repeating the value."""
-    position = re.search(r"line (\d+)(?:, column (\w+))?", error.diag.context or "")
-    line, column = position.groups() if position else ("?", None)
-    return f"row {line}{f', column {column}' if column else ''}: not a value PostgreSQL takes ({error.sqlstate})"

@@ -4,14 +4,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import compress, islice
+from itertools import accumulate, compress, count, islice
 from operator import itemgetter
 from struct import iter_unpack
 from types import MappingProxyType
 
 from seller_platform.contract import Dataset, Kind
 from seller_platform.errors import SpoolError
-from seller_platform.warehouse.loads.copy_format import HASH_BYTES, Row, RowDigest, RowWriter, row_hashes
+from seller_platform.warehouse.loads.copy_format import HASH_BYTES, Row, RowDigest, RowWriter, as_csv, values_of
 
 _BYTES_IN_MEMORY = 8 << 20
 _CHUNK_BYTES = 1 << 20
@@ -84,23 +84,51 @@ class Spool:
             self._writers[key] = RowWriter(self._dataset, key)
         writer = self._writers[key]
         lines = writer.lines(rows, extras)
-        hashes = row_hashes(lines)
+        hashes = writer.hashes(lines)
         self._digest.add(hashes)
         self._hashes += hashes
         self.days.update(map(str, map(itemgetter(-1), rows)))
         for number, name in self._money:
             if name not in self.with_amounts and any(map(itemgetter(number), rows)):
                 self.with_amounts.add(name)
-        block = writer.block(lines, hashes, account=account or self._account, load_id=self.load_id, page=page)
+        block = writer.block(
+            lines, hashes, account=account or self._account, load_id=self.load_id, page=page, with_extra=extras
+        )
         with self._spool_errors():
             self._file.write(block)
 
     def chunks(self, chosen: Iterable[bool] | None = None) -> Iterator[bytes]:
-        """Yield what was written, from the start.
+        """Yield what was written, from the start, as CSV.
 
         Args:
             chosen: Whether each row is wanted, in the order of the rows; None for all of them.
         """
+        return map(as_csv, self._blocks(chosen))
+
+    def days_of(self, chosen: Iterable[bool]) -> Counter[str]:
+        """Count rows by the value of the slice column.
+
+        Args:
+            chosen: Whether each row counts, in the order of the rows.
+        """
+        day = len(self._dataset.columns)
+        return Counter(
+            str(values_of(line)[day]) for block in self._blocks(chosen) for line in block.splitlines(keepends=True)
+        )
+
+    def row_at(self, line: int, chosen: Sequence[bool] | None = None) -> int:
+        """Return the number of the row, from 1, that is read when COPY has read so many lines of the CSV.
+
+        Args:
+            chosen: Whether each row is written, in the order of the rows; None for all of them.
+        """
+        written = count(1) if chosen is None else compress(count(1), chosen)
+        rows = (row for block in self._blocks(chosen) for row in block.splitlines(keepends=True))
+        ends = accumulate(as_csv(row).count(b"\n") for row in rows)
+        return next(number for number, end in zip(written, ends, strict=False) if end >= line)
+
+    def _blocks(self, chosen: Iterable[bool] | None) -> Iterator[bytes]:
+        """Yield whole lines of what was written."""
         with self._spool_errors():
             self._file.seek(0)
         if chosen is not None:
@@ -109,18 +137,7 @@ class Spool:
                 yield b"".join(part)
             return
         while chunk := self._file.read(_CHUNK_BYTES):
-            yield chunk
-
-    def days_of(self, chosen: Iterable[bool]) -> Counter[str]:
-        """Count rows by the value of the slice column.
-
-        Args:
-            chosen: Whether each row counts, in the order of the rows.
-        """
-        # After it, a line has account, load, page and hash.
-        return Counter(
-            line.rsplit(b"\t", 5)[1].decode() for chunk in self.chunks(chosen) for line in chunk.splitlines()
-        )
+            yield chunk + self._file.readline()
 
     def close(self) -> None:
         """Close the file and free the memory."""
