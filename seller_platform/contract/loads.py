@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class CountVerdict(StrEnum):
@@ -21,6 +22,30 @@ class CountVerdict(StrEnum):
         """Return the worst of the verdicts; a mismatch is worse than an unverifiable count."""
         ranked = (cls.HELD, cls.MISMATCH, cls.UNVERIFIABLE, cls.MATCH)
         return next(verdict for verdict in ranked if verdict in verdicts)
+
+
+@dataclass(frozen=True)
+class PageFacts:
+    """What the rows of a page add to their slice. With it, the same page need not be decoded again.
+
+    Attributes:
+        rows: Their number.
+        hash_sum: The sum of their hashes.
+        days: Rows by the value of the slice column.
+        with_amounts: The money columns with an amount that is neither null nor zero.
+        duplicate_keys: Rows whose key another row of the page has too.
+        unknown_fields: Fields that the contract does not know.
+    """
+
+    rows: int
+    hash_sum: bytes
+    days: Mapping[str, int]
+    with_amounts: frozenset[str] = frozenset()
+    duplicate_keys: int = 0
+    unknown_fields: frozenset[str] = frozenset()
+
+
+NO_PAGES: Mapping[bytes, PageFacts] = MappingProxyType({})
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Answers decoded into rows, exactly as sent.
 
 - `pages`: decodes one page of a list
+- `known_pages`: recognizes pages that were decoded before
 - `strict`: decodes a page that has the declared form, at once
 - `lenient`: decodes row by row where a page has another form
 - `error_answers`: recognizes errors in answers with a good status

@@ -2,19 +2,22 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from operator import add, itemgetter
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 
+from seller_platform.client.decoding.known_pages import CutBody, LateRows, PageKeys
 from seller_platform.client.decoding.lenient import lenient_rows
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
 from seller_platform.client.decoding.strict import Shape, strict_decoder
 from seller_platform.contract import Dataset, Kind, Window
+from seller_platform.contract.loads import PageFacts
 from seller_platform.contract.wire import ROWS
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
@@ -33,9 +36,10 @@ class Page:
         extras: JSON text of the fields unknown to the contract, by the row's position.
         unknown_fields: The names of those fields.
         as_of: The moment that the upstream's link to the next page pins the list to; None without such a link.
+        key: Recognizes the page when it is sent again; None where it cannot be recognized.
     """
 
-    rows: list[Row]
+    rows: Sequence[Row]
     extras: Mapping[int, str] = field(default_factory=dict)
     total: int | None = None
     last_page: int | None = None
@@ -43,6 +47,7 @@ class Page:
     per_page: int | None = None
     unknown_fields: frozenset[str] = frozenset()
     as_of: str | None = None
+    key: bytes | None = None
 
 
 class PageDecoder:
@@ -53,9 +58,18 @@ class PageDecoder:
         slice_value: The value of the slice column (`Dataset.slice_column`) in rows that carry no day of their own;
             in those that were requested for a window, it is the first day of the window.
         rows_field: The field of the envelope that holds the rows.
+        known: Pages that were decoded before, by key.
     """
 
-    def __init__(self, dataset: Dataset, zone: ZoneInfo, slice_value: object, *, rows_field: str = ROWS) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        zone: ZoneInfo,
+        slice_value: object,
+        *,
+        rows_field: str = ROWS,
+        known: Mapping[bytes, PageFacts] | None = None,
+    ) -> None:
         self.dataset, self.zone = dataset, zone
         self._rows_field, self._slice_value = rows_field, (str(slice_value),)
         self._shape = Shape(tuple(column.name for column in dataset.columns))
@@ -63,39 +77,70 @@ class PageDecoder:
         self._day = self._shape.fields.index(dataset.day) if dataset.day else None
         is_moment = self._day is not None and dataset.columns[self._day].kind is Kind.TIMESTAMP
         self._local_days = local_days(zone) if is_moment else None
+        self._known = known
+        self._keys = PageKeys(dataset, zone, slice_value)
 
-    def decode(self, body: bytes, window: Window | None = None, *, number: int = 1) -> Page:
+    def decode(self, body: bytes, window: Window | None = None, *, number: int = 1, value: str | None = None) -> Page:
         """Return the page that a body holds.
 
         Args:
             window: The days that were requested; a row of another day is refused.
             number: The number of the page. Upstreams may end a list without a total by an empty object.
+            value: The value of the filter that was requested.
 
         Raises:
             ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
             UnreadableBodyError: The body is not JSON, carries an error, or has nothing where the rows should be.
         """
+        cut = CutBody.of(body) if self._known is not None else None
+        if cut is None or self._known is None:
+            return self._decoded(body, None, window, number)
+        key = self._keys.key(cut.rows, window, value)
+        facts = self._known.get(key)
+        if facts is None:
+            return self._decoded(body, (cut, key), window, number)
+        rows = LateRows(key, facts, body, partial(self._late, window=window, number=number))
+        return Page(rows, {}, *cut.envelope(), facts.unknown_fields, key=key)
+
+    def _late(self, body: bytes, *, window: Window | None, number: int) -> tuple[Sequence[Row], Mapping[int, str]]:
+        """Return the rows of a known page, and their unknown fields."""
+        page = self._decoded(body, None, window, number)
+        return page.rows, page.extras
+
+    def _decoded(self, body: bytes, cut: tuple[CutBody, bytes] | None, window: Window | None, number: int) -> Page:
+        """Return the page that a body holds.
+
+        Args:
+            cut: The body cut at its rows, and the key of the page.
+        """
         slice_value = self._slice_value if window is None else (window.start.isoformat(),)
-        page = self._strict_page(body, slice_value)
+        page = self._strict_page(body, cut and cut[0], slice_value)
+        is_array = page is not None and self._shape.rows == "array"
         if page is None:
             lenient = lenient_rows(self.dataset, body, self.zone, self._rows_field)
             self._shape = lenient.shape
             page = Page(
                 self._with_days(lenient.rows, slice_value), lenient.extras, *lenient.envelope, lenient.unknown_fields
             )
+            is_array = cut is not None and cut[0].is_array()
+        if cut and is_array:
+            page = replace(page, key=cut[1])
         if self._shape.rows == "keyed" and not page.rows and page.total is None and number == 1:
             raise UnreadableBodyError(f"an empty object as {self._rows_field}, and no total that says that it is empty")
         if window is not None and self._day is not None:
             self._check_window(page.rows, window)
         return page
 
-    def _strict_page(self, body: bytes, slice_value: tuple[str]) -> Page | None:
-        """Return the page; None where a row or a value needs the lenient decoder."""
+    def _strict_page(self, body: bytes, cut: CutBody | None, slice_value: tuple[str]) -> Page | None:
+        """Return the page; None where a row or a value needs the lenient decoder, or the cut is not at the rows."""
         decoder = strict_decoder(self.dataset, self._shape) if self._rows_field == ROWS else None
         if decoder is None:
             return None
         try:
-            values, envelope = decoder.decode(body)
+            if cut is None or self._shape.rows != "array":
+                values, envelope = decoder.decode(body)
+            else:
+                values, envelope = decoder.decode_rows(cut.rows), cut.envelope()
             self._check_values(values, body)
             if self._day is None:
                 return Page([row + slice_value for row in values], {}, *envelope)
@@ -106,6 +151,8 @@ class PageDecoder:
         except msgspec.ValidationError:
             return None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if cut is not None:
+                return None
             raise UnreadableBodyError("a body that is not JSON") from None
         except ValueError:
             return None
@@ -131,7 +178,7 @@ class PageDecoder:
             rows.append((*row, day))
         return rows
 
-    def _check_window(self, rows: list[Row], window: Window) -> None:
+    def _check_window(self, rows: Sequence[Row], window: Window) -> None:
         days = set(map(itemgetter(-1), rows))
         outside = {day for day in days if date.fromisoformat(day) not in window}
         if outside:

@@ -23,7 +23,7 @@ _TYPES: dict[Kind, Any] = {
     Kind.DATE: str,
     Kind.TIMESTAMP: str,
 }
-_COUNTS = [(name, int | float | str | None, None) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)]
+COUNTS = [(name, int | float | str | None, None) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)]
 _ERRORS: list[tuple[str, Any, None]] = [(name, Any, None) for name in ERROR_FIELDS]
 _counts_of = attrgetter(TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)
 
@@ -63,8 +63,9 @@ class StrictDecoder:
         row = msgspec.defstruct("Row", fields, rename=sent_as, forbid_unknown_fields=True, gc=False, kw_only=True)
         self._is_bare, self._is_keyed = shape.rows == "bare", shape.rows == "keyed"
         rows: Any = dict[str, row] if self._is_keyed else list[row]  # type: ignore[valid-type]
-        page: Any = rows if self._is_bare else msgspec.defstruct("Envelope", [(ROWS, rows), *_COUNTS, *_ERRORS])
+        page: Any = rows if self._is_bare else msgspec.defstruct("Envelope", [(ROWS, rows), *COUNTS, *_ERRORS])
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(page)
+        self._rows: msgspec.json.Decoder[Any] = msgspec.json.Decoder(rows)
 
     def decode(self, body: bytes) -> tuple[list[tuple[Any, ...]], Envelope]:
         """Return the rows of a page and its envelope.
@@ -79,6 +80,14 @@ class StrictDecoder:
         check_no_error({name: getattr(page, name) for name in ERROR_FIELDS})
         rows = page.data.values() if self._is_keyed else page.data
         return list(map(msgspec.structs.astuple, rows)), envelope_of(page)
+
+    def decode_rows(self, rows: memoryview) -> list[tuple[Any, ...]]:
+        """Return the rows of a page, given the bytes of their array.
+
+        Raises:
+            msgspec.ValidationError: The page is of another shape.
+        """
+        return list(map(msgspec.structs.astuple, self._rows.decode(rows)))
 
 
 @lru_cache(256)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
+from seller_platform.client.decoding.known_pages import LateRows
 from seller_platform.client.decoding.pages import Page
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.contract import Dataset
@@ -25,6 +26,9 @@ from seller_platform.errors import RequestRefusedError
 
 _KEYS_COMPARED_AT_ONCE = 100_000
 _GONE = 410
+
+KeysOfPages = dict[bytes, "array[int]"]
+"""The hashes of the rows' keys, by key of the page."""
 
 
 class WalkEndedError(Exception):
@@ -78,13 +82,23 @@ def is_short(first: Page, query: ListQuery) -> bool:
     return len(first.rows) < full
 
 
-def read_pages(fetcher: PageFetcher, query: ListQuery, first: Page, write: Callable[[Page], None]) -> ReadResult:
+def read_pages(
+    fetcher: PageFetcher,
+    query: ListQuery,
+    first: Page,
+    write: Callable[[Page], None],
+    *,
+    keys: KeysOfPages | None = None,
+) -> ReadResult:
     """Read a list whose first page is there, and write every page in order.
+
+    Args:
+        keys: Keys of rows of known pages that were read before; those of others are added.
 
     Raises:
         WalkEndedError: The upstream had pinned the list to a moment, and answers no more pages of it.
     """
-    record = _Record(query.dataset)
+    record = _Record(query.dataset, {} if keys is None else keys)
     try:
         for number, page in enumerate(_pages(fetcher, query, first, record), start=1):
             if not record.is_new(page, number):
@@ -119,7 +133,8 @@ def _pages(fetcher: PageFetcher, query: ListQuery, first: Page, record: "_Record
 class _Record:
     """Records the pages of a list and judges whether it changed meanwhile."""
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset, keys_of_pages: KeysOfPages) -> None:
+        self._keys_of_pages = keys_of_pages
         numbers = [number for number, column in enumerate(dataset.columns) if column.key]
         # A ledger has no key, so the whole row is compared; equal rows cost a second reading.
         self._identity: Callable[[Any], Any] = itemgetter(*numbers) if numbers else itemgetter(slice(None))
@@ -149,7 +164,7 @@ class _Record:
         if not page.rows:
             self._is_over = True
             return False
-        keys = array("q", map(hash, map(self._identity, page.rows)))
+        keys = self._keys_of(page)
         fingerprint = hash(keys.tobytes())
         if fingerprint in self._seen:
             self._is_over = True
@@ -162,6 +177,14 @@ class _Record:
         self._keys.extend(distinct)
         self._rows_by_page.append(len(page.rows))
         return True
+
+    def _keys_of(self, page: Page) -> "array[int]":
+        if isinstance(page.rows, LateRows) and page.rows.key in self._keys_of_pages:
+            return self._keys_of_pages[page.rows.key]
+        keys = array("q", map(hash, map(self._identity, page.rows)))
+        if isinstance(page.rows, LateRows):
+            self._keys_of_pages[page.rows.key] = keys
+        return keys
 
     def expects_more(self, first: Page) -> bool:
         """Whether another page is requested after those of the announced total."""

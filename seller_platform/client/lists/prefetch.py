@@ -44,7 +44,7 @@ class PageFetcher:
 
     def one(self, query: ListQuery) -> Page:
         """Return one page."""
-        decode = partial(self._decoder.decode, window=query.window, number=query.page)
+        decode = partial(self._decoder.decode, window=query.window, number=query.page, value=query.value)
         answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
         return self._counted(query, answer, page)
 
@@ -67,7 +67,7 @@ class PageFetcher:
                 query, future = under_way.popleft()
                 answer = future.result()
                 try:
-                    decoded = self._decoder.decode(answer.body, query.window, number=query.page)
+                    decoded = self._decoder.decode(answer.body, query.window, number=query.page, value=query.value)
                     page = self._counted(query, answer, decoded)
                 except UnreadableBodyError:
                     self.requests += answer.requests

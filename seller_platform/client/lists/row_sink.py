@@ -1,7 +1,12 @@
 """The protocol of the object that receives the rows of a slice."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
+
+from seller_platform.contract.loads import PageFacts
+
+Decode = Callable[[bytes], tuple[Sequence[tuple[Any, ...]], Mapping[int, str]]]
+"""Decodes the body of a page into rows and their unknown fields, as `write` takes them."""
 
 
 class RowSink(Protocol):
@@ -22,3 +27,31 @@ class RowSink(Protocol):
         self, rows: Sequence[tuple[Any, ...]], *, tags: Sequence[str | None], extras: Mapping[int, str], page: int
     ) -> None:
         """Append the rows of one page."""
+
+
+class SliceSink(RowSink, Protocol):
+    """Receives the rows of a slice that may be known from an earlier reading."""
+
+    @property
+    def known(self) -> Mapping[bytes, PageFacts] | None:
+        """Pages of an earlier reading of the slice, by key; None if the sink needs every row at once."""
+
+    def remember(self, key: bytes, *, duplicate_keys: int, unknown_fields: frozenset[str]) -> None:
+        """Remember the page that was written last, so that a later reading knows it."""
+
+    def write_late(self, key: bytes, body: bytes, decode: Decode, *, tags: Sequence[str | None], page: int) -> None:
+        """Append the rows of a known page, which are decoded only if they are needed."""
+
+
+class KnowsNoPages:
+    """The part of a sink that needs every row at once."""
+
+    known = None
+
+    def remember(self, *_: object, **__: object) -> None:
+        """Is never called, because no page is known."""
+        raise NotImplementedError
+
+    def write_late(self, *_: object, **__: object) -> None:
+        """Is never called, because no page is known."""
+        raise NotImplementedError

@@ -10,7 +10,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.pagination import WalkEndedError
 from seller_platform.client.lists.placed_rows import PlacedRows
 from seller_platform.client.lists.prefetch import PageFetcher
-from seller_platform.client.lists.row_sink import RowSink
+from seller_platform.client.lists.row_sink import SliceSink
 from seller_platform.client.lists.split_lists import SplitListReader
 from seller_platform.client.lists.windows import SliceAttempt, WindowReader
 from seller_platform.contract import Account, Dataset, Window
@@ -29,7 +29,7 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     account: Account,
     window: Window | None,
     snapshot_day: date | None,
-    sink: RowSink,
+    sink: SliceSink,
     *,
     look_ahead: int = 4,
 ) -> LoadFacts:
@@ -66,12 +66,12 @@ def _read(  # noqa: PLR0917  # the facts of `read_slice`
     account: Account,
     window: Window | None,
     snapshot_day: date | None,
-    sink: RowSink,
+    sink: SliceSink,
     plans: Iterable[Sequence[Window | None]],
     look_ahead: int,
 ) -> LoadFacts:
     zone, slice_value = zone_named(account.timezone, account.key), window.start if window else snapshot_day
-    decoder = PageDecoder(dataset, zone, slice_value)
+    decoder = PageDecoder(dataset, zone, slice_value, known=sink.known)
     with PageFetcher(api, decoder, look_ahead) as fetcher:
         reader = WindowReader(fetcher, ListQuery(dataset, account, window), sink)
         source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader

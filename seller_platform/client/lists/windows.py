@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
+from seller_platform.client.decoding.known_pages import LateRows
 from seller_platform.client.decoding.pages import Page, Row
 from seller_platform.client.lists.null_keys import NullKeys
-from seller_platform.client.lists.pagination import ReadResult, holds_the_list, is_short, read_pages
+from seller_platform.client.lists.pagination import KeysOfPages, ReadResult, holds_the_list, is_short, read_pages
 from seller_platform.client.lists.prefetch import PageFetcher
-from seller_platform.client.lists.row_sink import RowSink
+from seller_platform.client.lists.row_sink import SliceSink
 from seller_platform.contract import Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.counts import count_of
@@ -53,10 +54,11 @@ class WindowReader:
         follows_links: Whether pages are requested of the moment that the upstream links to.
     """
 
-    def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink) -> None:
+    def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: SliceSink) -> None:
         self.fetcher, self.query, self.sink = fetcher, query, sink
         self.pages, self.null_keys, self.follows_links = 0, NullKeys(query.dataset), True
         numbers = [number for number, column in enumerate(query.dataset.columns) if column.key]
+        self._keys: KeysOfPages = {}
         self._key: Callable[[Row], object] | None = itemgetter(*numbers) if numbers else None
 
     def restart(self) -> None:
@@ -90,15 +92,21 @@ class WindowReader:
 
     def _read(self, part: ListPart, first: Page) -> ReadResult:
         if holds_the_list(first):
-            self._write(part, first)
-            duplicates = len(first.rows) - len(set(map(self._key, first.rows))) if self._key else 0
+            duplicates = self._duplicates(first.rows)
+            self._write(part, first, duplicates)
             return ReadResult(len(first.rows), first.total, duplicate_keys=duplicates)
         if not self.follows_links:
             first = replace(first, as_of=None)
         # The pages of one moment are read once, so that smaller windows would take more requests.
         smaller = [] if first.as_of else self._smaller(part, first)
         if not smaller:
-            return read_pages(self.fetcher, part.query, first, lambda page: self._write(part, page))
+            return read_pages(
+                self.fetcher,
+                part.query,
+                first,
+                lambda page: self._write(part, page),
+                keys=self._keys,
+            )
         result = self.read_all(smaller)
         total = result.rows if result.announced is None else result.announced
         result = replace(result, announced=first.total)
@@ -123,7 +131,21 @@ class WindowReader:
             return []
         return [replace(part, query=replace(part.query, window=smaller)) for smaller in window.split(days)]
 
-    def _write(self, part: ListPart, page: Page) -> None:
+    def _duplicates(self, rows: Sequence[Row]) -> int:
+        """Return how many rows of a page have the key of another row."""
+        if isinstance(rows, LateRows):
+            return rows.facts.duplicate_keys
+        return len(rows) - len(set(map(self._key, rows))) if self._key else 0
+
+    def _write(self, part: ListPart, page: Page, duplicates: int | None = None) -> None:
         self.pages += 1
-        self.null_keys.add(page.rows, page=self.pages)
-        self.sink.write(page.rows, tags=part.tags, extras=page.extras, page=self.pages)
+        rows = page.rows
+        if isinstance(rows, LateRows):
+            self.sink.write_late(rows.key, rows.body, rows.decode, tags=part.tags, page=self.pages)
+            return
+        lacking = self.null_keys.count
+        self.null_keys.add(rows, page=self.pages)
+        self.sink.write(rows, tags=part.tags, extras=page.extras, page=self.pages)
+        if page.key and self.null_keys.count == lacking:
+            duplicates = self._duplicates(rows) if duplicates is None else duplicates
+            self.sink.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)

@@ -2,6 +2,7 @@
 
 - `slices`: replaces a slice in one transaction
 - `spool`: the rows of a slice between reading and storing
+- `known_pages`: what is known of the pages of the last load
 - `difference`: compares a reading with the stored rows
 - `profiles`: rows by day and sums of amounts
 - `plausibility`: says why a reading contradicts the stored rows

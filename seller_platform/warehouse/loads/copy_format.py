@@ -24,6 +24,9 @@ from seller_platform.warehouse.schema.tables import ROW_HASH, SELLER
 
 Row = tuple[object, ...]
 
+LINE_VERSION = 2
+"""The version of the text that is hashed. Raise it when the same row is written in another way."""
+
 HASH_BYTES = 16
 _DIGEST_BITS = 8 * HASH_BYTES
 _DIGEST_MODULUS = (1 << _DIGEST_BITS) - 1
@@ -40,6 +43,16 @@ def row_hashes(lines: Iterable[bytes | str], seed: int = 0) -> bytes:
     return b"".join(map(xxh3_128_digest, lines, repeat(seed)))
 
 
+def sum_of_hashes(hashes: bytes) -> bytes:
+    """Return the sum of hashes modulo 2**128 - 1."""
+    number = int.from_bytes(hashes)
+    # The hashes are digits to the base 2**128, which is 1 modulo 2**128 - 1: halves may be added at any digit.
+    while (bits := number.bit_length()) > _FEW_BITS:
+        half = bits // 2 // _DIGEST_BITS * _DIGEST_BITS
+        number = (number >> half) + (number & ((1 << half) - 1))
+    return (number % _DIGEST_MODULUS).to_bytes(HASH_BYTES)
+
+
 class RowDigest:
     """An order-independent digest of rows: the sum of their XXH3 hashes modulo 2**128 - 1.
 
@@ -52,13 +65,12 @@ class RowDigest:
 
     def add(self, hashes: bytes) -> None:
         """Count rows by their hashes."""
-        number = int.from_bytes(hashes)
-        # The hashes are digits to the base 2**128, which is 1 modulo 2**128 - 1: halves may be added at any digit.
-        while (bits := number.bit_length()) > _FEW_BITS:
-            half = bits // 2 // _DIGEST_BITS * _DIGEST_BITS
-            number = (number >> half) + (number & ((1 << half) - 1))
-        self._sum = (self._sum + number) % _DIGEST_MODULUS
-        self.count += len(hashes) // HASH_BYTES
+        self.add_sum(len(hashes) // HASH_BYTES, sum_of_hashes(hashes))
+
+    def add_sum(self, count: int, hash_sum: bytes) -> None:
+        """Count rows by the sum of their hashes."""
+        self._sum = (self._sum + int.from_bytes(hash_sum)) % _DIGEST_MODULUS
+        self.count += count
 
     @property
     def value(self) -> bytes:

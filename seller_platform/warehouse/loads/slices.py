@@ -19,12 +19,13 @@ from sqlalchemy import Connection, func, insert, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract.loads import NO_PAGES, CountVerdict, LoadFacts, PageFacts
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ImplausibleReadingError, ReadingHeldError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
 from seller_platform.warehouse.loads.difference import Difference, PendingRows, ctid_of, difference, stored_rows
+from seller_platform.warehouse.loads.known_pages import keep_pages, recall_pages
 from seller_platform.warehouse.loads.plausibility import Doubt, Judge
 from seller_platform.warehouse.loads.profiles import (
     NO_ROWS,
@@ -152,9 +153,11 @@ class _DoubtedError(Exception):
 class Load:
     """The replacement of one slice: rows are read into its `spool`, and `store` writes what differs."""
 
-    def __init__(self, connection: Connection, slice_: Slice, load_id: int) -> None:
+    def __init__(
+        self, connection: Connection, slice_: Slice, load_id: int, known: Mapping[bytes, PageFacts] = NO_PAGES
+    ) -> None:
         self.slice = slice_
-        self.spool = Spool(str(slice_), slice_.dataset, slice_.account, load_id)
+        self.spool = Spool(str(slice_), slice_.dataset, slice_.account, load_id, known)
         self._connection = connection
 
     def store(
@@ -205,6 +208,15 @@ class Load:
                 restatement=None if previous is None else change.restatement,
                 times=(started_at, run_id),
             )
+            if self.spool.pages.keys() != self.spool.known.keys():
+                keep_pages(
+                    self._connection,
+                    self.slice.dataset,
+                    self.slice.account,
+                    self.slice.window,
+                    receipt.id,
+                    self.spool.pages,
+                )
         reach("slice.committed")
         return receipt
 
@@ -474,7 +486,8 @@ def open_load(database: Database, slice_: Slice) -> Iterator[Load]:
         for window in slice_.window.months():
             hold(connection, f"{slice_.dataset.name}|{slice_.account}|{Window.month_of(window.start).start:%Y-%m}")
         load_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))"))
-        load = Load(connection, slice_, load_id.scalar_one())
+        known = recall_pages(connection, slice_.dataset, slice_.account, slice_.window)
+        load = Load(connection, slice_, load_id.scalar_one(), known)
         begin_sums(connection, slice_.dataset, slice_.account)
         connection.commit()
         try:

@@ -2,21 +2,48 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import accumulate, compress, count, islice
 from operator import itemgetter
 from struct import iter_unpack
 from types import MappingProxyType
 
 from seller_platform.contract import Dataset, Kind
+from seller_platform.contract.loads import NO_PAGES, PageFacts
 from seller_platform.errors import SpoolError
-from seller_platform.warehouse.loads.copy_format import HASH_BYTES, Row, RowDigest, RowWriter, as_csv, values_of
+from seller_platform.warehouse.loads.copy_format import (
+    HASH_BYTES,
+    Row,
+    RowDigest,
+    RowWriter,
+    as_csv,
+    sum_of_hashes,
+    values_of,
+)
 
 _BYTES_IN_MEMORY = 8 << 20
 _CHUNK_BYTES = 1 << 20
 _CHUNK_LINES = 5_000
 _HASH = f"{HASH_BYTES}s"
+
+
+_Decode = Callable[[bytes], tuple[Sequence[Row], Mapping[int, str]]]
+
+
+@dataclass(frozen=True)
+class _LatePage:
+    """A known page whose rows are not decoded yet.
+
+    Attributes:
+        size: The bytes of its body.
+    """
+
+    size: int
+    decode: _Decode
+    tags: Sequence[str | None]
+    number: int
 
 
 class Spool:
@@ -27,26 +54,39 @@ class Spool:
     Attributes:
         days: The rows by the value of the slice column: for most datasets the local day, as text.
         with_amounts: The money columns with an amount that is neither null nor zero.
+        known: Pages of an earlier reading of the slice, by key.
+        pages: The pages of this reading that are known to the next one, by key.
     """
 
-    def __init__(self, name: str, dataset: Dataset, account: str, load_id: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        dataset: Dataset,
+        account: str,
+        load_id: int,
+        known: Mapping[bytes, PageFacts] = NO_PAGES,
+    ) -> None:
         """Open an empty spool.
 
         Args:
             name: Names the slice in errors.
             account: Whose rows they are, unless `write` names another.
+            known: Pages of an earlier reading of the slice, by key.
         """
-        self.load_id = load_id
+        self.load_id, self.known = load_id, known
         self._name, self._dataset, self._account = name, dataset, account
         self._writers: dict[tuple[str | None, ...], RowWriter] = {}
         self._money = [(number, each.name) for number, each in enumerate(dataset.columns) if each.kind is Kind.MONEY]
         self._file = tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
+        self._bodies = tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
         self._forget()
 
     def _forget(self) -> None:
         self._digest, self._hashes = RowDigest(), bytearray()
         self.days: Counter[str] = Counter()
         self.with_amounts: set[str] = set()
+        self.pages: dict[bytes, PageFacts] = {}
+        self._late: list[_LatePage] = []
 
     @property
     def count(self) -> int:
@@ -60,14 +100,16 @@ class Spool:
     @property
     def hashes(self) -> list[bytes]:
         """The hash of each row, in the order of the rows."""
+        self._decode_late()
         return [each for (each,) in iter_unpack(_HASH, self._hashes)]
 
     def restart(self) -> None:
         """Delete every row."""
         self._forget()
         with self._spool_errors():
-            self._file.seek(0)
-            self._file.truncate()
+            for file in (self._file, self._bodies):
+                file.seek(0)
+                file.truncate()
 
     def write(
         self,
@@ -79,23 +121,60 @@ class Spool:
         account: str | None = None,
     ) -> None:
         """Append the rows of one page. `account` is given where it is not the slice's own."""
+        self._last = self._written(rows, tags, extras, account or self._account, page)
+        self._count(self._last)
+
+    def remember(self, key: bytes, *, duplicate_keys: int, unknown_fields: frozenset[str]) -> None:
+        """Remember the page that was written last, so that a later reading knows it."""
+        self.pages[key] = replace(self._last, duplicate_keys=duplicate_keys, unknown_fields=unknown_fields)
+
+    def write_late(self, key: bytes, body: bytes, decode: _Decode, *, tags: Sequence[str | None], page: int) -> None:
+        """Append the rows of a known page. They are decoded when `hashes`, `chunks` or `days_of` need them."""
+        facts = self.known[key]
+        self.pages[key] = facts
+        self._count(facts)
+        self._late.append(_LatePage(len(body), decode, tags, page))
+        with self._spool_errors():
+            self._bodies.write(body)
+
+    def _count(self, facts: PageFacts) -> None:
+        self._digest.add_sum(facts.rows, facts.hash_sum)
+        self.days.update(facts.days)
+        self.with_amounts |= facts.with_amounts
+
+    def _written(
+        self,
+        rows: Sequence[Row],
+        tags: Sequence[str | None],
+        extras: Mapping[int, str],
+        account: str,
+        page: int,
+    ) -> PageFacts:
+        """Write the rows of one page to the file, and return what they add to the slice."""
         key = tuple(tags)
         if key not in self._writers:
             self._writers[key] = RowWriter(self._dataset, key)
         writer = self._writers[key]
         lines = writer.lines(rows, extras)
         hashes = writer.hashes(lines)
-        self._digest.add(hashes)
         self._hashes += hashes
-        self.days.update(map(str, map(itemgetter(-1), rows)))
-        for number, name in self._money:
-            if name not in self.with_amounts and any(map(itemgetter(number), rows)):
-                self.with_amounts.add(name)
-        block = writer.block(
-            lines, hashes, account=account or self._account, load_id=self.load_id, page=page, with_extra=extras
-        )
+        block = writer.block(lines, hashes, account=account, load_id=self.load_id, page=page, with_extra=extras)
         with self._spool_errors():
             self._file.write(block)
+        days = Counter(map(itemgetter(-1), rows))
+        amounts = frozenset(name for number, name in self._money if any(map(itemgetter(number), rows)))
+        return PageFacts(len(rows), sum_of_hashes(hashes), {str(day): rows for day, rows in days.items()}, amounts)
+
+    def _decode_late(self) -> None:
+        """Decode the known pages that were written late."""
+        late, self._late = self._late, []
+        with self._spool_errors():
+            self._bodies.seek(0)
+        for page in late:
+            with self._spool_errors():
+                body = self._bodies.read(page.size)
+            rows, extras = page.decode(body)
+            self._written(rows, page.tags, extras, self._account, page.number)
 
     def chunks(self, chosen: Iterable[bool] | None = None) -> Iterator[bytes]:
         """Yield what was written, from the start, as CSV.
@@ -129,6 +208,7 @@ class Spool:
 
     def _blocks(self, chosen: Iterable[bool] | None) -> Iterator[bytes]:
         """Yield whole lines of what was written."""
+        self._decode_late()
         with self._spool_errors():
             self._file.seek(0)
         if chosen is not None:
@@ -141,8 +221,9 @@ class Spool:
 
     def close(self) -> None:
         """Close the file and free the memory."""
-        with suppress(OSError):  # on a full disk it tries once more to write rows that are not needed any more
-            self._file.close()
+        for file in (self._file, self._bodies):
+            with suppress(OSError):  # on a full disk it tries once more to write rows that are not needed any more
+                file.close()
 
     @contextmanager
     def _spool_errors(self) -> Iterator[None]:

@@ -242,6 +242,21 @@ LOADS = Table(
     comment="The receipts: one row for each load of a slice.",
 )
 
+KNOWN_PAGES = Table(
+    "known_pages",
+    METADATA,
+    Column(
+        "load_id",
+        BigInteger,
+        ForeignKey(LOADS.c.id, ondelete="CASCADE"),
+        primary_key=True,
+        comment="The load that read them: platform.loads.id.",
+    ),
+    Column("pages", LargeBinary, nullable=False, comment="What each page added to the slice, by its digest."),
+    schema=PLATFORM,
+    comment="The pages of the last load of each slice: one that is sent again is not decoded again.",
+)
+
 IS_PUBLISHED = LOADS.c.verdict != HELD
 """The condition for receipts of readings that were published, not held."""
 

@@ -1,7 +1,7 @@
 """Tests that all spellings of a page have the same rows, and wrong values fail."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -37,7 +37,7 @@ def decoder_of(dataset: Dataset, *, window: Window = WINDOW, zone: ZoneInfo = ZO
     return lambda body: decoder.decode(body, window if dataset.is_dated else None)
 
 
-def decoded(dataset: Dataset, *rows: dict[str, Any] | str) -> list[tuple[Any, ...]]:
+def decoded(dataset: Dataset, *rows: dict[str, Any] | str) -> Sequence[tuple[Any, ...]]:
     texts = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     return decoder_of(dataset)(page_of(texts)).rows
 
@@ -61,7 +61,7 @@ def test_every_spelling_of_a_row_is_the_same_row(dataset: Dataset, data: st.Data
     assert first.total == again.total == (len(own) if container != "bare" and counts != "absent" else None)
 
 
-def _texts(rows: list[tuple[Any, ...]]) -> list[list[str]]:
+def _texts(rows: Sequence[tuple[Any, ...]]) -> list[list[str]]:
     """Return rows as texts, so that equal numbers of different scale differ."""
     return [[f"{type(value).__name__} {value}" for value in row] for row in rows]
 

@@ -1,0 +1,284 @@
+"""Tests that pages that are sent again change nothing that is stored, and are not decoded."""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from seller_platform.client.decoding.known_pages import LateRows
+from seller_platform.client.decoding.pages import PageDecoder
+from seller_platform.client.lists.slice_reader import read_slice
+from seller_platform.contract import Account, Dataset, Window, dataset_named
+from seller_platform.contract.loads import NO_PAGES, LoadFacts, PageFacts
+from seller_platform.errors import ContractViolationError, ErrorAnswerError
+from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.spool import Spool
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.http_upstream import BERLIN, MovingList, api_of, day_of_order, order, orders, stock
+from seller_platform_tests.support.postgres import Databases
+
+ORDERS, STOCK, TRANSACTIONS = dataset_named("orders"), dataset_named("warehouse_stock"), dataset_named("transactions")
+MARCH = Window.month_of(date(2026, 3, 1))
+DAY = date(2026, 3, 10)
+SHOP = KnownAccount(BERLIN.key, "default", BERLIN)
+
+
+_OPEN: list[Spool] = []
+
+
+@pytest.fixture(autouse=True)
+def close_spools() -> Iterator[None]:
+    yield
+    while _OPEN:
+        _OPEN.pop().close()
+
+
+class CountingSpool(Spool):
+    """Counts the pages that were decoded before they were written, and those that were not."""
+
+    def __init__(self, dataset: Dataset, known: Mapping[bytes, PageFacts]) -> None:
+        self.at_once = self.late = 0
+        super().__init__("a slice", dataset, BERLIN.key, 1, known)
+
+    def write(self, rows: Sequence[Row], **options: Any) -> None:
+        self.at_once += 1
+        super().write(rows, **options)
+
+    def write_late(self, *values: Any, **options: Any) -> None:
+        self.late += 1
+        super().write_late(*values, **options)
+
+
+def _read(
+    upstream: Callable[[httpx.Request], httpx.Response],
+    dataset: Dataset,
+    known: Mapping[bytes, PageFacts] = NO_PAGES,
+    *,
+    account: Account = BERLIN,
+    window: Window = MARCH,
+) -> tuple[CountingSpool, LoadFacts]:
+    spool = CountingSpool(dataset, known)
+    _OPEN.append(spool)
+    days, day = (window, None) if dataset.is_dated else (None, DAY)
+    facts = read_slice(api_of(upstream), dataset, account, days, day, spool)
+    return spool, facts
+
+
+def _contents(spool: Spool) -> tuple[object, ...]:
+    lines = sorted(line for chunk in spool.chunks() for line in chunk.splitlines())
+    return lines, sorted(spool.hashes), spool.count, spool.digest, spool.days, spool.with_amounts, spool.pages
+
+
+def _ledger(count: int) -> list[dict[str, Any]]:
+    entry = {column.name: None for column in TRANSACTIONS.columns}
+    return [
+        entry | {"posted_date": f"2026-03-{1 + number % 28:02d}T12:00:00+01:00", "amount": number % 7}
+        for number in range(count)
+    ]
+
+
+LISTS = [
+    (ORDERS, lambda: MovingList(orders(900), day_of_order, 100, channel_of=lambda row: "platform")),
+    (ORDERS, lambda: MovingList([row | {"novel": [1.10]} for row in orders(300)], day_of_order)),
+    (TRANSACTIONS, lambda: MovingList(_ledger(900), lambda row: row["posted_date"][:10], 100)),
+    (STOCK, lambda: MovingList(stock(250), page_size=100)),
+    (STOCK, lambda: MovingList(stock(50) * 2)),
+]
+
+
+@pytest.mark.parametrize(("dataset", "upstream"), LISTS)
+def test_the_same_pages_are_not_decoded_again(dataset: Dataset, upstream: Callable[[], MovingList]) -> None:
+    source = upstream()
+    first, facts = _read(source, dataset)
+
+    again, facts_again = _read(source, dataset, first.pages)
+
+    assert (again.at_once, again.late > 0) == (0, True)
+    assert facts_again == facts
+    assert again.digest == first.digest
+    assert _contents(again) == _contents(first)
+
+
+@pytest.mark.parametrize(("dataset", "upstream"), LISTS)
+def test_one_page_that_changed_is_decoded_and_the_others_are_not(
+    dataset: Dataset, upstream: Callable[[], MovingList]
+) -> None:
+    source = upstream()
+    first, _ = _read(source, dataset)
+    name = "order_status" if dataset is ORDERS else "description" if dataset is TRANSACTIONS else "location"
+    source.rows[-1] = source.rows[-1] | {name: "Other"}
+
+    changed, facts = _read(source, dataset, first.pages)
+    fresh, expected = _read(source, dataset)
+
+    assert changed.at_once >= 1
+    assert facts == expected
+    assert _contents(changed) == _contents(fresh)
+
+
+def test_what_a_page_depends_on_is_a_part_of_its_key() -> None:
+    source = MovingList(orders(50), day_of_order)
+    first, _ = _read(source, ORDERS)
+    tokyo, days = replace(BERLIN, timezone="Asia/Tokyo"), Window(MARCH.start, date(2026, 3, 31))
+
+    in_tokyo, _ = _read(MovingList(orders(50)), ORDERS, first.pages, account=tokyo)
+    other_days, _ = _read(source, ORDERS, first.pages, window=days)
+
+    assert (in_tokyo.late, other_days.late) == (0, 0)
+
+
+def test_known_rows_beside_an_error_are_no_rows() -> None:
+    body = {"data": [order("A", datetime(2026, 3, 5, tzinfo=UTC))], "total": 1}
+    known: dict[bytes, PageFacts] = {}
+    decoder = PageDecoder(ORDERS, ZoneInfo("Europe/Berlin"), MARCH.start, known=known)
+    page = decoder.decode(json.dumps(body).encode(), MARCH)
+    assert page.key is not None
+    known[page.key] = PageFacts(1, bytes(16), {"2026-03-05": 1})
+
+    again = decoder.decode(json.dumps(body | {"total": 7}).encode(), MARCH)
+
+    assert isinstance(again.rows, LateRows)
+    assert (again.total, again.rows == page.rows, again.rows[0]) == (7, True, page.rows[0])
+    with pytest.raises(ErrorAnswerError):
+        decoder.decode(json.dumps(body | {"error": "no"}).encode(), MARCH)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"data": [%s], "total": 1, "links": ["a"]}',
+        '{"links": ["a"], "data": [%s], "total": 1}',
+        '{"data": [], "data": [%s], "total": 1}',
+        '{"data": {"1": %s}, "total": 1}',
+        '{"total": 9, "data": [%s], "total": 1, "data": [%s]}',
+    ],
+)
+def test_pages_of_another_form_are_decoded_each_time(body: str) -> None:
+    row = '{"posted_date": "2026-03-05T00:00:00Z", "description": "[a]"}'
+    text_ = body.replace("%s", row)
+
+    first, facts = _read(lambda _: httpx.Response(200, text=text_), TRANSACTIONS)
+
+    assert (first.pages, first.count, facts.announced) == ({}, 1, 1)
+
+
+def test_brackets_in_texts_are_no_ends_of_the_rows() -> None:
+    row = '{"posted_date": "2026-03-05T00:00:00Z", "description": "]}, [{"}'
+    body = '{"message": "%s", "data": [%s], "total": 1, "status": "]"}'
+
+    plain, _ = _read(lambda _: httpx.Response(200, text=body % ("ok", row)), TRANSACTIONS)
+    before, _ = _read(lambda _: httpx.Response(200, text=body % ("[ok]", row)), TRANSACTIONS)
+
+    assert plain.count == before.count == 1
+    assert before.digest == plain.digest
+
+
+@pytest.fixture
+def other_database(postgres: EmbeddedServer, databases: Databases) -> Iterator[Database]:
+    name = databases.lend()
+    with Database(postgres.url(name)) as opened:
+        yield opened
+    databases.take_back(name)
+
+
+@contextmanager
+def _shop(database: Database, source: MovingList, *, forgets: bool) -> Iterator[Callable[[Window], Receipt]]:
+    def load(window: Window) -> Receipt:
+        if forgets:
+            with database.begin() as connection:
+                connection.execute(text("DELETE FROM platform.known_pages"))
+        return load_slice(api, database, SHOP, ORDERS, window, run_id=None)
+
+    with api_of(source) as api:
+        yield load
+
+
+def _stored(database: Database) -> list[object]:
+    with database.begin() as connection:
+        return [
+            connection.execute(
+                text(f"SELECT (to_jsonb(each) - 'page')::text AS content FROM {schema}.orders AS each ORDER BY 1")
+            ).all()
+            for schema in ("seller", "history")
+        ]
+
+
+def test_any_sequence_of_loads_stores_what_it_would_without_knowing_pages(
+    database: Database, other_database: Database
+) -> None:
+    """A second database forgets the pages before each load, so that it decodes all of them."""
+    source = MovingList(orders(300, minutes=140), day_of_order, 30, channel_of=lambda row: row["channel"])
+    for number, row in enumerate(source.rows):
+        row["channel"] = "platform" if number % 5 else "non-platform"
+    rng, windows = random.Random(7), [MARCH, MARCH, Window(MARCH.start, date(2026, 3, 15))]
+    with _shop(database, source, forgets=False) as load, _shop(other_database, source, forgets=True) as load_all:
+        for turn in range(12):
+            if turn % 3:
+                position = rng.randrange(len(source.rows))
+                match rng.randrange(3):
+                    case 0:
+                        source.rows[position] = source.rows[position] | {"order_total": f"{turn}.50"}
+                    case 1:
+                        source.rows.insert(position, source.rows[position] | {"platform_order_id": f"new-{turn}"})
+                    case 2:
+                        source.rows[position] = source.rows[position] | {"product_name": 'a\ttab \\ "quote"\n'}
+            window = rng.choice(windows)
+
+            receipt, expected = load(window), load_all(window)
+
+            assert replace(expected, started_at=receipt.started_at, finished_at=receipt.finished_at) == receipt
+            assert _stored(database) == _stored(other_database)
+
+
+def test_pages_are_known_to_the_next_load_and_go_with_their_receipt(database: Database) -> None:
+    source = MovingList(orders(50), day_of_order)
+    with _shop(database, source, forgets=False) as load:
+        first = load(MARCH)
+        unchanged = load(MARCH)
+        known = _loads_that_know(database)
+        source.rows.pop()
+        changed = load(MARCH)
+        known_then = _loads_that_know(database)
+    with database.begin() as connection:
+        connection.execute(text("DELETE FROM platform.loads"))
+
+    assert (known, known_then) == ([first.id], [changed.id])
+    assert (unchanged.changed, unchanged.digest, changed.rows) == (False, first.digest, 49)
+    assert _loads_that_know(database) == []
+
+
+def test_a_known_page_does_not_hide_that_rows_were_deleted_by_hand(database: Database) -> None:
+    with _shop(database, MovingList(orders(50), day_of_order), forgets=False) as load:
+        load(MARCH)
+        with database.begin() as connection:
+            connection.execute(text("DELETE FROM seller.orders WHERE platform_order_id = 'O-000007'"))
+
+        receipt = load(MARCH)
+
+    assert (receipt.rows, receipt.changed) == (50, True)
+    assert len(_stored(database)[0]) == 50  # type: ignore[arg-type]  # a list
+
+
+def test_a_known_page_of_a_day_outside_the_window_is_refused() -> None:
+    source = MovingList(orders(5))
+    first, _ = _read(source, ORDERS)
+
+    with pytest.raises(ContractViolationError, match="outside"):
+        _read(source, ORDERS, first.pages, window=Window(date(2026, 2, 1), MARCH.start))
+
+
+def _loads_that_know(database: Database) -> list[int]:
+    with database.begin() as connection:
+        return list(connection.execute(text("SELECT load_id FROM platform.known_pages ORDER BY 1")).scalars())
