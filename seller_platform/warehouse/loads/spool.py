@@ -203,7 +203,11 @@ class Spool:
         """
         written = count(1) if chosen is None else compress(count(1), chosen)
         rows = (row for block in self._blocks(chosen) for row in block.splitlines(keepends=True))
-        ends = accumulate(as_csv(row).count(b"\n") for row in rows)
+        # Until the end of the first row, COPY does not know which character ends a line, and counts the other one.
+        lines = (
+            as_csv(row).count(b"\n") if number else as_csv(row).count(b"\r") + 1 for number, row in enumerate(rows)
+        )
+        ends = accumulate(lines)
         return next(number for number, end in zip(written, ends, strict=False) if end >= line)
 
     def _blocks(self, chosen: Iterable[bool] | None) -> Iterator[bytes]:

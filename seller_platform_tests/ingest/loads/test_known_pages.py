@@ -112,7 +112,7 @@ def test_the_same_pages_are_not_decoded_again(dataset: Dataset, upstream: Callab
 
 
 @pytest.mark.parametrize(("dataset", "upstream"), LISTS)
-def test_one_page_that_changed_is_decoded_and_the_others_are_not(
+def test_one_page_that_changed_is_decoded_at_once_and_no_other(
     dataset: Dataset, upstream: Callable[[], MovingList]
 ) -> None:
     source = upstream()
@@ -215,7 +215,7 @@ def _stored(database: Database) -> list[object]:
         ]
 
 
-def test_any_sequence_of_loads_stores_what_it_would_without_knowing_pages(
+def test_loads_store_the_same_rows_with_known_pages_and_without(
     database: Database, other_database: Database
 ) -> None:
     """A second database forgets the pages before each load, so that it decodes all of them."""
