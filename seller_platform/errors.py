@@ -47,6 +47,16 @@ class SellerPlatformError(Exception):
         text = f"{message}. {self.next_step.removesuffix('.')}" if with_step else message
         super().__init__(runnable(text))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let another process have the same error: its class, message and attributes."""
+        return _same_error, (type(self), self.args), self.__dict__
+
+
+def _same_error(kind: type[SellerPlatformError], arguments: tuple[object, ...]) -> SellerPlatformError:
+    error = kind.__new__(kind)
+    error.args = arguments
+    return error
+
 
 def connect_command(connection: str | None = None) -> str:
     """Return the command that authorises a connection."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from opentelemetry.context import attach, detach
 from opentelemetry.trace import NoOpTracer, Span, SpanKind, StatusCode, Tracer, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -100,6 +101,19 @@ def trace_headers() -> dict[str, str]:
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier)
     return carrier
+
+
+@contextmanager
+def continued_span(headers: Mapping[str, str]) -> Iterator[None]:
+    """Let the spans of the block be children of the span that headers of another process name."""
+    if _provider is None:
+        yield
+        return
+    token = attach(_PROPAGATOR.extract(headers))
+    try:
+        yield
+    finally:
+        detach(token)
 
 
 def trace_ids() -> dict[str, str]:

@@ -26,6 +26,7 @@ from seller_platform.errors import (
     UnknownAccountError,
     UnknownDatasetError,
 )
+from seller_platform.ingest.workers.expectation import expected_rows, processes_for
 from seller_platform.warehouse.connections.accounts import account_titles, accounts, accounts_named, connections
 from seller_platform.warehouse.loads.history_start import (
     extend_history,
@@ -94,6 +95,15 @@ class Synced:
     titles: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class SyncScope:
+    """The datasets to read, the first day of history, and the months to read as a whole."""
+
+    datasets: Sequence[Dataset]
+    since: date
+    months: Sequence[Window]
+
+
 @click.command()
 @click.option(
     "--account",
@@ -156,6 +166,25 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
     if not connections(installation.database):
         raise NotConnectedError
     scope = _scope_of(installation, selection, datasets, output)
+    with processes_for(
+        _expected_rows(installation, selection, scope), installation.settings, installation.database.url
+    ):
+        return _load(installation, selection, scope, output)
+
+
+def _expected_rows(installation: Installation, selection: SliceOptions, scope: SyncScope) -> float:
+    """Return about how many rows will be read of the accounts that are stored."""
+    named = selection.accounts
+    chosen = [
+        each for each in accounts(installation.database) if named is None or {each.key, each.account.title} & {*named}
+    ]
+    months = scope.months if selection.whole else None
+    now = datetime.now(UTC)
+    return expected_rows(installation.database, scope.datasets, chosen, now=now, since=scope.since, months=months)
+
+
+def _load(installation: Installation, selection: SliceOptions, scope: SyncScope, output: Output) -> Synced:
+    """Discover the accounts, load the selected slices of the scope, and return the result."""
     with output.progress("Starting Dagster", None):
         # Importing Dagster takes a second; the definitions read the environment, which `demo` sets first.
         from seller_platform.orchestration.automation.runs import PlannedRun, execute
@@ -215,15 +244,6 @@ def _require_stored(
         for problem in sorted(set(failures.values())):
             output.say(f"New accounts were not discovered: {problem}")
         raise
-
-
-@dataclass(frozen=True)
-class SyncScope:
-    """The datasets to read, the first day of history, and the months to read as a whole."""
-
-    datasets: Sequence[Dataset]
-    since: date
-    months: Sequence[Window]
 
 
 def _scope_of(

@@ -3,6 +3,7 @@
 - `api`: sends the requests of one connection
 - `concurrency`: limits the requests under way
 - `metering`: what limits the requests of a day
+- `shared_budget`: limits the requests of several processes together
 - `responses`: classifies answers: good, worth another attempt, or refused
 - `retries`: repeats a request that failed, after a pause
 """

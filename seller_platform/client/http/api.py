@@ -13,7 +13,7 @@ import httpx
 import msgspec
 from opentelemetry.trace import Span, SpanKind
 
-from seller_platform.client.http.concurrency import RequestBudget
+from seller_platform.client.http.concurrency import Budget, RequestBudget
 from seller_platform.client.http.metering import RequestMeter
 from seller_platform.client.http.responses import (
     PassingFault,
@@ -90,7 +90,7 @@ class SellerApi:
         base_url: str,
         *,
         auth: httpx.Auth | None = None,
-        budget: RequestBudget | None = None,
+        budget: Budget | None = None,
         meter: RequestMeter | None = None,
         transport: httpx.BaseTransport | None = None,
         attempts: int = 6,
@@ -99,7 +99,8 @@ class SellerApi:
         clock: RequestClock | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
-        self.budget, self.meter = budget or RequestBudget(), meter
+        self.budget: Budget = budget or RequestBudget()
+        self.meter = meter
         self._clock = clock or RequestClock()
         self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
         self._timeout, self._limits = timeout_of(silence_seconds), _BODY

@@ -4,14 +4,41 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from seller_platform.counts import count_of
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
+
+
+class Budget(Protocol):
+    """Limits the requests under way at once.
+
+    Attributes:
+        limit: The most requests that are ever allowed at once.
+    """
+
+    limit: int
+
+    @property
+    def allowed(self) -> int:
+        """How many requests are allowed at once now."""
+        ...
+
+    def request(self) -> AbstractContextManager[None]:
+        """Wait until one more request is allowed, and count it until the block ends."""
+        ...
+
+    def shrink(self) -> None:
+        """Halve the requests that are allowed, because the upstream answered 429."""
+        ...
+
+    def grow(self) -> None:
+        """Count a success; enough of them allow one request more."""
+        ...
 
 
 class RequestBudget:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
+from seller_platform.client.http.concurrency import Budget
 from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import OtherApplicationError
@@ -166,12 +167,27 @@ def open_keeper(upstream: Upstream, connection: str, database: Database, box: Se
 
 
 def open_api(
-    upstream: Upstream, connection: str, database: Database, box: SecretBox, home: Path, *, clock: Clock = utc_now
+    upstream: Upstream,
+    connection: str,
+    database: Database,
+    box: SecretBox,
+    home: Path,
+    *,
+    budget: Budget | None = None,
+    clock: Clock = utc_now,
 ) -> SellerApi:
-    """Return the API of a connection; the caller closes it."""
-    keeper = open_keeper(upstream, connection, database, box, home)
-    meter = meter_of(upstream, connection, database, clock)
-    return SellerApi(upstream.base_url, auth=GrantAuth(keeper), meter=meter, silence_seconds=upstream.silence_seconds)
+    """Return the API of a connection; the caller closes it.
+
+    Args:
+        budget: Limits its requests under way; by default a budget of its own.
+    """
+    return SellerApi(
+        upstream.base_url,
+        auth=GrantAuth(open_keeper(upstream, connection, database, box, home)),
+        budget=budget,
+        meter=meter_of(upstream, connection, database, clock),
+        silence_seconds=upstream.silence_seconds,
+    )
 
 
 def meter_of(upstream: Upstream, connection: str, database: Database, clock: Clock = utc_now) -> DailyRequests | None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
 from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError, WarehouseUnavailableError
-from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
+from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, recorded
+from seller_platform.ingest.workers.tasks import LoadTask
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import (
@@ -77,19 +77,8 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
         changing = lookbacks(database, [dataset], keys, adaptive=warehouse.adapts_lookback)
 
         def load(request: SliceRequest) -> Receipt | None:
-            account = account_of(database, request.account)
-            api = seller_api.api(account.connection).listening(partial(waits.of_request, request))
             lookback_days = changing[dataset.name, request.account]
-            return load_requested(
-                api,
-                database,
-                account,
-                request,
-                now=now,
-                whole=whole,
-                run_id=run.run_id,
-                lookback_days=lookback_days,
-            )
+            return seller_api.load(LoadTask(request, now, whole, run.run_id, lookback_days), waits.add)
 
         # Newest months first, for they are used most; Dagster lists the oldest first.
         requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)

@@ -26,6 +26,9 @@ from seller_platform.warehouse.schema.tables import (
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now was stored by a wrong clock and does not count."""
 
+_NEWEST = 1_000
+"""How many loads tell how many rows a day has."""
+
 
 def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
     """Return the receipts of a Dagster run, in the order in which its loads began."""
@@ -100,6 +103,21 @@ def newest_load(database: Database) -> datetime | None:
     with database.begin() as connection:
         newest = select(LOADS.c.finished_at).order_by(LOADS.c.id.desc()).limit(1)
         return connection.execute(newest).scalar_one_or_none()
+
+
+def rows_a_day(database: Database) -> dict[str, float]:
+    """Return how many rows a day of an account had in the newest loads, by name of dataset."""
+    newest = (
+        select(LOADS.c.dataset, LOADS.c.rows, (LOADS.c.window_end - LOADS.c.window_start).label("days"))
+        .where(IS_PUBLISHED)
+        .order_by(LOADS.c.id.desc())
+        .limit(_NEWEST)
+        .subquery()
+    )
+    rows, days = func.sum(newest.c.rows), func.sum(newest.c.days)
+    with database.begin() as connection:
+        found = connection.execute(select(newest.c.dataset, rows, days).group_by(newest.c.dataset))
+        return {dataset: float(rows / days) for dataset, rows, days in found}
 
 
 def upstream_offers(database: Database, dataset: Dataset, account: str) -> bool:

@@ -1,0 +1,240 @@
+"""Loading processes of a process that runs Dagster: started, given tasks, and ended.
+
+They import neither Dagster nor the command line, so they are ready while this process still imports Dagster. A task of
+a process that dies is given to another one, and then loaded in this process: a slice is stored whole or not at all.
+"""
+
+import faulthandler
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import TypeAlias
+
+from seller_platform import interruption
+from seller_platform.client.http.shared_budget import BudgetFile
+from seller_platform.commands import uses_demo_start
+from seller_platform.ingest.workers.messages import Ended, FromWorker, Logged, Opening, Order, ToWorker, Waiting
+from seller_platform.ingest.workers.tasks import LoadTask, OnSliceWait, OwnLoader
+from seller_platform.settings import Settings
+from seller_platform.traces import trace_headers
+from seller_platform.warehouse.loads.slices import Receipt
+
+PROCESSES = 2
+"""How many loading processes there are. More take memory, and PostgreSQL is then slower than they are."""
+
+_PROGRAM = "seller_platform.ingest.workers.program"
+_END_SECONDS = 5.0
+_HURRIED_SECONDS = 0.4
+_LOG = logging.getLogger(__name__)
+
+_Answers: TypeAlias = "SimpleQueue[Waiting | Ended | None]"
+"""The answers to a task; None if its process has died."""
+
+
+class _DiedError(Exception):
+    """The process of a task has died."""
+
+
+class _Worker:
+    """A loading process, as this process sees it."""
+
+    def __init__(self, connection: Connection, number: int, budgets: BudgetFile) -> None:
+        self.has_ended = False
+        self._connection, self._number, self._budgets = connection, number, budgets
+        self._answers: dict[int, _Answers] = {}
+        self._lock = threading.Lock()
+        self._reading = threading.Thread(target=self._read, name=f"loading process {number}", daemon=True)
+        self._reading.start()
+
+    @property
+    def under_way(self) -> int:
+        """How many tasks it has."""
+        return len(self._answers)
+
+    def send(self, message: ToWorker) -> None:
+        """Send a message, unless it has died."""
+        with self._lock, suppress(OSError):
+            self._connection.send(message)
+
+    def load(self, number: int, task: LoadTask, on_wait: OnSliceWait) -> Receipt | None:
+        """Let it load a task.
+
+        Raises:
+            _DiedError: It has died.
+        """
+        answers: _Answers = SimpleQueue()
+        with self._lock:
+            if self.has_ended:
+                raise _DiedError
+            self._answers[number] = answers
+        self.send(Order(number, task, trace_headers()))
+        while isinstance(answer := answers.get(), Waiting):
+            on_wait(task.request, answer.reason)
+        if answer is None:
+            raise _DiedError
+        if answer.error is not None:
+            raise answer.error
+        return answer.receipt
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait until it has ended, and return whether it has."""
+        self._reading.join(seconds)
+        return self.has_ended
+
+    def _read(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                self._take(self._connection.recv())
+        with self._lock:
+            self.has_ended = True
+            lost, self._answers = self._answers, {}
+        self._budgets.forget(self._number)
+        for answers in lost.values():
+            answers.put(None)
+
+    def _take(self, message: FromWorker) -> None:
+        if isinstance(message, Logged):
+            logging.getLogger(message.record.name).handle(message.record)
+        elif isinstance(message, Ended):
+            with self._lock:
+                answers = self._answers.pop(message.number)
+            answers.put(message)
+        else:
+            self._answers[message.number].put(message)
+
+
+class LoadingProcesses:
+    """Loading processes of one warehouse; threads may share them."""
+
+    def __init__(self, settings: Settings, database_url: str, *, processes: int = PROCESSES) -> None:
+        """Start the processes; they take tasks when their imports are done.
+
+        Args:
+            processes: How many.
+        """
+        self.settings, self.database_url = settings, database_url
+        self.budgets = BudgetFile.create()
+        self._numbers, self._lock = count(1), threading.Lock()
+        self._programs: list[subprocess.Popen[bytes]] = []
+        self._workers: list[_Worker] = []
+        self._ending = interruption.register(self._kill)
+        # macOS does not allow a program to fork after its imports.
+        numbers = range(1, processes + 1)
+        for share in [[number] for number in numbers] if sys.platform == "darwin" else [numbers]:
+            self._start(share)
+        loggers = ("", "seller_platform")
+        levels = {name: logging.getLogger(name).getEffectiveLevel() for name in loggers}
+        for worker in self._workers:
+            worker.send(Opening(settings, database_url, uses_demo_start(), levels))
+
+    def load(self, task: LoadTask, on_wait: OnSliceWait, own: OwnLoader) -> Receipt | None:
+        """Load a task in the process that has the fewest; where all have died, in this process.
+
+        Raises:
+            SellerPlatformError: As `load_slice` does.
+        """
+        while worker := self._freest():
+            try:
+                return worker.load(next(self._numbers), task, on_wait)
+            except _DiedError:
+                interruption.check()
+                _LOG.warning("%s: its loading process has died, so it is loaded again", task.request)
+        return own.load(task, on_wait)
+
+    def end(self) -> None:
+        """End the processes: first their running tasks, then by force. After Ctrl-C they have less time."""
+        with interruption.deferred(raises=False):
+            for worker in self._workers:
+                worker.send(None)
+            deadline = time.monotonic() + _END_SECONDS
+            for worker in self._workers:
+                while not worker.ends_within(0.02):
+                    if interruption.is_ending():
+                        deadline = min(deadline, time.monotonic() + _HURRIED_SECONDS)
+                    if time.monotonic() > deadline:
+                        break
+            self._kill()
+            for worker in self._workers:
+                worker.ends_within(_END_SECONDS)
+            self.budgets.close()
+        interruption.unregister(self._ending)
+
+    def _start(self, numbers: Sequence[int]) -> None:
+        """Start a program that becomes the processes of these numbers."""
+        pairs = [socket.socketpair() for _ in numbers]
+        theirs = [str(their.fileno()) for _, their in pairs]
+        command = [sys.executable, *_interpreter_options(), "-m", _PROGRAM, str(self.budgets.file), str(numbers[0])]
+        with interruption.deferred(raises=False):
+            self._programs.append(
+                subprocess.Popen(
+                    [*command, *theirs],
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=(self.budgets.file, *map(int, theirs)),
+                    start_new_session=True,  # Ctrl-C reaches this process alone, which then ends them in order
+                )
+            )
+        for number, (own, their) in zip(numbers, pairs, strict=True):
+            their.close()
+            self._workers.append(_Worker(Connection(own.detach()), number, self.budgets))
+
+    def _freest(self) -> _Worker | None:
+        living = [worker for worker in self._workers if not worker.has_ended]
+        return min(living, key=lambda worker: worker.under_way, default=None)
+
+    def _kill(self) -> None:
+        for program in self._programs:
+            with suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
+
+
+@dataclass
+class _Running:
+    """The loading processes of this process."""
+
+    processes: LoadingProcesses | None = field(default=None)
+
+
+_running = _Running()
+
+
+@contextmanager
+def loading_processes(settings: Settings, database_url: str) -> Iterator[LoadingProcesses]:
+    """Start loading processes, which all loads of this process into that warehouse use until the block ends."""
+    processes = LoadingProcesses(settings, database_url)
+    try:
+        _running.processes = processes
+        yield processes
+    finally:
+        _running.processes = None
+        processes.end()
+
+
+def running_processes(settings: Settings, database_url: str) -> LoadingProcesses | None:
+    """Return the loading processes of this process, if they have these settings and load into that warehouse."""
+    processes = _running.processes
+    if processes is None or (processes.settings, processes.database_url) != (settings, database_url):
+        return None
+    return processes
+
+
+def _interpreter_options() -> Iterator[str]:
+    """Yield the options of this interpreter that no variable of the environment passes on."""
+    yield "-P"  # modules are imported from where this process imports them
+    if faulthandler.is_enabled():
+        yield from ("-X", "faulthandler")
+    for option in sys.warnoptions:
+        yield f"-W{option}"
