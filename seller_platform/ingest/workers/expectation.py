@@ -15,7 +15,7 @@ from seller_platform.warehouse.postgres.database import Database
 FEWEST_ROWS = 50_000
 """How many rows must be expected for loading processes: to start them takes as much CPU time as so many rows."""
 
-_ROWS_A_DAY = 100
+_ROWS_A_DAY = 50
 """How many rows are expected of a day of a dataset that was never loaded."""
 
 

@@ -1,0 +1,67 @@
+"""Tests of what all errors have in common."""
+
+import inspect
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+
+from seller_platform import errors
+from seller_platform.errors import LongPause, NotOfferedError, SellerPlatformError
+
+_EXAMPLES: dict[object, Any] = {
+    str: "text",
+    int: 7,
+    bool: True,
+    float: 1.5,
+    date: date(2026, 3, 1),
+    datetime: datetime(2026, 3, 1, tzinfo=UTC),
+    Path: Path("/folder"),
+    LongPause: LongPause(120, datetime(2026, 3, 1, tzinfo=UTC)),
+    NotOfferedError: NotOfferedError("orders", "/sales/orders", 404),
+}
+
+
+def _kinds(base: type[SellerPlatformError]) -> Iterator[type[SellerPlatformError]]:
+    for kind in base.__subclasses__():
+        if kind.__module__ == errors.__name__:
+            yield kind
+            yield from _kinds(kind)
+
+
+def _example(annotation: Any) -> Any:
+    kind, parts = get_origin(annotation), get_args(annotation)
+    if kind is Sequence:
+        return (_example(parts[0]),)
+    if kind is tuple:
+        return tuple(_example(part) for part in parts)
+    if kind is Mapping:
+        return {_example(parts[0]): _example(parts[1])}
+    if NoneType in parts:
+        return _example(parts[0])
+    return _EXAMPLES[annotation]
+
+
+@pytest.mark.parametrize("kind", list(_kinds(SellerPlatformError)))
+def test_an_error_is_the_same_in_another_process(kind: type[SellerPlatformError]) -> None:
+    hints = get_type_hints(kind.__init__)
+    positional, named = [], {}
+    for name, parameter in inspect.signature(kind).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            named[name] = _example(hints[name])
+        else:
+            positional.append(_example(hints[name]))
+    error = kind(*positional, **named)
+
+    received = pickle.loads(pickle.dumps(error))
+
+    assert type(received) is kind
+    assert str(received) == str(error)
+    assert received.exit_code == error.exit_code
+    assert {name: repr(value) for name, value in vars(received).items()} == {
+        name: repr(value) for name, value in vars(error).items()
+    }
