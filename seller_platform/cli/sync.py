@@ -3,7 +3,7 @@
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from seller_platform.errors import (
     UnknownAccountError,
     UnknownDatasetError,
 )
-from seller_platform.ingest.workers.expectation import expected_rows, processes_for
 from seller_platform.warehouse.connections.accounts import account_titles, accounts, accounts_named, connections
 from seller_platform.warehouse.loads.history_start import (
     extend_history,
@@ -166,21 +165,22 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
     if not connections(installation.database):
         raise NotConnectedError
     scope = _scope_of(installation, selection, datasets, output)
-    with processes_for(
-        _expected_rows(installation, selection, scope), installation.settings, installation.database.url
-    ):
+    with _processes_for(installation, selection, scope):
         return _load(installation, selection, scope, output)
 
 
-def _expected_rows(installation: Installation, selection: SliceOptions, scope: SyncScope) -> float:
-    """Return about how many rows will be read of the accounts that are stored."""
-    named = selection.accounts
-    chosen = [
-        each for each in accounts(installation.database) if named is None or {each.key, each.account.title} & {*named}
-    ]
+def _processes_for(
+    installation: Installation, selection: SliceOptions, scope: SyncScope
+) -> AbstractContextManager[object]:
+    """Return the block within which loading processes run, if enough rows of the stored accounts will be read."""
+    # Imported here because `--help` needs no HTTP.
+    from seller_platform.ingest.workers.expectation import expected_rows, processes_for
+
+    database, named = installation.database, selection.accounts
+    chosen = [key for key, title in account_titles(database).items() if named is None or {key, title} & {*named}]
     months = scope.months if selection.whole else None
-    now = datetime.now(UTC)
-    return expected_rows(installation.database, scope.datasets, chosen, now=now, since=scope.since, months=months)
+    rows = expected_rows(database, scope.datasets, chosen, now=datetime.now(UTC), since=scope.since, months=months)
+    return processes_for(rows, installation.settings, database.url)
 
 
 def _load(installation: Installation, selection: SliceOptions, scope: SyncScope, output: Output) -> Synced:

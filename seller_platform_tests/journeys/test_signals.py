@@ -140,6 +140,22 @@ def test_a_signal_while_sync_waits_cancels_its_run(connected: Connected, number:
     assert connected.runs().keys() <= {"SUCCESS", "CANCELED"}, connected.runs()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_loading_processes_end_with_sync(connected: Connected, number: signal.Signals) -> None:
+    home = Path(connected.variables["SELLER_PLATFORM_HOME"])
+    # Of lists that were never loaded, so many rows are expected that it starts them.
+    arguments = ["sync", "--full", *(f"--dataset={name}" for name in ("daily_product_sales", "orders"))]
+    with connected.silent(), started([*arguments, "--dataset=transactions"], connected.variables) as (sync, _, _):
+        wait_for(lambda: connected.upstream.waiting)
+        programs = [command for command in left_behind(home, seconds=0) if "ingest.workers.program" in command]
+        os.kill(sync.pid, number)
+        code = sync.wait(SOON_SECONDS)
+
+    assert len(programs) == 2
+    assert code in {128 + number, -number}
+    assert left_behind(home) == []
+
+
 def test_the_next_sync_ends_the_run_of_a_killed_one(connected: Connected) -> None:
     arguments = ["sync", "--full", "--dataset", "orders"]
     with connected.silent(), started(arguments, connected.variables) as (sync, _, _):

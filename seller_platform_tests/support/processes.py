@@ -104,9 +104,9 @@ def announced_address(process: subprocess.Popen[Any], log: Path, words: str = "l
     return wait_for(look, explain=lambda _: log.read_text())
 
 
-def left_behind(home: Path) -> list[str]:
+def left_behind(home: Path, *, seconds: float = 60) -> list[str]:
     """Return the command lines that still run on a home folder, after the moment that processes need to be gone."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + seconds
     while (found := _running_on(home)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return found

@@ -15,6 +15,7 @@ from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.window import read_month
 from seller_platform.errors import SlicesFailedError
 from seller_platform.ingest.loads.requested_slices import LoadRequest
+from seller_platform.ingest.workers.expectation import expected_rows, processes_for
 from seller_platform.orchestration.automation.backfill import plan_load
 from seller_platform.orchestration.automation.runs import PlannedRun, RunEnd, execute
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, foreseen
@@ -23,6 +24,7 @@ from seller_platform.orchestration.partitions import account_partitions, add_acc
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE, REQUESTED_BY_TAG
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import accounts_named
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
 from seller_platform.warehouse.loads.receipts import receipts_of_run
@@ -154,7 +156,10 @@ def _load(
     )
     if not plan.runs and not plan.later:
         context.log.info("Nothing is due: every day that may have changed was read today.")
-    ends = list(_executed(context, plan.runs, asset_job, placement))
+    keys, months = request.accounts, request.months
+    rows = expected_rows(database, request.datasets, keys, now=now, since=request.since, months=months)
+    with processes_for(rows, read_settings(), database.url):
+        ends = list(_executed(context, plan.runs, asset_job, placement))
     receipts = [receipt for end in ends for receipt in receipts_of_run(database, end.run_id)]
     metadata = {
         "slices": len(receipts),
