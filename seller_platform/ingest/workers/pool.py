@@ -93,15 +93,18 @@ class _Worker:
         return self.has_ended
 
     def _read(self) -> None:
-        with suppress(EOFError, OSError):
+        try:
             while True:
                 self._take(self._connection.recv())
-        with self._lock:
-            self.has_ended = True
-            lost, self._answers = self._answers, {}
-        self._budgets.forget(self._number)
-        for answers in lost.values():
-            answers.put(None)
+        except (EOFError, OSError):
+            pass  # it has ended
+        finally:
+            with self._lock:
+                self.has_ended = True
+                lost, self._answers = self._answers, {}
+            self._budgets.forget(self._number)
+            for answers in lost.values():
+                answers.put(None)
 
     def _take(self, message: FromWorker) -> None:
         if isinstance(message, Logged):
@@ -110,8 +113,8 @@ class _Worker:
             with self._lock:
                 answers = self._answers.pop(message.number)
             answers.put(message)
-        else:
-            self._answers[message.number].put(message)
+        elif answers_of_running := self._answers.get(message.number):  # a timer may report a wait late
+            answers_of_running.put(message)
 
 
 class LoadingProcesses:

@@ -30,6 +30,7 @@ from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.broken_connection import BERLIN
+from seller_platform_tests.support.collector import collector
 from seller_platform_tests.support.independent_upstream import (
     CLIENT_ID,
     CLIENT_SECRET,
@@ -193,6 +194,33 @@ def test_what_processes_log_is_logged_here(connected: Connected, caplog: pytest.
     (record,) = [each for each in caplog.records if each.getMessage().startswith("transactions of")]
     assert record.process != os.getpid()
     assert json.loads(JsonLines().format(record)).items() >= {"run_id": "run", "rows": 3, "level": "INFO"}.items()
+
+
+def test_processes_send_their_spans(connected: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
+    with collector() as kept:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", kept.url)
+        with connected.processes() as processes:
+            _load(processes, _task("transactions", MONTHS[0]))
+
+    (load,) = kept.named("load transactions", service="seller-platform")
+    requests = kept.named("GET /sales/transactions")
+    assert load.attributes["seller_platform.rows"] == 3
+    assert {request.parent_id for request in requests} == {load.span_id}
+
+
+def test_waits_for_the_upstream_are_reported_with_their_slice(connected: Connected) -> None:
+    waits: list[tuple[SliceRequest, str]] = []
+    task = _task("transactions", MONTHS[0])
+
+    with connected.processes() as processes, ThreadPoolExecutor(1) as threads:
+        with connected.silent():
+            load = threads.submit(processes.load, task, lambda *wait: waits.append(wait), NO_OWN)
+            wait_for(lambda: waits)
+        assert load.result(PATIENCE_SECONDS) is not None
+
+    (request, reason), *_ = waits
+    assert request == task.request
+    assert reason.startswith("GET /sales/transactions: no complete answer in 5 s; attempt 1 of 6 goes on")
 
 
 def test_a_refusal_of_one_process_lowers_the_requests_of_all(connected: Connected, processes: LoadingProcesses) -> None:
