@@ -1,7 +1,7 @@
 """Renews the pictures of the README and the pages: `python -m seller_platform_tests.screenshots`.
 
-It runs the journey through the Dagster UI, which takes some minutes and needs Debian's `chromium`. The home of the
-journey is /tmp/shop, which messages in the pictures show.
+It runs the journey through the Dagster UI, which takes some minutes and needs Debian's `chromium-headless-shell`. The
+home of the journey is /tmp/shop, which messages in the pictures show.
 """
 
 import os

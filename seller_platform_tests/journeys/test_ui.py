@@ -5,7 +5,6 @@ The tests share one deployment, in their order.
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,16 +14,16 @@ from subprocess import run as run_in_shell
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Error, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Error, Locator, Page, expect
 from sqlalchemy import text
 
 from seller_platform.cli.sandbox.demo import approve
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.deployment import LOADED, Deployment, deployment
 from seller_platform_tests.support.processes import document, environment, left_behind, run, try_to_connect
-from seller_platform_tests.support.skipping import skip_except_in_ci
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
+from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(1800)]
 
@@ -43,7 +42,6 @@ PICTURES = (
 
 OPTIONS = ("--accounts", "1", "--months", "2")
 ORDERS = "/assets/seller/orders"
-_PATIENCE_MILLISECONDS = 1_000 * PATIENCE_SECONDS
 _PAGE_MILLISECONDS = 15_000
 _ENDED = re.compile(r"^Status\s*(Succeeded|Failed|Canceled)")
 
@@ -62,7 +60,7 @@ class DagsterPages:
     def open_when_quiet(self, path: str) -> None:
         """Open a page after all runs have ended. A page of Dagster that is open meanwhile keeps the processor busy."""
         self.page.goto("about:blank")
-        wait_for(self.place.state, lambda state: state.is_quiet, pause_seconds=2, seconds=2 * PATIENCE_SECONDS)
+        self.place.await_quiet()
         self.open(path)
 
     def click(self, words: str, *, inside: Locator | None = None) -> None:
@@ -72,7 +70,7 @@ class DagsterPages:
     def await_text(self, words: str | re.Pattern[str]) -> str:
         """Wait until a text is visible, and return what its element says."""
         found = self.page.get_by_text(words, exact=isinstance(words, str)).filter(visible=True).first
-        expect(found).to_be_visible(timeout=_PATIENCE_MILLISECONDS)
+        expect(found).to_be_visible(timeout=PATIENCE_MILLISECONDS)
         return found.inner_text()
 
     def keep(self, name: str) -> None:
@@ -119,15 +117,10 @@ class DagsterPages:
 @pytest.fixture
 def page() -> Iterator[Page]:
     """A page of a Chromium; without one the test is skipped, or fails in CI."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        skip_except_in_ci("no Chromium found; install the Debian package chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+    with open_browser() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-        page.set_default_timeout(_PATIENCE_MILLISECONDS)
+        page.set_default_timeout(PATIENCE_MILLISECONDS)
         yield page
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +177,7 @@ def test_the_work_of_a_day_is_done_in_the_dagster_ui(place: Deployment, tmp_path
 
 
 def test_it_ends_in_order_and_opens_again_with_the_same(place: Deployment) -> None:
-    wait_for(place.state, lambda state: state.is_quiet, pause_seconds=1)
+    place.await_quiet()
     loads = _loads(place)
     code = place.end()
     with deployment(place.home, *OPTIONS) as again:
@@ -228,7 +221,7 @@ def _materialize_all(desk: DagsterPages) -> None:
     desk.open("/runs?tab=backfills")
     desk.open_when_quiet(str(desk.page.locator("a[href^='/runs/b/']").first.get_attribute("href")))
     status = desk.page.locator("div").filter(has_text=_ENDED).last
-    expect(status).to_be_visible(timeout=2 * _PATIENCE_MILLISECONDS)
+    expect(status).to_be_visible(timeout=2 * PATIENCE_MILLISECONDS)
     expect(status).to_contain_text("Succeeded")
     desk.keep("backfill")
     desk.open("/asset-groups")

@@ -1,7 +1,5 @@
 """Tests that the installed Dagster UI shows a chart in metadata as an image."""
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +11,6 @@ from urllib.parse import quote
 import dagster as dg
 import httpx
 import pytest
-from playwright.sync_api import sync_playwright
 
 from seller_platform.contract import Account, Window
 from seller_platform.orchestration.assets.marts import materialization
@@ -21,6 +18,7 @@ from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import Build
+from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.processes import environment, free_port
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -56,17 +54,10 @@ def webserver(tmp_path: Path) -> Iterator[str]:
 
 
 def test_the_chart_of_a_partition_is_shown_as_an_image(webserver: str) -> None:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        missing = "no Chromium found; install the Debian package chromium"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
     partition = quote(str(partition_key(ACCOUNT, MARCH)))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+    with open_browser() as browser:
         page = browser.new_page(viewport={"width": 1500, "height": 1200})
-        page.set_default_timeout(PATIENCE_SECONDS * 1_000)
+        page.set_default_timeout(PATIENCE_MILLISECONDS)
 
         page.goto(f"{webserver}/assets/marts/account_profit_daily?view=partitions&partition={partition}")
         link = page.get_by_text("[Show Markdown]").first
@@ -76,7 +67,6 @@ def test_the_chart_of_a_partition_is_shown_as_an_image(webserver: str) -> None:
         image.wait_for()
         width = image.evaluate("image => image.decode().then(() => image.naturalWidth)")
         words = image.get_attribute("alt") or ""
-        browser.close()
 
     assert width == 720
     assert words.startswith(

@@ -1,40 +1,28 @@
 """Tests passkeys in Chromium, whose virtual authenticator stands for a user's device."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, expect
 
 from seller_platform.errors import UnknownUserError
 from seller_platform.service.users.passkeys import remove_passkeys
+from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, submit
-
-_ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A running Chromium; without one the test is skipped, or fails in CI."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        missing = "no Chromium found; install the Debian package chromium"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+    with open_browser() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
     context = chromium.new_context()
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE_MILLISECONDS)
     complaints: list[str] = []
     context.on("weberror", lambda error: complaints.append(str(error.error)))
     yield context.new_page()

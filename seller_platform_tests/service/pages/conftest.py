@@ -1,37 +1,18 @@
 """Fixtures of Chromium: the browser, a context that fails on violations of the policy, and a page."""
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
-from seller_platform_tests.support.skipping import skip_except_in_ci
-
-_ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A running Chromium; without one the test is skipped, or fails in CI.
-
-    While it runs, no test of the process may start an event loop; so it ends with its module.
-    """
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        skip_except_in_ci("no Chromium found; install the Debian package chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+    """A running Chromium; it ends with its module, because no test may start an event loop meanwhile."""
+    with open_browser() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -42,7 +23,7 @@ def context(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Brows
     """
     options = getattr(request, "param", {})
     context = chromium.new_context(**options)
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(PATIENCE_MILLISECONDS)
     complaints: list[str] = []
     context.on(
         "console",
