@@ -94,7 +94,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
         with place.databases() as (served, _), served.begin() as connection:
             connection.execute(text("DELETE FROM service.access_tokens"))
         place.request_reports()
-        wait_for(place.state, lambda state: ("SUCCESS", False) in state.runs, explain=lambda _: place.failures())
+        wait_for(place.under_way, lambda state: ("SUCCESS", False) in state.runs, explain=lambda _: place.failures())
         number = place.backfill(LOADED)
         # Nothing can be seen while the web server is away: it goes together with the run worker, which takes longer.
         for parts in ((RUN_WORKER, WEB_SERVER), (POSTGRESQL,), (DAEMON,), (CODE_LOCATION,)):
@@ -106,7 +106,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
         plan.is_over = True
         # A fault or a kill may have left the accounts' list unread, and the sensor waits for minutes.
         place.materialize("accounts")
-        wait_for(place.failed_checks, lambda red: red in GREEN, pause_seconds=1)
+        wait_for(lambda: _checks_when_quiet(place), lambda red: red in GREEN, pause_seconds=5)
         with place.databases() as (_, warehouse), warehouse.begin() as connection:
             jobs = connection.execute(text("SELECT state FROM platform.report_jobs")).scalars().all()
         different = place.different(LISTS)
@@ -150,7 +150,7 @@ def _hold_and_accept(place: Deployment, receiver: Receiver) -> tuple[list[str], 
         ):
             connection.execute(text(forgotten), of_month)
     synced = run(["sync", "--dataset", "orders", "--account", account, "--from", month, "--to", month, "--json"], shell)
-    red = wait_for(place.failed_checks, lambda red: "seller/orders" in red, pause_seconds=1)
+    red = wait_for(lambda: _checks_when_quiet(place), lambda red: "seller/orders" in red, pause_seconds=1)
     shown = place.newest_evaluation("seller/orders", "reading_is_plausible")
     (reading,) = document(run(["held", "--json"], shell))["held"]
     assert (reading["dataset"], reading["account"], reading["rows_read"]) == ("orders", account, 0)
@@ -171,6 +171,11 @@ def _hold_and_accept(place: Deployment, receiver: Receiver) -> tuple[list[str], 
         assert kept.scalar_one() == reading["rows_stored"]
     orders = {"seller/orders": red["seller/orders"]}
     return before, synced.returncode, orders, place.different(LISTS)
+
+
+def _checks_when_quiet(place: Deployment) -> dict[str, list[str]]:
+    place.await_quiet()
+    return place.failed_checks()
 
 
 def _connect_through(between: Proxy, place: Deployment) -> CompletedProcess[str]:

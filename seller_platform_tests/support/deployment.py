@@ -51,6 +51,17 @@ mutation ($job: String!, $assets: [AssetKeyInput!]) {
   }) { __typename ... on PythonError { message } }
 }
 """
+_UNDER_WAY = """
+{
+  partitionBackfillsOrError { ... on PartitionBackfills { results { id status } } }
+  runsOrError(limit: 500) { ... on Runs { results { status parentRunId } } }
+}
+"""
+_PROGRESS = """
+query ($assets: [AssetKeyInput!]!) {
+  assetNodes(assetKeys: $assets) { partitionStats { numMaterialized } }
+}
+"""
 _STATE = """
 {
   assetNodes { assetKey { path } isMaterializable partitionStats { numMaterialized numFailed numPartitions } }
@@ -116,18 +127,33 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class State:
-    """What the UI shows.
+class UnderWay:
+    """The backfills and runs that the UI shows.
 
     Attributes:
-        assets: The progress of each asset that has partitions and is materialized, by its key.
         backfills: The status of each backfill, by its id.
         runs: Every run's status, and whether it takes up another that ended.
     """
 
-    assets: dict[str, Progress]
     backfills: dict[str, str]
     runs: list[tuple[str, bool]]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no backfill and no run is under way."""
+        open_backfills = [status for status in self.backfills.values() if status in _OPEN]
+        return not open_backfills and all(status in _ENDED for status, _ in self.runs)
+
+
+@dataclass(frozen=True)
+class State(UnderWay):
+    """What the UI shows.
+
+    Attributes:
+        assets: The progress of each asset that has partitions and is materialized, by its key.
+    """
+
+    assets: dict[str, Progress]
 
     @property
     def unfinished(self) -> dict[str, Progress]:
@@ -136,12 +162,6 @@ class State:
     def materialized(self, datasets: Iterable[str]) -> int:
         """Return how many partitions of some datasets are materialized."""
         return sum(self.assets[f"seller/{name}"].materialized for name in datasets)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether no backfill and no run is under way."""
-        open_backfills = [status for status in self.backfills.values() if status in _OPEN]
-        return not open_backfills and all(status in _ENDED for status, _ in self.runs)
 
 
 @dataclass
@@ -198,7 +218,10 @@ class Deployment:
     def state(self) -> State:
         """Return what the UI shows now."""
         found = self.ask(_STATE)
+        under_way = _under_way(found)
         return State(
+            under_way.backfills,
+            under_way.runs,
             {
                 "/".join(node["assetKey"]["path"]): Progress(
                     stats["numPartitions"], stats["numMaterialized"], stats["numFailed"]
@@ -206,14 +229,33 @@ class Deployment:
                 for node in found["assetNodes"]
                 if (stats := node["partitionStats"]) is not None and node["isMaterializable"]
             },
-            {each["id"]: each["status"] for each in found["partitionBackfillsOrError"]["results"]},
-            [(run["status"], run["parentRunId"] is not None) for run in found["runsOrError"]["results"]],
+        )
+
+    def under_way(self) -> UnderWay:
+        """Return the backfills and runs that the UI shows now.
+
+        It takes a small part of the time that the partitions of all assets take.
+        """
+        return _under_way(self.ask(_UNDER_WAY))
+
+    def await_quiet(self) -> None:
+        """Wait until no backfill and no run is under way."""
+        wait_for(
+            self.under_way,
+            lambda under_way: under_way.is_quiet,
+            pause_seconds=_LOOK_SECONDS,
+            seconds=3 * PATIENCE_SECONDS,
         )
 
     def settled(self) -> State:
         """Wait until every partition is materialized and nothing is under way, and return what the UI shows then."""
+
+        def look() -> State:
+            self.await_quiet()
+            return self.state()
+
         return wait_for(
-            self.state,
+            look,
             lambda state: bool(state.assets) and not state.unfinished and state.is_quiet,
             explain=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
             pause_seconds=_LOOK_SECONDS,
@@ -222,11 +264,17 @@ class Deployment:
 
     def await_progress(self, datasets: Sequence[str]) -> None:
         """Wait until more partitions of some datasets are materialized than now."""
-        before = self.state().materialized(datasets)
+        keys = [{"path": ["seller", name]} for name in datasets]
+
+        def materialized() -> int:
+            nodes = self.ask(_PROGRESS, assets=keys)["assetNodes"]
+            return sum(node["partitionStats"]["numMaterialized"] for node in nodes)
+
+        before = materialized()
         wait_for(
-            self.state,
-            lambda state: state.materialized(datasets) > before,
-            explain=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
+            materialized,
+            lambda count: count > before,
+            explain=lambda count: (count, before, self.under_way(), self.failures()),
             pause_seconds=_LOOK_SECONDS,
         )
 
@@ -333,6 +381,13 @@ def deployment(home: Path, *options: str, **variables: str) -> Iterator[Deployme
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+def _under_way(found: dict[str, Any]) -> UnderWay:
+    return UnderWay(
+        {each["id"]: each["status"] for each in found["partitionBackfillsOrError"]["results"]},
+        [(run["status"], run["parentRunId"] is not None) for run in found["runsOrError"]["results"]],
+    )
 
 
 def _failed_checks(checks: Any) -> list[str]:
