@@ -2,18 +2,22 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from seller_platform import __version__
 from seller_platform_tests.lock import TOP
 from seller_platform_tests.support.processes import environment, left_behind
+from seller_platform_tests.support.skipping import skip_except_in_ci
 
 pytestmark = pytest.mark.journey
 
@@ -28,28 +32,42 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every user can read, which those below tmp_path are not."""
+    folder = Path(tempfile.mkdtemp(prefix="seller-platform-wheel-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def programs(wheel: Path, folder: Path) -> Path:
     """The folder of the programs of an environment that has only the wheel, as `pipx run --spec WHEEL` makes one.
 
     The packages that it requires are those of this environment, without this clone.
     """
-    folder = tmp_path_factory.mktemp("an environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    python = folder / "bin" / "python"
-    packages = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
+    target = folder / "an environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", target], check=True)
+    python = target / "bin" / "python"
+    packages = sysconfig.get_path("purelib", vars={"base": str(target), "platbase": str(target)})
     # A path in a .pth file is added as it is: the .pth file in it that leads to the clone is not read.
     (Path(packages) / "requirements.pth").write_text(sysconfig.get_path("purelib"))
     install = ["--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
     subprocess.run([sys.executable, "-m", "pip", *install], check=True)
-    return folder / "bin"
+    subprocess.run(["chmod", "-R", "a+rX", target], check=True)
+    return target / "bin"
 
 
 @pytest.fixture
-def variables(tmp_path: Path) -> Iterator[dict[str, str]]:
-    shell = environment(tmp_path / "home")
-    yield {name: value for name, value in shell.items() if name != "PYTHONPATH"}
-    assert left_behind(tmp_path / "home") == []
+def home(folder: Path) -> Iterator[Path]:
+    """A home folder of a new user, in which nothing runs after the test."""
+    user = folder / "user"
+    user.mkdir()
+    if os.geteuid() == 0 and sys.platform == "linux":
+        shutil.chown(user, "nobody")
+    yield user / "a home with spaces"
+    assert left_behind(user) == []
 
 
 def test_the_wheel_has_every_file_of_the_package_except_pictures(wheel: Path) -> None:
@@ -63,17 +81,49 @@ def test_the_wheel_has_every_file_of_the_package_except_pictures(wheel: Path) ->
     assert packed == expected | {f"seller_platform/orchestration/{name}.yaml" for name in ("dagster", "workspace")}
 
 
-def test_the_demo_runs_from_the_wheel_outside_of_the_clone(
-    programs: Path, variables: dict[str, str], tmp_path: Path
-) -> None:
-    def run(*command: str) -> str:
-        return subprocess.run(
-            command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, text=True, timeout=300, check=True
-        ).stdout
+def test_the_demo_runs_from_the_wheel_outside_of_the_clone_without_root(programs: Path, home: Path) -> None:
+    user = str(home.parent)
+    shell = environment(home, HOME=user, TMPDIR=user)
+    variables = {name: value for name, value in shell.items() if name != "PYTHONPATH"}
+    python, seller_platform = str(programs / "python"), str(programs / "seller-platform")
+    run = _runner_without_root(python, variables)
 
-    where = "import seller_platform; print(seller_platform.__file__)"
-    assert Path(run(str(programs / "python"), "-c", where).strip()).is_relative_to(programs.parent)
-    seller_platform = str(programs / "seller-platform")
-    assert run(seller_platform, "--version").startswith(f"seller-platform {__version__} (")
+    where = run(python, "-c", "import seller_platform; print(seller_platform.__file__)")
+    version = run(seller_platform, "--version")
     loads = json.loads(run(seller_platform, "demo", "--accounts", "1", "--months", "1", "--json"))["loads"]
+
+    assert Path(where.strip()).is_relative_to(programs.parent)
+    assert version.startswith(f"seller-platform {__version__} (")
     assert sum(load["rows"] for load in loads if load["dataset"] == "orders") > 0
+
+
+def _runner_without_root(python: str, variables: dict[str, str]) -> Callable[..., str]:
+    """Return a function that runs a command as nobody, if we are root, and returns its output.
+
+    Python may lie in a folder that only root enters. So nobody gets the capability to read every file, but not to write
+    it. Where a container does not have this capability, nobody runs without. Where nobody cannot run our Python, the
+    test is skipped.
+    """
+    ways: list[tuple[list[str], dict[str, Any]]] = [([], {})]
+    if os.geteuid() == 0 and sys.platform == "linux":
+        read_everything = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
+        with_capability = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *read_everything]
+        ways = [(with_capability, {}), ([], {"user": "nobody", "group": "nogroup", "extra_groups": ()})]
+    problems = []
+    for start, options in ways:
+        whole = {"env": variables, "cwd": variables["HOME"], "capture_output": True, "text": True, **options}
+        try:
+            subprocess.run([*start, python, "--version"], timeout=600, check=True, **whole)
+        except (OSError, subprocess.CalledProcessError) as error:
+            problems.append(f"{error} {getattr(error, 'stderr', '')[-200:]}".strip())
+        else:
+            break
+    else:
+        skip_except_in_ci(f"nobody cannot run {python}: {problems}")
+
+    def run(*command: str) -> str:
+        ended = subprocess.run([*start, *command], timeout=600, check=False, **whole)
+        assert ended.returncode == 0, ended.stderr
+        return str(ended.stdout)
+
+    return run
