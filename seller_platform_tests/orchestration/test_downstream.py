@@ -1,5 +1,6 @@
 """Tests that another code location reads our partitions as DataFrames and as Arrow."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -21,8 +22,10 @@ from seller_platform.orchestration.partitions import partition_key
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, lent_platform
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.receipts import mark_loaded
 
 ORDERS, TRANSACTIONS, INVENTORY = map(dataset_named, ("orders", "transactions", "inventory"))
@@ -30,16 +33,22 @@ KEYS = sorted(independent_upstream.KEYS.values())
 FEBRUARY = str(partition_key(KEYS[0], MONTHS[1]))
 
 
-@pytest.fixture
-def loaded(platform: Platform, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Platform:
+@pytest.fixture(scope="module")
+def loaded(
+    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Platform]:
     """A platform with orders, transactions, stock and accounts; the settings name its database."""
-    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
-    monkeypatch.setenv("SELLER_PLATFORM_HISTORY_START", HISTORY_START.isoformat())
-    platform.discover()
-    assert platform.months(ORDERS).success
-    assert platform.months(TRANSACTIONS).success
-    assert platform.run([INVENTORY], KEYS[0], KEYS[-1]).success
-    return platform
+    with (
+        lent_platform(postgres, databases, tmp_path_factory.mktemp("home")) as platform,
+        pytest.MonkeyPatch.context() as variables,
+    ):
+        variables.setenv("SELLER_PLATFORM_DATABASE_URL", platform.database.url)
+        variables.setenv("SELLER_PLATFORM_HISTORY_START", HISTORY_START.isoformat())
+        platform.discover()
+        assert platform.months(ORDERS).success
+        assert platform.months(TRANSACTIONS).success
+        assert platform.run([INVENTORY], KEYS[0], KEYS[-1]).success
+        yield platform
 
 
 def _materialize(platform: Platform, name: str, partition: str) -> dict[str, Any]:
@@ -79,10 +88,10 @@ def test_an_asset_by_account_reads_all_its_months(loaded: Platform) -> None:
 
 
 def test_a_month_that_was_never_loaded_fails_the_asset_that_reads_it(loaded: Platform) -> None:
-    absent = rf"never loaded: orders of {KEYS[0]}, 2026-04 to \d{{4}}-\d\d\. Run .*materialize seller/orders"
+    absent = rf"never loaded: orders of {KEYS[1]}, 2026-04 to \d{{4}}-\d\d\. Run .*materialize seller/orders"
 
     with pytest.raises(NotLoadedError, match=absent):
-        _materialize(loaded, "whole_history", KEYS[0])
+        _materialize(loaded, "whole_history", KEYS[1])
 
 
 def test_an_arrow_input_is_exact(loaded: Platform) -> None:

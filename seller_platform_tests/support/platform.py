@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from seller_platform.contract import LISTS, Dataset, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
@@ -20,7 +21,9 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.warehouse.connections.accounts import save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.postgres import Databases
 
 HISTORY_START = date(2026, 1, 1)
 MONTHS = [Window.month_of(month) for month in independent_upstream.MONTHS]
@@ -96,3 +99,18 @@ def open_platform(
         assets = {dataset.name: asset_for(dataset, HISTORY_START) for dataset in LISTS}
         built = Platform(upstream, database, opened, resources, {**assets, "accounts": accounts_asset(ACCOUNTS)})
         yield built
+
+
+@contextmanager
+def lent_platform(server: EmbeddedServer, databases: Databases, home: Path) -> Iterator[Platform]:
+    """Open a platform over a lent database, for tests that only read what was loaded before."""
+    name = databases.lend()
+    url = server.url(name)
+    with (
+        pytest.MonkeyPatch.context() as variables,
+        Database(url) as database,
+        open_platform(database, url, home) as platform,
+    ):
+        variables.setenv("SELLER_PLATFORM_HOME", str(home))
+        yield platform
+    databases.take_back(name)

@@ -12,9 +12,10 @@ from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
 from seller_platform.orchestration.partitions import partition_key
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
+from seller_platform_tests.support.platform import MONTHS, Platform, lent_platform
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import document, environment, run
 
 pytestmark = pytest.mark.slow
@@ -23,25 +24,41 @@ KEYS = sorted(independent_upstream.KEYS.values())
 ORDER = "A1FOREIGN-platform-02-650"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def platform(
-    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Platform]:
-    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    with open_platform(database, database_url, tmp_path) as opened:
+    """A platform with every account's orders and more, for tests that only read."""
+    with lent_platform(postgres, databases, tmp_path_factory.mktemp("home")) as opened:
+        _load(opened)
         yield opened
 
 
 @pytest.fixture
-def variables(platform: Platform, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A fresh shell's, over a warehouse with every account's orders and more."""
+def variables(platform: Platform, tmp_path: Path) -> dict[str, str]:
+    """A fresh shell's, over that platform."""
+    return _shell(platform, tmp_path)
+
+
+@pytest.fixture
+def own_platform(postgres: EmbeddedServer, databases: Databases, tmp_path: Path) -> Iterator[Platform]:
+    """An equal platform that only this test uses."""
+    with lent_platform(postgres, databases, tmp_path) as opened:
+        _load(opened)
+        yield opened
+
+
+def _load(platform: Platform) -> None:
     platform.discover()
     for name in ("orders", "transactions", "daily_product_sales"):
         platform.months(dataset_named(name))
     for name in ("inventory", "notifications"):
         platform.run([dataset_named(name)], KEYS[0], KEYS[-1])
+
+
+def _shell(platform: Platform, home: Path) -> dict[str, str]:
     own = {"SELLER_PLATFORM_DATABASE_URL": platform.database.url, "SELLER_PLATFORM_DAGSTER_URL": "http://dagster:3000"}
-    yield environment(tmp_path, **own)
+    return environment(home, **own)
 
 
 def _explain(variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -89,7 +106,8 @@ def test_a_row_of_a_paged_list_is_explained_with_its_page_load_and_run(
     assert [load["id"] for load in row["history"]] == [row["load_id"]]
 
 
-def test_what_was_confirmed_and_restated_since_is_told(platform: Platform, variables: dict[str, str]) -> None:
+def test_what_was_confirmed_and_restated_since_is_told(own_platform: Platform, tmp_path: Path) -> None:
+    platform, variables = own_platform, _shell(own_platform, tmp_path)
     (before,) = _rows(variables, "orders", ORDER)
     february = partition_key(independent_upstream.KEYS["A1FOREIGN"], MONTHS[1])
     platform.run([dataset_named("orders")], february, february)
