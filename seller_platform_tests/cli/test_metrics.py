@@ -16,6 +16,7 @@ from seller_platform.warehouse.connections.sent_requests import take_requests
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import COMMAND, environment
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, 
         assert process.stdout is not None
         address = re.search(r"http\S+", process.stdout.readline())
         assert address is not None
-        answer = httpx.get(address[0], timeout=30)
+        answer = httpx.get(address[0], timeout=PATIENCE_SECONDS)
         process.terminate()
 
     samples = _samples(answer.text)

@@ -96,7 +96,7 @@ def test_dg_dev_names_it_and_loads_it(database_url: str, tmp_path: Path) -> None
     finally:
         os.killpg(process.pid, signal.SIGINT)
         try:
-            process.wait(30)
+            process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

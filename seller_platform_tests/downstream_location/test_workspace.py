@@ -105,7 +105,7 @@ def webserver(variables: dict[str, str], database: Database, tmp_path: Path) -> 
     finally:
         os.killpg(process.pid, signal.SIGINT)
         try:
-            process.wait(30)
+            process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

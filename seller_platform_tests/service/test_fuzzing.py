@@ -19,6 +19,7 @@ import pytest
 from seller_platform.contract import dataset_named
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token, rows_of
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.journey
 
@@ -48,7 +49,7 @@ def test_no_request_meets_a_5xx_or_an_undocumented_answer(service: Served, tmp_p
         "SELECT 'S1.US', sku, 'B' || n, 'P', 'A product' FROM unnest(%s::text[]) WITH ORDINALITY AS t (sku, n)",
         skus,
     )
-    document = httpx.get(f"{service.base_url}/openapi.json", timeout=30).json()
+    document = httpx.get(f"{service.base_url}/openapi.json", timeout=PATIENCE_SECONDS).json()
     operations = sum(method in path for path in document["paths"].values() for method in _METHODS)
 
     examples = str(ceil((_CASES - _CASES_OF_COVERAGE) / (_FRUITFUL * operations)))

@@ -39,6 +39,7 @@ from seller_platform_tests.support.served import (
     running_app,
     submit,
 )
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +102,11 @@ class World:
 def world(request: pytest.FixtureRequest, postgres: EmbeddedServer) -> Iterator[World]:
     name = f"test_isolation_{request.param}"
     url = postgres.database(name, template="template_seller")
-    with Database(url) as database, running_app(url) as base_url, httpx.Client(base_url=base_url, timeout=30) as client:
+    with (
+        Database(url) as database,
+        running_app(url) as base_url,
+        httpx.Client(base_url=base_url, timeout=PATIENCE_SECONDS) as client,
+    ):
         yield _world(random.Random(request.param), database, client)
     drop_database(postgres, name)
 
@@ -355,7 +360,7 @@ def test_reports_of_other_users_are_answered_like_missing_ones(world: World) -> 
 def test_clients_of_other_users_are_answered_like_missing_ones(world: World) -> None:
     for number in (0, 1):
         person, stranger = world.people[number], world.people[number + 2]
-        with httpx.Client(base_url=world.client.base_url, timeout=30, follow_redirects=True) as browser:
+        with httpx.Client(base_url=world.client.base_url, timeout=PATIENCE_SECONDS, follow_redirects=True) as browser:
             page = submit(browser, browser.get("/admin/developers"), email=person.email, password=PASSWORD)
             page = browser.get("/admin/developers")
             shown = set(re.findall(r"client-of-(\d+)-", page.text))

@@ -12,6 +12,7 @@ from seller_platform.errors import ApiError, WarehouseUnavailableError
 from seller_platform.service.http.responses import error_answer
 from seller_platform.service.lists.endpoints import SERVED, ListParameters
 from seller_platform_tests.support.served import ANN, Served, running_app
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 GOOD = {"account_title": "Shop US", "per_page": "250", "start_date": "2026-03-01", "end_date": "2026-03-02"}
 
@@ -211,11 +212,11 @@ def test_the_status_is_open_to_everybody(reading: Served) -> None:
 
 def test_without_postgres_the_service_says_that_it_is_down() -> None:
     with running_app("postgresql://nobody@127.0.0.1:1/nothing", wait_seconds=0.2) as base_url:
-        status = httpx.get(f"{base_url}/service-status", timeout=30)
-        answer = httpx.get(f"{base_url}/user/me", headers={"Authorization": "Bearer x"}, timeout=30)
-        page = httpx.get(f"{base_url}/oauth/authorize?client_id=x&redirect_uri=y", timeout=30)
+        status = httpx.get(f"{base_url}/service-status", timeout=PATIENCE_SECONDS)
+        answer = httpx.get(f"{base_url}/user/me", headers={"Authorization": "Bearer x"}, timeout=PATIENCE_SECONDS)
+        page = httpx.get(f"{base_url}/oauth/authorize?client_id=x&redirect_uri=y", timeout=PATIENCE_SECONDS)
         token = httpx.post(
-            f"{base_url}/oauth/token", data={"client_id": "x", "grant_type": "refresh_token"}, timeout=30
+            f"{base_url}/oauth/token", data={"client_id": "x", "grant_type": "refresh_token"}, timeout=PATIENCE_SECONDS
         )
 
     assert (status.status_code, status.json()["status"], status.json()["code"]) == (503, "down", 503)
