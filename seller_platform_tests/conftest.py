@@ -18,7 +18,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.fork_server import end_server
-from seller_platform_tests.support.postgres import TEMPLATE, Databases
+from seller_platform_tests.support.postgres import DAGSTER_TEMPLATE, TEMPLATE, Databases, end_connections
 from seller_platform_tests.support.watchdog import Watchdog, folder_of_the_run
 
 _WATCHDOG = pytest.StashKey[Watchdog]()
@@ -145,9 +145,24 @@ def databases(postgres: EmbeddedServer) -> Databases:
     return Databases(postgres)
 
 
+@pytest.fixture(scope="session")
+def dagster_databases(postgres: EmbeddedServer) -> Databases:
+    """Lends databases that have Dagster's tables, too."""
+    # Imported here because Dagster takes a second to import, which most tests do not need.
+    from seller_platform_tests.support.dagster_instance import postgres_instance
+
+    url = postgres.database(DAGSTER_TEMPLATE, template=TEMPLATE)
+    with temporary_folder(folder_of_the_run()) as folder, postgres_instance(url, folder):
+        pass
+    end_connections(postgres, DAGSTER_TEMPLATE)
+    return Databases(postgres, DAGSTER_TEMPLATE)
+
+
 @pytest.fixture
-def database_url(postgres: EmbeddedServer, databases: Databases) -> Iterator[str]:
+def database_url(request: pytest.FixtureRequest, postgres: EmbeddedServer) -> Iterator[str]:
     """The URL of an empty, migrated database that only this test uses."""
+    has_dagster = request.node.get_closest_marker("dagster_tables") is not None
+    databases = request.getfixturevalue("dagster_databases" if has_dagster else "databases")
     name = databases.lend()
     yield postgres.url(name)
     databases.take_back(name)

@@ -31,7 +31,7 @@ from seller_platform_tests.support.processes import (
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, served
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.dagster_tables]
 
 MONTH = ("--from", "2026-01", "--to", "2026-01")
 

@@ -12,7 +12,7 @@ import pytest
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.processes import connect, document, environment, foreign_environment, free_port, run
 
-pytestmark = pytest.mark.journey
+pytestmark = [pytest.mark.journey, pytest.mark.dagster_tables]
 
 MONTH = ("--from", "2026-01", "--to", "2026-01")
 ANA, BEN = (independent_upstream.KEYS[account["seller_id"]] for account in independent_upstream.ACCOUNTS)

@@ -11,7 +11,7 @@ import pytest
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.processes import connect, document, foreign_environment, free_port, run
 
-pytestmark = pytest.mark.journey
+pytestmark = [pytest.mark.journey, pytest.mark.dagster_tables]
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import Platform
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.dagster_tables]
 
 KEYS = [f"SELLER{number:02}.MARKET" for number in range(30)]
 Failures = dict[str, SellerPlatformError]

@@ -23,6 +23,8 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import HISTORY_START, Platform
 
+pytestmark = pytest.mark.dagster_tables
+
 START = "dagster/asset_partition_range_start"
 END = "dagster/asset_partition_range_end"
 NAMES = sorted(dataset.name for dataset in LISTS)
