@@ -1,8 +1,8 @@
 """Rotates a token pair without losing one; one process at a time refreshes it.
 
 A refresh token works once, so the order is: take the grant's row lock; reserve room on the disk; write the intent to a
-journal; send the refresh; write the new pair to a spool file, in that room; commit it; delete the spool. Wherever a
-process ends in between, the next one reads the pair from the database or from the spool.
+journal; send the refresh; write the new pair to a spool file, in that room; commit it; take the row lock again and
+delete the spool. Wherever a process ends in between, the next one reads the pair from the database or from the spool.
 """
 
 import json
@@ -23,6 +23,7 @@ from seller_platform.errors import (
     ReauthorizationRequiredError,
     TokenRefusedError,
     UpstreamUnavailableError,
+    WarehouseUnavailableError,
 )
 from seller_platform.failpoints import reach
 from seller_platform.files import write_atomically
@@ -151,7 +152,7 @@ class GrantKeeper:
         self._spool.keep(received)
         register()
         self._grants.store(self.connection, received)
-        self._spool.clear()
+        self._clear_spool()
         self._pair = received
 
     def token(self) -> TokenPair:
@@ -213,7 +214,7 @@ class GrantKeeper:
         if self._spool.kept() is not None:
             with self._grants.locked(self.connection) as grant:
                 self._recover(grant)
-            self._spool.clear()
+            self._clear_spool()
         pair, refused = self._grants.current(self.connection)
         if refused is not None:
             raise ReauthorizationRequiredError(self.connection, refused)
@@ -228,7 +229,7 @@ class GrantKeeper:
             elif grant.pair.access_token == superseded:
                 refused = self._refresh(grant)
         reach("rotation.committed")
-        self._spool.clear()
+        self._clear_spool()
         reach("rotation.cleared")
         if refused is not None:
             raise ReauthorizationRequiredError(self.connection, refused)
@@ -239,6 +240,18 @@ class GrantKeeper:
         kept = self._spool.kept()
         if kept is not None and kept.generation > grant.pair.generation:
             grant.replace(kept)
+
+    def _clear_spool(self) -> None:
+        """Delete the files of a rotation that is committed.
+
+        Another process may rotate already: under the row lock, its files are left to it, or to the one after it.
+        """
+        # Without the warehouse, the files stay until the next rotation. Their pair is not newer than the stored one.
+        with suppress(WarehouseUnavailableError), self._grants.locked(self.connection) as grant:
+            kept, stored = self._spool.kept(), grant.pair.generation
+            is_interrupted = grant.refused is None and self._spool.interrupted(stored) is not None
+            if not is_interrupted and (kept is None or kept.generation <= stored):
+                self._spool.clear()
 
     def _refresh(self, grant: LockedGrant) -> str | None:
         """Exchange the grant's refresh token for a new pair.

@@ -1,7 +1,9 @@
 """Tests that one process refreshes, and that no received token pair is lost."""
 
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -14,7 +16,7 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
 from seller_platform.ingest.connections.token_rotation import GrantKeeper, PairSpool
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
-from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.grants import Grants, LockedGrant
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
 
@@ -204,6 +206,45 @@ def test_the_next_process_finishes_the_rotation_of_a_killed_one(shared: SharedGr
     assert shared.keeper().rotate("access-1").access_token == "access-2"
     assert shared.keeper().rotate("access-2").access_token == "access-3"
     assert shared.issuer.requests == 2
+
+
+class _OvertakenGrants(Grants):
+    """Grants whose first rotation is followed by one of another process, before it deletes its files."""
+
+    def __init__(self, shared: SharedGrant, other: Callable[[], None]) -> None:
+        super().__init__(shared.database, shared.box)
+        self._others = [other]
+
+    @contextmanager
+    def locked(self, connection: str) -> Iterator[LockedGrant]:
+        with super().locked(connection) as grant:
+            yield grant
+        while self._others:
+            self._others.pop()()
+
+
+def test_a_process_that_is_overtaken_keeps_the_pair_of_the_other(shared: SharedGrant) -> None:
+    def die_before_the_commit() -> None:
+        with pytest.raises(_DiedError):
+            shared.keeper(grants=_DyingGrants(shared.database, shared.box)).rotate("access-2")
+
+    overtaken = shared.keeper(grants=_OvertakenGrants(shared, die_before_the_commit)).rotate("access-1")
+
+    assert overtaken.access_token == "access-2"
+    assert shared.keeper().rotate("access-2").access_token == "access-3"
+    assert shared.issuer.requests == 2
+    assert shared.files() == []
+
+
+def test_a_process_that_is_overtaken_keeps_the_intent_of_the_other(shared: SharedGrant) -> None:
+    overtaken = _OvertakenGrants(shared, lambda: shared.spool().intend(2, START))
+    shared.keeper(grants=overtaken).rotate("access-1")
+    shared.issuer.valid = "spent by the other process"
+
+    with pytest.raises(ReauthorizationRequiredError, match="2026-03-01T00:00:00"):
+        shared.keeper().rotate("access-2")
+
+    assert shared.files() == []
 
 
 def test_an_old_spool_never_replaces_a_newer_pair(shared: SharedGrant) -> None:
