@@ -56,6 +56,8 @@ def changes_since(
     """
     account_of(database, account)
     with database.begin() as connection:
+        # The loads and the rows are of one moment, even if another load is published between the statements.
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
         connection.execute(text("SET LOCAL timezone = 'UTC'"))
         receipts = loads_of(dataset, account, window if dataset.is_dated else None)
         changing = select(LOADS.c.id, LOADS.c.finished_at).where(receipts, LOADS.c.changed).order_by(LOADS.c.id)

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
@@ -274,7 +274,6 @@ def test_past_moments_of_a_month_are_read_through_the_index(database: Database, 
 @pytest.fixture
 def orders(database: Database) -> Iterator[Database]:
     """An account of which a month of orders was loaded twice."""
-    dataset = dataset_named("orders")
     with database.begin() as connection:
         connection.execute(text("INSERT INTO platform.connections VALUES ('main', 'b', 'c', 'd')"))
         connection.execute(
@@ -284,19 +283,40 @@ def orders(database: Database) -> Iterator[Database]:
             )
         )
     for totals in ({"1": "5.00", "2": "7.00", "3": "1.00"}, {"1": "5.00", "2": "9.00", "4": "3.00"}):
-        with open_load(database, Slice(dataset, ACCOUNT, MARCH)) as load:
-            rows = [
-                (name, "2026-03-01T10:00:00Z", "Shipped", Decimal(total), "USD", 1, "SKU", "A", "Cup", "2026-03-01")
-                for name, total in totals.items()
-            ]
-            load.spool.write(rows, tags=("platform",), page=1)
-            load.store(LoadFacts(1, 1, 0, 3, CountVerdict.MATCH), started_at=datetime.now(UTC))
+        _load_orders(database, totals)
     yield database
+
+
+def _load_orders(database: Database, totals: Mapping[str, str]) -> None:
+    with open_load(database, Slice(dataset_named("orders"), ACCOUNT, MARCH)) as load:
+        rows = [
+            (name, "2026-03-01T10:00:00Z", "Shipped", Decimal(total), "USD", 1, "SKU", "A", "Cup", "2026-03-01")
+            for name, total in totals.items()
+        ]
+        load.spool.write(rows, tags=("platform",), page=1)
+        load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
 
 
 def test_changes_are_paired_by_key(orders: Database) -> None:
     changes = changes_since(orders, dataset_named("orders"), ACCOUNT, MARCH)
 
+    assert [row["platform_order_id"] for row in changes.came] == ["4"]
+    assert [row["platform_order_id"] for row in changes.went] == ["3"]
+    assert [(old["order_total"], new["order_total"]) for old, new in changes.changed] == [(Decimal(7), Decimal(9))]
+
+
+def test_changes_are_of_one_moment_while_another_load_is_published(orders: Database) -> None:
+    loads_between = [{"1": "5.00", "2": "11.00", "5": "1.00"}]
+
+    @event.listens_for(orders.engine, "after_cursor_execute")
+    def load(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "FROM platform.loads" in statement and loads_between:
+            with Database(orders.url) as other:
+                _load_orders(other, loads_between.pop())
+
+    changes = changes_since(orders, dataset_named("orders"), ACCOUNT, MARCH)
+
+    assert not loads_between
     assert [row["platform_order_id"] for row in changes.came] == ["4"]
     assert [row["platform_order_id"] for row in changes.went] == ["3"]
     assert [(old["order_total"], new["order_total"]) for old, new in changes.changed] == [(Decimal(7), Decimal(9))]
