@@ -194,8 +194,8 @@ _TOKENS = (
     Mutation(
         "The copy of a pair is deleted before the pair is committed.",
         "ingest/connections/token_rotation.py",
-        'reach("rotation.spooled")',
-        "self._spool.clear()",
+        "grant.replace(pair)",
+        "self._spool.clear(); grant.replace(pair)",
     ),
     Mutation(
         "A pair on disk is never committed by the next process.",
@@ -409,12 +409,6 @@ _REPORTS = (
         "warehouse/loads/slices.py",
         "return inside if report_id is None else",
         "return inside if self.slice.account else",
-    ),
-    Mutation(
-        "A report is compared with another report of its day.",
-        "warehouse/loads/slices.py",
-        "if slice_.report_id is not None:",
-        "if slice_.report_id is None:",
     ),
     Mutation(
         "A job is changed although another process changed it meanwhile.",
