@@ -7,24 +7,40 @@ the copy. A mistake that no seed finds shows that an actor, a fault or a rule of
 """
 
 import argparse
+import multiprocessing
 import os
-import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import seller_platform
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.schema.functions import create_functions
+from seller_platform_tests.simulation.plan import Plan
+from seller_platform_tests.simulation.runs import Player, served
+
+_Result = tuple[int | None, int, str]
 
 SEEDS = 2_000
 _PACKAGE = Path(seller_platform.__file__).parent
 _PROJECT = _PACKAGE.parent
-_FAILED = re.compile(r"^seed (\d+) failed after (\d+) events?: (.*)$", re.MULTILINE)
-_SECONDS_AT_MOST = 3_600
+_LIBRARIES = [
+    "alembic.command",
+    "dagster",
+    "greenlet",
+    "httpx",
+    "msgspec",
+    "psycopg",
+    "pydantic_settings",
+    "sqlalchemy",
+]
 
 
 @dataclass(frozen=True)
@@ -427,29 +443,54 @@ _REPORTS = (
 MUTATIONS = (*_LISTS, *_TOKENS, *_LOADS, *_HOLDS, *_REPORTS)
 
 
-def search(mutation: Mutation, *, seeds: int) -> Finding:
+def search(mutation: Mutation, server: EmbeddedServer, *, seeds: Sequence[int]) -> Finding:
     """Play seeds with the mistake until one fails."""
     began = time.monotonic()
     with TemporaryDirectory(prefix="mutation-") as folder:
-        shutil.copytree(_PACKAGE, Path(folder) / _PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(_PACKAGE, Path(folder) / _PACKAGE.name)  # with its bytecode
         changed = Path(folder) / _PACKAGE.name / mutation.file
         changed.write_text(mutation.applied(changed.read_text()))
-        played = subprocess.run(
-            [sys.executable, "-m", "seller_platform_tests.simulation", "--seed", "1", "--runs", str(seeds)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([folder, str(_PROJECT)]), "PYTHONDONTWRITEBYTECODE": "1"},
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECONDS_AT_MOST,
-        )
-    seconds = time.monotonic() - began
-    failed = _FAILED.search(played.stdout)
-    if failed is not None:
-        return Finding(mutation, int(failed[1]), int(failed[2]), failed[3], seconds)
-    if played.returncode:
-        raise RuntimeError(f"{mutation.name} The simulation ended with {played.returncode}:\n{played.stderr}")
-    return Finding(mutation, None, 0, "", seconds)
+        seed, events, judgement = _played(folder, server, seeds)
+    return Finding(mutation, seed, events, judgement, time.monotonic() - began)
+
+
+def _played(folder: str, server: EmbeddedServer, seeds: Sequence[int]) -> _Result:
+    """Play seeds in a process that imports the product from a folder.
+
+    It is forked from one that has imported the libraries, and none of the product.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_LIBRARIES)
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=play, args=(server.folder, seeds, there))
+    sys.path.insert(0, folder)  # a new process has the path of this one
+    try:
+        process.start()
+    finally:
+        sys.path.remove(folder)
+    there.close()
+    with here:
+        try:
+            return cast(_Result, here.recv())
+        except EOFError:
+            raise RuntimeError("the process that plays seeds ended without a result") from None
+        finally:
+            process.join()
+
+
+def play(folder: Path, seeds: Sequence[int], results: Connection) -> None:
+    """Play seeds until one fails, and send that seed, its events, and what was wrong."""
+    server, name = EmbeddedServer(folder), f"mutation_{os.getpid()}"
+    player = Player(server, name)
+    # Its database is a copy of one that the product without the mistake has made.
+    with Database(server.database(name)) as database, database.begin() as connection:
+        create_functions(connection)
+    for seed in seeds:
+        outcome = player.play(Plan.of(seed))
+        if outcome.failure is not None:
+            results.send((seed, outcome.events, outcome.failure.strip().splitlines()[-1]))
+            return
+    results.send((None, 0, ""))
 
 
 def chosen(names: Sequence[str]) -> Iterator[Mutation]:
@@ -475,7 +516,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds are played for each mutation at most")
     parser.add_argument("names", nargs="*", metavar="NAME", help="a part of the name or of the file of mutations")
     given = parser.parse_args()
-    return 0 if show(search(mutation, seeds=given.seeds) for mutation in chosen(given.names)) else 1
+    with served() as server:
+        findings = (search(each, server, seeds=range(1, given.seeds + 1)) for each in chosen(given.names))
+        return 0 if show(findings) else 1
 
 
 if __name__ == "__main__":

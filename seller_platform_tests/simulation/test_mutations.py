@@ -1,8 +1,12 @@
-"""Tests that the planted mistakes fit the product as it is."""
+"""Tests that the planted mistakes fit the product as it is, and that the simulation finds some of them at once."""
+
+from collections.abc import Iterator
 
 import pytest
 
-from seller_platform_tests.simulation.mutations import MUTATIONS, Mutation, chosen
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.simulation.mutations import MUTATIONS, Mutation, chosen, search
+from seller_platform_tests.simulation.runs import served
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
@@ -28,3 +32,28 @@ def test_mutations_are_chosen_by_name_or_file() -> None:
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS)
     assert list(chosen([])) == list(MUTATIONS)
     assert [each.file for each in chosen(["row lock", "grants.py"])] == ["warehouse/connections/grants.py"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedServer]:
+    with served() as started:
+        yield started
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "The lock of a slice ends with the transaction that took it.",
+        "Rows that are gone are not kept in history.",
+        "An empty answer is believed.",
+        "A refresh does not read the current day.",
+        "The last day of a window is not asked for.",
+    ],
+)
+def test_a_planted_mistake_is_found_within_a_few_seeds(server: EmbeddedServer, name: str) -> None:
+    (mutation,) = chosen([name])
+
+    finding = search(mutation, server, seeds=range(1, 31))
+
+    assert finding.seed is not None
