@@ -2,13 +2,23 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 Clock = Callable[[], datetime]
 
 
+_clock: Clock = partial(datetime.now, UTC)
+
+
 def utc_now() -> datetime:
-    """Return the time in UTC."""
-    return datetime.now(UTC)
+    """Return the time in UTC, by the clock of this process."""
+    return _clock()
+
+
+def use_clock(clock: Clock) -> None:
+    """Let this process take its time from another clock, such as that of a simulation."""
+    global _clock  # noqa: PLW0603  # one clock for the process, like the machine's
+    _clock = clock
 
 
 def is_past(moment: datetime, now: datetime, longest: timedelta) -> bool:

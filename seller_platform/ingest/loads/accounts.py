@@ -4,11 +4,11 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 
 from seller_platform.client.endpoints.accounts import fetch_accounts, fetch_user
 from seller_platform.client.http.api import SellerApi
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import ImplausibleReadingError
@@ -64,7 +64,7 @@ def _discover(
     accepted: Accepted | None,
     is_second: bool,
 ) -> tuple[Sequence[KnownAccount], Receipt]:
-    started_at = datetime.now(UTC)
+    started_at = utc_now()
     slice_ = Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))
     with observed_load(slice_, run_id=run_id) as observed:
         user = fetch_user(api)

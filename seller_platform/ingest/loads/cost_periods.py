@@ -1,9 +1,10 @@
 """Loads the cost periods of all products of an account as its daily snapshot."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
@@ -47,7 +48,7 @@ def load_costs(
         RequestsUsedUpError: The requests of today do not suffice. Nothing was stored.
         ContractViolationError: An answer breaks the contract. Nothing was stored.
     """
-    started_at = datetime.now(UTC)
+    started_at = utc_now()
     today = now.astimezone(account.zone).date()
     slice_ = Slice(COST_PERIODS, account.key, Window.day(today))
     with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from uuid import NAMESPACE_OID, uuid5
 
 from seller_platform.client.endpoints.reports import Standing, download_report, fetch_status
 from seller_platform.client.endpoints.reports import request_report as ask_for_report
 from seller_platform.client.http.api import SellerApi
-from seller_platform.clocks import Clock
+from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import DATE_SELECTORS, DPS_DATE, FORMATS, JSON, selector_problem
@@ -198,7 +198,7 @@ def load_report(
         UpstreamUnavailableError: The download failed. Nothing was stored, and the job is still ready.
     """
     assert job.report_id is not None, "a report that is ready has a number"
-    started_at = datetime.now(UTC)
+    started_at = utc_now()
     day = job.requested_at.astimezone(account.zone).date()
     try:
         slice_ = Slice(REPORT_ROWS, account.key, Window.day(day), job.report_id)

@@ -4,11 +4,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
 from seller_platform.client.lists.slice_reader import read_slice
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import (
@@ -138,7 +139,7 @@ def load_slice(
         NotOfferedError: The API does not compute the rows of this dataset.
         RequestsUsedUpError: The requests of today do not suffice. Nothing was stored.
     """
-    started_at = datetime.now(UTC)
+    started_at = utc_now()
     settled = _settled_days(database, account, dataset, window, started_at=started_at, lookback_days=lookback_days)
     was_settled = dataset.is_dated and len(settled) == window.days
     judge = Judge(settled, is_second=is_second or accepted is not None, accepted=accepted)

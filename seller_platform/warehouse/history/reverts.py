@@ -1,9 +1,8 @@
 """Makes a slice what it was before a load."""
 
-from datetime import UTC, datetime
-
 from sqlalchemy import select
 
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Slicing
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import RequestError, UnknownLoadError
@@ -35,7 +34,7 @@ def revert(database: Database, load_id: int) -> Receipt:
         RequestError: The load cannot be reverted: its reading was held, nothing was loaded before it, or it is a list
             of accounts, which other tables follow.
     """
-    undone, started_at = receipt_of(database, load_id), datetime.now(UTC)
+    undone, started_at = receipt_of(database, load_id), utc_now()
     slice_ = slice_of(undone)
     named = f"load {load_id} ({slice_})"
     if undone.verdict is CountVerdict.HELD:

@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Window
 from seller_platform.errors import RequestsUsedUpError, SellerPlatformError
 from seller_platform.warehouse.postgres.database import Database
@@ -47,7 +48,7 @@ def keep_refusal(
     latest = {
         "error": type(error).__name__,
         "message": str(error).replace("\x00", ""),
-        "refused_at": datetime.now(UTC),
+        "refused_at": utc_now(),
         "run_id": run_id,
         "requests": error.sent if isinstance(error, RequestsUsedUpError) else 0,
     }

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, func, insert, select, text
 
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.loads import NO_PAGES, CountVerdict, LoadFacts, PageFacts
@@ -307,7 +308,7 @@ class Load:
                 "notes": {**report, **facts.notes} or None,
                 "run_id": run_id,
                 "started_at": started_at,
-                "finished_at": datetime.now(UTC),
+                "finished_at": utc_now(),
             },
         ).mappings()
         receipt = Receipt.of(row.one())

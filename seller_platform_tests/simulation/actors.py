@@ -1,0 +1,222 @@
+"""What actors do: load slices, plan refreshes, poll and load reports, rotate tokens, accept and revert."""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+from seller_platform.contract import Window
+from seller_platform.contract.tokens import TokenPair
+from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS
+from seller_platform.errors import (
+    NotHeldError,
+    ReadingHeldError,
+    ReauthorizationRequiredError,
+    RequestError,
+    SellerPlatformError,
+)
+from seller_platform.ingest.loads.holds import accept_load
+from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
+from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
+from seller_platform.orchestration.automation.due import plan_refresh
+from seller_platform.orchestration.partitions import read_partition_key
+from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.history.reverts import revert
+from seller_platform.warehouse.history.settledness import lookbacks
+from seller_platform.warehouse.jobs.report_jobs import ready_jobs
+from seller_platform.warehouse.loads.receipts import AccountDay, latest_receipts, open_holds
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform_tests.simulation.upstream import ACCOUNT
+
+if TYPE_CHECKING:
+    from seller_platform_tests.simulation.world import Process, World
+
+CONNECTION = "default"
+
+
+def load(world: "World", process: "Process", random: Random) -> None:
+    """Load one or two slices, in one or two threads."""
+    requests = [_request(world, random) for _ in range(random.choice((1, 1, 2)))]
+    load_all(world, process, requests, whole=random.random() < 0.5, at_once=random.choice((1, 2)))
+
+
+def _request(world: "World", random: Random) -> SliceRequest:
+    dataset = random.choice(world.datasets)
+    months = world.months
+    return SliceRequest(dataset, ACCOUNT.key, random.choice((months[0], months[-1], months[-1])) if dataset.is_dated else None)
+
+
+def load_all(
+    world: "World", process: "Process", requests: Iterable[SliceRequest], *, whole: bool, at_once: int = 1
+) -> list[SliceResult]:
+    """Load slices as a run of Dagster does, and return the results."""
+    database, run_id = process.database, world.next_run(process)
+    now = world.clock.now()
+
+    def load_one(request: SliceRequest) -> Receipt | None:
+        account = account_of(database, request.account)
+        days = lookbacks(database, [request.dataset], [account.key], adaptive=False)
+        return load_requested(
+            process.api,
+            database,
+            account,
+            request,
+            now=now,
+            whole=whole,
+            run_id=run_id,
+            lookback_days=days[request.dataset.name, account.key],
+        )
+
+    results = list(recorded(load_each(requests, load_one, at_once=at_once), database, run_id=run_id))
+    for result in results:
+        world.say(f"{result.request}: {_end_of(result)}")
+        tell(world, result.error)
+    world.model.judge_end(run_id)
+    return results
+
+
+def _end_of(result: SliceResult) -> str:
+    if result.error is not None:
+        return type(result.error).__name__
+    return "nothing" if result.receipt is None else f"{result.receipt.rows} rows, {result.receipt.verdict}"
+
+
+def tell(world: "World", error: SellerPlatformError | None) -> None:
+    """Remember that a held reading was reported."""
+    if isinstance(error, ReadingHeldError):
+        world.model.tell(error.load_id)
+
+
+def refresh(world: "World", process: "Process", random: Random) -> None:
+    """Load what a schedule finds due."""
+    refresh_due(world, process)
+
+
+def refresh_due(world: "World", process: "Process") -> list[SliceResult]:
+    """Load what a schedule finds due, and return the results."""
+    account = account_of(process.database, ACCOUNT.key)
+    day = AccountDay.at(world.clock.now(), account.key, account.zone)
+    planned = plan_refresh(
+        process.database,
+        world.datasets,
+        [day],
+        listed=[account.key],
+        since=world.months[0].start,
+        scheduled=True,
+        adaptive=False,
+    )
+    results = []
+    for run in planned:
+        (_, first), (_, last) = read_partition_key(run.first or ""), read_partition_key(run.last or "")
+        months = [None] if first is None or last is None else list(Window(first.start, last.end).months())
+        requests = [
+            SliceRequest(dataset, ACCOUNT.key, month) for dataset in world.datasets if dataset in run.datasets for month in months
+        ]
+        results += load_all(world, process, requests, whole=run.whole)
+    return results
+
+
+def change(world: "World", process: "Process", random: Random) -> None:
+    """Let the upstream change a list."""
+    world.say(world.upstream.change(random))
+
+
+def advance(world: "World", process: "Process", random: Random) -> None:
+    """Let time pass."""
+    hours = random.choice((0.1, 1, 7, 21, 24, 26, 48, 8 * 24, 16 * 24))
+    world.clock.advance(hours * 3600)
+    world.say(f"{hours:g} hours pass")
+
+
+def token(world: "World", process: "Process", random: Random) -> None:
+    """Take the token, which is rotated if it is due."""
+    try:
+        process.keeper.token() if random.random() < 0.7 else process.keeper.rotate(process.keeper.token().access_token)
+    except ReauthorizationRequiredError:
+        connect(world, process)
+    except SellerPlatformError as error:
+        world.say(type(error).__name__)
+
+
+def connect(world: "World", process: "Process") -> None:
+    """Authorise the connection again."""
+    world.upstream.authorize()
+    names = world.upstream.tokens
+    pair = TokenPair(names.name("access"), names.name("refresh"), world.clock.now(), ACCESS_TOKEN_SECONDS)
+    process.keeper.adopt(pair)
+    world.say("connected again")
+
+
+def report(world: "World", process: "Process", random: Random) -> None:
+    """Request a report."""
+    account = account_of(process.database, ACCOUNT.key)
+    order = ReportOrder(give_up_after=timedelta(hours=random.choice((1, 6))))
+    job = request_report(process.api, process.database, account, order, now=world.clock.now())
+    world.say("open already" if job is None else f"report job {job.id} is {job.state.value}")
+
+
+def poll(world: "World", process: "Process", random: Random) -> None:
+    """Poll the reports that are due, and load those that are ready."""
+    polled = poll_due(lambda _: process.api, process.database, clock=world.clock.now, seconds=20, limit=10)
+    loaded = load_reports(world, process)
+    world.say(f"{polled} polls, {loaded} loaded")
+
+
+def load_reports(world: "World", process: "Process") -> int:
+    """Load the reports that are ready, and return their number."""
+    account, loaded = account_of(process.database, ACCOUNT.key), 0
+    for job in ready_jobs(process.database, account.key):
+        try:
+            receipt = load_report(
+                process.api, process.database, account, job, clock=world.clock.now, run_id=world.next_run(process)
+            )
+            loaded += receipt is not None
+        except SellerPlatformError as error:
+            world.say(f"job {job.id}: {type(error).__name__}")
+    for failure in take_failures(process.database, account.key, now=world.clock.now()):
+        world.tell_failure(failure.report)
+    return loaded
+
+
+def accept(world: "World", process: "Process", random: Random) -> None:
+    """Accept a reading that is held."""
+    holds = open_holds(process.database)
+    if not holds:
+        return
+    held = random.choice(holds)
+    world.model.accepted_by_operator = True
+    try:
+        receipt = accept_load(
+            lambda _: process.api, process.database, held.id, now=world.clock.now(), adaptive=False, run_id=world.next_run(process)
+        )
+        world.say(f"accepted {held.id}: {receipt.verdict}")
+    except NotHeldError:
+        world.say(f"{held.id} is not held any more")
+    except ReadingHeldError as error:
+        tell(world, error)
+        world.say(f"{held.id} is held again")
+
+
+def undo(world: "World", process: "Process", random: Random) -> None:
+    """Revert a load."""
+    receipts = [each for each in latest_receipts(process.database) if each.dataset != "report_rows"]
+    if not receipts:
+        return
+    chosen = random.choice(receipts)
+    try:
+        world.say(f"reverted {chosen.id}: {revert(process.database, chosen.id).rows} rows")
+    except RequestError as error:
+        world.say(type(error).__name__)
+
+
+ACTIONS: dict[str, Callable[["World", "Process", Random], None]] = {
+    "load": load,
+    "refresh": refresh,
+    "change": change,
+    "advance": advance,
+    "token": token,
+    "report": report,
+    "poll": poll,
+    "accept": accept,
+    "revert": undo,
+}

@@ -1,0 +1,221 @@
+"""Connections to PostgreSQL whose statements are yield points.
+
+The sessions are kept for all worlds of a process, because a new one takes longer than a run's share. A connection that
+is closed, or whose actor is killed, leaves its session rolled back and without locks, as the server does when a client
+goes away.
+"""
+
+import re
+import select
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, cast
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import ExecStatus, TransactionStatus
+from sqlalchemy import event
+
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.simulation.scheduler import Actor, Scheduler
+
+_PATIENCE_MILLISECONDS = 3
+_BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
+_READ_ONLY = re.compile(r"\s*(?:SELECT|SHOW|SET|;|BEGIN|CREATE TEMPORARY)\b|\s*;", re.IGNORECASE)
+_VERB = re.compile(r"\w+")
+_TABLE = re.compile(
+    r"\b(?:seller|history|platform|service|pg_temp)\"?\.\"?\w+|pg_\w*advisory\w*|nextval|pg_temp\"?\.\"?\w+"
+)
+_POLL = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
+_PING = ";"
+
+
+class Server:
+    """The sessions of this process, and a connection of the simulation's own.
+
+    Attributes:
+        own: Its statements are no yield points.
+        is_down: Whether connections are refused.
+        changed: Whether a commit since it was last read may have changed rows.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.scheduler: Scheduler | None = None
+        self.own = psycopg.connect(url.replace("+psycopg", ""), autocommit=True)
+        self.is_down = self.changed = False
+        self._spare: list[Any] = []
+        self._finished = psycopg.connect(url).pgconn
+        self._finished.finish()
+        self._open: list[SimulatedConnection] = []
+
+    def database(self, process: str) -> Database:
+        """Return the database, for one simulated process."""
+        database = Database(self.url, connections=40)
+
+        @event.listens_for(database.engine, "do_connect")
+        def connect(*_: object) -> "SimulatedConnection":
+            return self._connect(process)
+
+        return database
+
+    def sever(self, chosen: Callable[["SimulatedConnection"], bool]) -> None:
+        """End connections without a commit. Statements that wait for a lock fail."""
+        for connection in [each for each in self._open if chosen(each)]:
+            waiting = connection.waiting
+            connection.sever()
+            if waiting is not None and not waiting.is_killed:
+                self.scheduler.throw(waiting, psycopg.OperationalError("server closed the connection unexpectedly"))
+
+    def yield_turn(self, kind: str, subject: object = "") -> None:
+        """End the turn of the actor that uses a connection; nothing without a run."""
+        if self.scheduler is not None:
+            self.scheduler.yield_turn(kind, subject)
+
+    def is_blocked(self, pid: int) -> bool:
+        """Whether a session waits for a lock that another holds."""
+        row = self.own.execute(_BLOCKED, (pid,)).fetchone()
+        return bool(row and row[0])
+
+    def _connect(self, process: str) -> "SimulatedConnection":
+        if self.is_down:
+            raise psycopg.OperationalError("connection refused: the server is starting up")
+        if self._spare:
+            connection = SimulatedConnection(self._spare.pop())
+        else:
+            connection = SimulatedConnection.connect(self.url)
+        connection.server, connection.process = self, process
+        connection.cursor_factory = YieldingCursor
+        self._open.append(connection)
+        return connection
+
+    def take_back(self, connection: "SimulatedConnection") -> None:
+        """Roll the session of a connection back, and keep it for another."""
+        self._open.remove(connection)
+        session, connection.pgconn = connection.pgconn, self._finished
+        if session.transaction_status == TransactionStatus.ACTIVE:
+            self.own.execute("SELECT pg_cancel_backend(%s)", (session.backend_pid,))
+            while (result := session.get_result()) is not None:
+                if result.status in {ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH}:
+                    session.finish()
+                    return
+        rollback = b"" if session.transaction_status == TransactionStatus.IDLE else b"ROLLBACK; "
+        session.exec_(rollback + b"SELECT pg_advisory_unlock_all(); DEALLOCATE ALL")
+        self._spare.append(session)
+
+
+class SimulatedConnection(psycopg.Connection[Any]):
+    """A connection of a simulated process.
+
+    Attributes:
+        waiting: The actor whose statement waits for a lock.
+        is_dirty: Whether its transaction may have changed rows.
+    """
+
+    server: Server
+    process: str
+    waiting: Actor | None = None
+    is_dirty = False
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Run a statement. Where it waits for a lock, end the turn until the lock is granted."""
+        server = getattr(self, "server", None)
+        if server is None or server.scheduler is None or server.scheduler.current is None:
+            return super().wait(gen, interval, timeout)
+        try:
+            wanted, poll = next(gen), select.poll()
+            socket = self.pgconn.socket
+            while True:
+                poll.register(socket, _POLL[int(wanted)])
+                while not (ready := poll.poll(_PATIENCE_MILLISECONDS)):
+                    if server.is_blocked(self.pgconn.backend_pid):
+                        self._wait_for_lock()
+                events = ready[0][1]
+                wanted = gen.send(
+                    (1 if events & ~select.POLLOUT else 0) | (2 if events & select.POLLOUT else 0)
+                )
+        except StopIteration as ended:
+            return ended.value
+
+    def _wait_for_lock(self) -> None:
+        scheduler, pid, poll = self.server.scheduler, self.pgconn.backend_pid, select.poll()
+        poll.register(self.pgconn.socket, select.POLLIN)
+
+        def is_granted() -> bool:
+            while not poll.poll(0):
+                if self.server.is_blocked(pid):
+                    return False
+                poll.poll(_PATIENCE_MILLISECONDS)
+            return True
+
+        self.waiting = scheduler.current
+        try:
+            scheduler.wait_until(is_granted, "granted")
+        finally:
+            self.waiting = None
+
+    def commit(self) -> None:
+        """Commit, after a yield point."""
+        if self.is_dirty:
+            self.server.yield_turn("commit")
+        super().commit()
+        if self.is_dirty:
+            self.server.changed, self.is_dirty = True, False
+
+    def rollback(self) -> None:
+        """Roll back, which is no yield point."""
+        super().rollback()
+        self.is_dirty = False
+
+    def close(self) -> None:
+        """Close the connection. Its session is used again."""
+        if not self.closed:
+            self._closed = True
+            self.server.take_back(self)
+
+    def sever(self) -> None:
+        """Break the connection, as the end of either side does."""
+        if not self.closed:
+            self.server.take_back(self)
+
+
+class YieldingCursor(psycopg.Cursor[Any]):
+    """A cursor whose statements are yield points."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+        """Execute a statement, after a yield point."""
+        connection = cast("SimulatedConnection", self.connection)
+        if query == _PING:
+            if connection.closed:
+                raise psycopg.OperationalError("the connection is closed")
+            return self
+        _announce(connection, query)
+        return super().execute(query, params, **options)
+
+    def copy(self, statement: Any, *arguments: Any, **options: Any) -> Any:
+        """Begin a COPY, after a yield point."""
+        _announce(cast("SimulatedConnection", self.connection), statement)
+        return super().copy(statement, *arguments, **options)
+
+
+def _announce(connection: SimulatedConnection, statement: Any) -> None:
+    text = statement if isinstance(statement, str) else _text(statement)
+    label, changes = _described(text)
+    connection.server.yield_turn("sql", label)
+    if changes:
+        connection.is_dirty = True
+        if connection.autocommit:
+            connection.server.changed = True
+
+
+def _text(statement: Any) -> str:
+    return statement.decode() if isinstance(statement, bytes) else cast("sql.Composable", statement).as_string(None)
+
+
+@lru_cache(maxsize=4096)
+def _described(text: str) -> tuple[str, bool]:
+    """Return the verb and the tables of a statement, and whether it may change rows."""
+    verb = _VERB.search(text)
+    tables = dict.fromkeys(table.replace('"', "") for table in _TABLE.findall(text))
+    named = f"{verb[0].upper() if verb else ';'} {' '.join(list(tables)[:4])}".rstrip()
+    return named, not _READ_ONLY.match(text)

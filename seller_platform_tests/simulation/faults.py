@@ -1,0 +1,105 @@
+"""Answers that are late, lost, cut, wrong or short."""
+
+import json
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import httpx
+
+from seller_platform_tests.simulation.scheduler import Scheduler
+from seller_platform_tests.simulation.upstream import UpstreamModel
+
+_KINDS = ("refused", "lost", "late", "cut", "status", "html", "busy", "beside", "short", "empty", "missing", "twice")
+
+
+class Faults:
+    """The faults that wait for the next request."""
+
+    def __init__(self) -> None:
+        self._armed: list[Random] = []
+        self.are_off = False
+
+    def arm(self, random: Random) -> None:
+        """Let the next request meet a fault."""
+        self._armed.append(random)
+
+    def take(self) -> tuple[str, Random] | None:
+        """Return the fault of this request, if there is one."""
+        if not self._armed or self.are_off:
+            return None
+        random = self._armed.pop(0)
+        return random.choice(_KINDS), random
+
+
+class FaultyTransport(httpx.BaseTransport):
+    """Sends requests to the model of the upstream. Sending and receiving are yield points.
+
+    Args:
+        heard: Called with each answer of the token endpoint that arrives.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, upstream: UpstreamModel, faults: Faults, heard: Callable[[int], None]
+    ) -> None:
+        self._scheduler, self._upstream, self._faults, self._heard = scheduler, upstream, faults, heard
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request, perhaps with a fault."""
+        self._scheduler.yield_turn("http", f"{request.method} {request.url.path}")
+        fault = self._faults.take()
+        if fault is None:
+            answer, kind = self._upstream.answer(request), ""
+        else:
+            kind, random = fault
+            answer = self._faulty(request, kind, random)
+        self._scheduler.yield_turn("answer", f"{answer.status_code} {kind}".rstrip())
+        if kind == "lost":
+            raise httpx.ReadTimeout("lost", request=request)
+        if request.url.path == "/oauth/token" and answer.status_code == 200 and kind in ("", "late"):
+            self._heard(int(json.loads(answer.content)["refresh_token"].rpartition("-")[2]))
+        return answer
+
+    def _faulty(self, request: httpx.Request, kind: str, random: Random) -> httpx.Response:
+        upstream = self._upstream
+        if kind == "refused":
+            self._scheduler.yield_turn("answer", kind)
+            raise httpx.ConnectError("refused", request=request)
+        if kind == "busy":
+            return httpx.Response(random.choice((429, 503)), headers={"Retry-After": str(random.choice((1, 40)))})
+        if kind == "status":
+            return httpx.Response(random.choice((500, 502, 504)), content=b"<html>an error</html>")
+        answer = upstream.answer(request)
+        if kind == "late":
+            self._scheduler.sleep(random.choice((5.0, 50.0)))
+            return answer
+        if kind == "lost":
+            return answer
+        if kind == "cut":
+            if random.random() < 0.5:
+                raise httpx.RemoteProtocolError("peer closed connection", request=request)
+            return httpx.Response(answer.status_code, content=answer.content[: len(answer.content) // 2])
+        if kind == "html":
+            return httpx.Response(200, content=b"<html>Please sign in</html>")
+        page = _page_of(answer)
+        if page is None:
+            return httpx.Response(503)
+        return self._short(request, kind, random, page)
+
+    def _short(self, request: httpx.Request, kind: str, random: Random, page: Mapping[str, Any]) -> httpx.Response:
+        """Return a page that is not the list."""
+        upstream, asked = self._upstream, dict(request.url.params)
+        rows = page["data"]
+        if kind == "beside":
+            return httpx.Response(200, json={**page, "status": "error", "message": "a shard is down", "data": rows[:-1]})
+        if kind == "missing":
+            return httpx.Response(200, json={**page, "data": rows[:-1]})
+        if kind == "twice":
+            return httpx.Response(200, json={**page, "data": rows + rows[-1:]})
+        kept = () if kind == "empty" else upstream.without_one(request.url.path, random)
+        return httpx.Response(200, json=upstream.page(request.url.path, asked, upstream.claim(request.url.path, kept)))
+
+
+def _page_of(answer: httpx.Response) -> Mapping[str, Any] | None:
+    body = json.loads(answer.content)
+    return body if isinstance(body, dict) and "total" in body else None

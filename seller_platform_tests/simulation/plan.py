@@ -1,0 +1,87 @@
+"""What happens in a run: actions of actors, and faults. A seed decides it before the run begins."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from random import Random
+
+PROCESSES = ("one", "two", "three")
+
+ACTIONS = {
+    "load": 5,
+    "refresh": 3,
+    "change": 6,
+    "advance": 3,
+    "token": 1,
+    "report": 2,
+    "poll": 3,
+    "accept": 2,
+    "revert": 1,
+}
+"""What actors do, and how often each is chosen."""
+
+FAULTS = {"answer": 6, "kill": 3, "restart": 1}
+"""What goes wrong, and how often each is chosen."""
+
+_FEWEST, _MOST = 7, 12
+_EVENTS = 110
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something that happens in a run.
+
+    Attributes:
+        number: Its place in the plan, by which `--keep` names it.
+        at: The number of the event after which it happens.
+        process: Who does it, or to whom it happens.
+        chance: Decides its details.
+    """
+
+    number: int
+    at: int
+    kind: str
+    process: str
+    chance: int
+
+    def __str__(self) -> str:
+        return f"{self.number}: after event {self.at} {self.kind} ({self.process})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The items of a seed.
+
+    Attributes:
+        keep: The numbers of the items that happen; None for all of them.
+    """
+
+    seed: int
+    items: tuple[Item, ...]
+    keep: frozenset[int] | None = None
+
+    @classmethod
+    def of(cls, seed: int, keep: Collection[int] | None = None) -> "Plan":
+        """Return the plan of a seed."""
+        random = Random(f"plan {seed}")
+        kinds = ["load", "refresh"]
+        kinds += random.choices(list(ACTIONS), list(ACTIONS.values()), k=random.randint(_FEWEST, _MOST))
+        kinds += random.choices(list(FAULTS), list(FAULTS.values()), k=random.choice((0, 1, 2, 3, 4, 6)))
+        moments = [0, 0, *sorted(random.randrange(_EVENTS) for _ in kinds[2:])]
+        rest = kinds[2:]
+        random.shuffle(rest)
+        items = tuple(
+            Item(number, at, kind, random.choice(PROCESSES), random.getrandbits(32))
+            for number, (at, kind) in enumerate(zip(moments, [*kinds[:2], *rest], strict=True), start=1)
+        )
+        return cls(seed, items, None if keep is None else frozenset(keep))
+
+    @property
+    def kept(self) -> list[Item]:
+        """The items that happen, in order."""
+        return [item for item in self.items if self.keep is None or item.number in self.keep]
+
+    @property
+    def command(self) -> str:
+        """The command that repeats the run."""
+        keep = "" if self.keep is None else f" --keep {','.join(map(str, sorted(self.keep))) or '0'}"
+        return f"python -m seller_platform_tests.simulation --seed {self.seed}{keep}"

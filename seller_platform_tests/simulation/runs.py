@@ -1,0 +1,118 @@
+"""Plays runs: starts the server, and keeps what the runs of a process share."""
+
+import logging
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from seller_platform.clocks import use_clock
+from seller_platform.failpoints import observe_failpoints
+from seller_platform.warehouse.connections.secrets import SecretBox, new_key
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.simulation.clock import replace_sleep
+from seller_platform_tests.simulation.connections import Server
+from seller_platform_tests.simulation.model import Violation
+from seller_platform_tests.simulation.plan import PROCESSES, Plan
+from seller_platform_tests.simulation.scheduler import StuckError
+from seller_platform_tests.simulation.tables import empty_tables
+from seller_platform_tests.simulation.threads import replace_threads
+from seller_platform_tests.simulation.world import World
+from seller_platform_tests.support.folders import temporary_folder
+
+_TEMPLATE = "simulation_template"
+_SETTINGS = ("fsync", "full_page_writes", "synchronous_commit", "autovacuum", "jit")
+_RUNS_BETWEEN_TRUNCATIONS = 100
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a run.
+
+    Attributes:
+        failure: What was broken; None where nothing was.
+    """
+
+    plan: Plan
+    failure: str | None
+    lines: tuple[str, ...]
+    events: int
+
+
+@contextmanager
+def served() -> Iterator[EmbeddedServer]:
+    """Start a server whose databases need not survive a crash, with a migrated template."""
+    with temporary_folder(_SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None) as folder:
+        server = EmbeddedServer(folder / "postgres")
+        try:
+            with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
+                for name in _SETTINGS:
+                    connection.execute(f"ALTER SYSTEM SET {name} = off")
+                connection.execute("SELECT pg_reload_conf()")
+            with Database(server.database(_TEMPLATE)) as template:
+                template.migrate()
+            yield server
+        finally:
+            server.close()
+
+
+class Player:
+    """Plays runs one after the other in this process."""
+
+    def __init__(self, server: EmbeddedServer, name: str) -> None:
+        logging.disable(logging.CRITICAL)
+        self._server = Server(server.database(name, template=_TEMPLATE))
+        self._databases = {process: self._server.database(process) for process in (*PROCESSES, "quiet")}
+        for database in self._databases.values():
+            with database.connect():
+                pass  # SQLAlchemy's first connection holds a lock while it looks at the server
+        self._server.sever(lambda _: True)
+        self._box = SecretBox(new_key())
+        self._folder = server.folder.parent / f"{name}-grants"
+        self._world: World | None = None
+        self._played = 0
+        replace_threads()
+        replace_sleep(self._sleep, self._monotonic, self._is_simulated)
+        observe_failpoints(self._reached)
+
+    def play(self, plan: Plan, *, with_log: bool = False) -> Outcome:
+        """Play a run and return its end."""
+        anew = self._played % _RUNS_BETWEEN_TRUNCATIONS == 0
+        self._played += 1
+        empty_tables(self._server.own, anew=anew)
+        world = self._world = World(self._server, self._databases, self._box, self._folder, plan)
+        use_clock(world.clock.now)
+        failure = None
+        try:
+            world.play()
+        except (Violation, StuckError) as error:
+            failure = str(error)
+        except Exception:  # noqa: BLE001  # any other error is one that the product should not have raised
+            failure = traceback.format_exc()
+        finally:
+            self._server.is_down = False
+            for process in world.processes:
+                world.scheduler.kill(process)
+            self._server.sever(lambda _: True)
+        lines = tuple(world.log.lines()) if with_log or failure else ()
+        return Outcome(plan, failure, lines, len(world.log))
+
+    def _sleep(self, seconds: float) -> None:
+        assert self._world is not None
+        self._world.scheduler.sleep(seconds)
+
+    def _monotonic(self) -> float:
+        assert self._world is not None
+        return self._world.clock.monotonic()
+
+    def _is_simulated(self) -> bool:
+        return self._world is not None and self._world.scheduler.current is not None
+
+    def _reached(self, name: str) -> None:
+        if self._world is not None:
+            self._world.reached(name)

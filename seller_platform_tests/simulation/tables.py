@@ -1,0 +1,89 @@
+"""Reads the tables that the model judges, and empties them between runs."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import psycopg
+
+from seller_platform.contract import Dataset, Kind
+from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform_tests.simulation.model import Tables
+from seller_platform_tests.simulation.upstream import DATED, SNAPSHOT
+
+JUDGED = (*DATED, SNAPSHOT, REPORT_ROWS)
+
+_RECEIPTS = """
+SELECT id, dataset, window_start::text, window_end::text, rows, verdict, changed, notes, run_id, started_at::text
+FROM platform.loads ORDER BY id
+"""
+_EMPTY = (
+    "platform.loads",
+    "platform.refusals",
+    "platform.report_jobs",
+    "platform.grants",
+    "platform.accounts",
+    "platform.connections",
+    "service.summaries",
+    "service.daily_counts",
+    "service.product_sums",
+    "service.product_days",
+    "service.day_sums",
+    *(f"{schema}.{dataset.name}" for dataset in JUDGED for schema in ("seller", "history")),
+)
+_CLEAN = "; ".join(
+    [
+        *(f"DELETE FROM {table}" for table in _EMPTY),
+        "SELECT setval(pg_get_serial_sequence('platform.loads', 'id'), 1, false)",
+        "SELECT setval(pg_get_serial_sequence('platform.report_jobs', 'id'), 1, false)",
+    ]
+)
+
+
+def empty_tables(connection: psycopg.Connection[Any], *, anew: bool) -> None:
+    """Delete all rows, and number receipts and jobs from 1 again.
+
+    Args:
+        anew: Free the space of deleted rows, too.
+    """
+    if anew:
+        connection.execute(f"TRUNCATE {', '.join(_EMPTY)}")
+    connection.execute(_CLEAN)
+
+
+def read_tables(connection: psycopg.Connection[Any], datasets: Sequence[Dataset]) -> Tables:
+    """Return the rows and receipts that are committed."""
+    names = tuple(dataset.name for dataset in (*datasets, REPORT_ROWS))
+    rows: dict[str, Counter[Any]] = {name: Counter() for name in names}
+    former: dict[str, Counter[Any]] = {name: Counter() for name in names}
+    for name, is_former, day, text, load in connection.execute(_rows_statement(names)):
+        (former if is_former else rows)[name][day, text, load] += 1
+    return Tables(rows, former, _receipts(connection))
+
+
+def _receipts(connection: psycopg.Connection[Any]) -> dict[int, Mapping[str, Any]]:
+    cursor = connection.execute(_RECEIPTS)
+    columns = [column.name for column in cursor.description or ()]
+    return {row[0]: dict(zip(columns, row, strict=True)) for row in cursor}
+
+
+@cache
+def _rows_statement(names: tuple[str, ...]) -> str:
+    parts = []
+    for dataset in (each for each in JUDGED if each.name in names):
+        cells = [_cell(column.name, column.kind) for column in (*dataset.columns, *dataset.tags)]
+        text = "concat_ws('|', " + ", ".join(cells) + ")"
+        for schema, is_former in (("seller", "false"), ("history", "true")):
+            parts.append(
+                f"SELECT '{dataset.name}', {is_former}, local_day::text, {text}, load_id FROM {schema}.{dataset.name}"
+            )
+    return " UNION ALL ".join(parts)
+
+
+def _cell(name: str, kind: Kind) -> str:
+    if kind in {Kind.MONEY, Kind.NUMBER}:
+        return f"coalesce(trim_scale({name})::text, '~')"
+    if kind is Kind.TIMESTAMP:
+        return f"coalesce(to_char({name} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS'), '~')"
+    return f"coalesce({name}::text, '~')"

@@ -1,0 +1,273 @@
+"""A model of the upstream: lists that change, reports, and a token endpoint whose refresh tokens work once."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
+from random import Random
+from urllib.parse import parse_qs
+from zoneinfo import ZoneInfo
+
+import httpx
+
+from seller_platform.contract import Account, Dataset, dataset_named
+from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS
+from seller_platform_tests.simulation.clock import VirtualClock
+
+BASE_URL = "http://upstream"
+ACCOUNT = Account(1, "Berlin", "DE", "EUR", "Europe/Berlin", "M1", "S1")
+REDIRECT_URI = "http://localhost/callback"
+CLIENT_ID, CLIENT_SECRET = "simulation", "secret"
+DATED = (dataset_named("transactions"), dataset_named("orders"))
+SNAPSHOT = dataset_named("inventory")
+CHANNELS = ("platform", "non-platform")
+
+_ZONE = ZoneInfo(ACCOUNT.timezone)
+_REFRESH_DAYS = 30
+_REPORT_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a list.
+
+    Attributes:
+        day: Its local day; of an undated list None.
+        cells: The fields as sent.
+        part: The sales channel, where the list has one.
+    """
+
+    day: date | None
+    cells: Mapping[str, object]
+    part: str | None = None
+
+    def text(self, dataset: Dataset) -> str:
+        """Return the row as text, to compare it with a stored one."""
+        values = [self.cells.get(column.name) for column in dataset.columns] + [self.part] * len(dataset.tags)
+        return "|".join("~" if value is None else str(value).replace("+00:00", "") for value in values)
+
+
+@dataclass
+class Report:
+    """A report that was requested."""
+
+    number: str
+    key: str
+    ready_at: float
+    rows: Sequence[Mapping[str, object]]
+    downloads: int = 0
+
+
+@dataclass
+class Tokens:
+    """The tokens of one grant.
+
+    Attributes:
+        superseded_sent: How often a refresh token was sent whose successor the client had received.
+        received: The generations that a client certainly has.
+    """
+
+    generation: int = 1
+    issued_at: float = 0.0
+    is_revoked: bool = False
+    superseded_sent: int = 0
+    received: set[int] = field(default_factory=set)
+    family: int = 1
+
+    def name(self, kind: str, generation: int | None = None) -> str:
+        return f"{kind}-{self.family}-{generation or self.generation}"
+
+
+class UpstreamModel:
+    """The state of the upstream, and its answers.
+
+    Args:
+        page_size: Rows of a full page, whatever is asked for.
+    """
+
+    def __init__(self, clock: VirtualClock, random: Random, datasets: Sequence[Dataset], *, page_size: int) -> None:
+        self.clock, self.random, self.datasets, self.page_size = clock, random, datasets, page_size
+        self.tokens = Tokens()
+        self.rejects_former_access = random.random() < 0.5
+        self.reports: list[Report] = []
+        self.versions: dict[str, list[tuple[Row, ...]]] = {}
+        self.claims: dict[str, list[tuple[Row, ...]]] = {}
+        self._serial = 0
+        for dataset in datasets:
+            self.versions[dataset.name] = [tuple(self._first_rows(dataset))]
+
+    @property
+    def today(self) -> date:
+        """The local day of the account."""
+        return local_day(self.clock.now())
+
+    def rows(self, dataset: str) -> tuple[Row, ...]:
+        """Return the rows of a list now."""
+        return self.versions[dataset][-1]
+
+    def _first_rows(self, dataset: Dataset) -> Iterator[Row]:
+        if not dataset.is_dated:
+            yield from (self._new_row(dataset, None) for _ in range(self.random.randint(2, 6)))
+            return
+        for age in (0, 1, 2, 8, 24):
+            for _ in range(self.random.choice((0, 1, 2, 2))):
+                yield self._new_row(dataset, self.today - timedelta(days=age))
+
+    def _new_row(self, dataset: Dataset, day: date | None, part: str | None = None) -> Row:
+        self._serial += 1
+        text, amount = f"v{self._serial}", self._serial + 0.25
+        if day is None:
+            return Row(None, {"sku": f"S{self._serial}", "product_name": text, "afn_total_quantity": self._serial})
+        moment = datetime.combine(day, time(6 + self._serial % 12, self._serial % 60), UTC).isoformat()
+        if dataset.name == "orders":
+            cells = {"platform_order_id": f"O{self._serial}", "purchase_date": moment, "sku": "A", "product_name": text}
+            return Row(day, cells | {"order_total": amount}, part or self.random.choice(CHANNELS))
+        return Row(day, {"posted_date": moment, "description": text, "amount": amount, "sku": "A"})
+
+    def change(self, random: Random) -> str:
+        """Change one list as the contract allows: only days within the lookback change."""
+        dataset = random.choice(self.datasets)
+        rows, today = list(self.rows(dataset.name)), self.today
+        near = [
+            row for row in rows if row.day is None or row.day + timedelta(days=dataset.lookback_days) >= today
+        ]
+        kind = random.choice(("new", "new", "change", "change", "delete", "empty", "twin"))
+        if kind == "empty" and random.random() < 0.7:
+            kind = "change"
+        chosen = random.choice(near) if near else None
+        if chosen is None or kind == "new":
+            kind = "new"
+            day = None if not dataset.is_dated else today - timedelta(days=random.choice((0, 0, 1, 3)))
+            rows.append(self._new_row(dataset, day))
+        elif kind == "change":
+            rows[rows.index(chosen)] = self._new_row(dataset, chosen.day, chosen.part)
+        elif kind == "delete":
+            rows.remove(chosen)
+        elif kind == "twin" and dataset.name == "transactions":
+            rows.append(chosen)
+        elif kind == "empty":
+            rows = [row for row in rows if row not in near]
+        self.versions[dataset.name].append(tuple(sorted(rows, key=_order)))
+        return f"{kind} {dataset.name}"
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        """Return the honest answer to a request."""
+        path = request.url.path
+        if path == "/oauth/token":
+            return self._token(parse_qs(request.content.decode()))
+        if not self._is_authorized(request.headers.get("Authorization", "")):
+            return _json(401, {"status": "error", "message": "unauthorized"})
+        asked = dict(request.url.params)
+        if path.startswith("/reports/"):
+            return self._report(path, asked, request.headers.get("Idempotency-Key"))
+        return _json(200, self.page(path, asked))
+
+    def page(self, path: str, asked: Mapping[str, str], rows: Sequence[Row] | None = None) -> dict[str, object]:
+        """Return a page of a list.
+
+        Args:
+            rows: The rows of the whole list; by default those of now.
+        """
+        dataset = self._dataset_at(path)
+        listed = [row for row in (self.rows(dataset.name) if rows is None else rows) if _is_asked_for(row, asked)]
+        number, size = int(asked["page"]), min(self.page_size, int(asked.get("per_page", "2000")))
+        return {
+            "current_page": number,
+            "data": [row.cells for row in listed[(number - 1) * size : number * size]],
+            "total": len(listed),
+            "per_page": size,
+            "last_page": max(1, -(-len(listed) // size)),
+        }
+
+    def without_one(self, path: str, random: Random) -> tuple[Row, ...]:
+        """Return the rows of a list without one of them."""
+        rows = list(self.rows(self._dataset_at(path).name))
+        if rows:
+            del rows[random.randrange(len(rows))]
+        return tuple(rows)
+
+    def claim(self, path: str, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        """Remember rows that are sent as the list, although they are not."""
+        self.claims.setdefault(self._dataset_at(path).name, []).append(rows)
+        return rows
+
+    def _dataset_at(self, path: str) -> Dataset:
+        return next(each for each in self.datasets if each.path == path)
+
+    def _is_authorized(self, header: str) -> bool:
+        tokens, now = self.tokens, self.clock.monotonic()
+        if tokens.is_revoked:
+            return False
+        if header == f"Bearer {tokens.name('access')}":
+            return now < tokens.issued_at + ACCESS_TOKEN_SECONDS
+        former = f"Bearer {tokens.name('access', tokens.generation - 1)}"
+        return not self.rejects_former_access and tokens.generation > 1 and header == former
+
+    def _token(self, form: Mapping[str, Sequence[str]]) -> httpx.Response:
+        tokens, sent = self.tokens, form["refresh_token"][0]
+        is_current = sent == tokens.name("refresh")
+        if not is_current:
+            if sent.startswith(f"refresh-{tokens.family}-"):
+                later = range(int(sent.rpartition("-")[2]) + 1, tokens.generation + 1)
+                tokens.superseded_sent += any(each in tokens.received for each in later)
+                tokens.is_revoked = True
+            return _json(400, {"error": "invalid_grant"})
+        if tokens.is_revoked or self.clock.monotonic() > tokens.issued_at + _REFRESH_DAYS * 86_400:
+            return _json(400, {"error": "invalid_grant"})
+        tokens.generation, tokens.issued_at = tokens.generation + 1, self.clock.monotonic()
+        return _json(200, self.pair())
+
+    def pair(self) -> dict[str, object]:
+        """Return the current pair as the token endpoint sends it."""
+        return {
+            "access_token": self.tokens.name("access"),
+            "refresh_token": self.tokens.name("refresh"),
+            "token_type": "Bearer",
+            "expires_in": ACCESS_TOKEN_SECONDS,
+        }
+
+    def authorize(self) -> None:
+        """Begin a new grant, as a user does who connects again."""
+        self.tokens = replace(
+            Tokens(), family=self.tokens.family + 1, superseded_sent=self.tokens.superseded_sent
+        )
+        self.tokens.issued_at, self.tokens.received = self.clock.monotonic(), {1}
+
+    def _report(self, path: str, asked: Mapping[str, str], key: str | None) -> httpx.Response:
+        if path == "/reports/request":
+            report = next((each for each in self.reports if each.key == key), None)
+            if report is None:
+                number = str(len(self.reports) + 1)
+                rows = [{"sku": f"R{number}.{each}", "units_ordered": each} for each in range(self.random.randint(1, 3))]
+                report = Report(number, str(key), self.clock.monotonic() + _REPORT_SECONDS, rows)
+                self.reports.append(report)
+            return _json(200, {"status": "processing", "report_id": report.number, "message": "ok"})
+        report = next((each for each in self.reports if each.number == asked["report_id"]), None)
+        if report is None:
+            return _json(404, {"status": "error", "message": "no such report"})
+        is_ready = self.clock.monotonic() >= report.ready_at
+        if path == "/reports/status":
+            return _json(200, {"status": "completed" if is_ready else "processing", "progress": 0})
+        if not is_ready:
+            return _json(409, {"message": "not ready"})
+        report.downloads += 1
+        return _json(200, list(report.rows))
+
+
+def local_day(moment: datetime) -> date:
+    """Return the account's day at a moment."""
+    return moment.astimezone(_ZONE).date()
+
+
+def _order(row: Row) -> tuple[str, ...]:
+    return tuple(str(value) for value in row.cells.values())
+
+
+def _is_asked_for(row: Row, asked: Mapping[str, str]) -> bool:
+    if row.day is not None and not asked["start_date"] <= row.day.isoformat() <= asked["end_date"]:
+        return False
+    return "sales_channel" not in asked or row.part == asked["sales_channel"]
+
+
+def _json(status: int, document: object) -> httpx.Response:
+    return httpx.Response(status, content=json.dumps(document).encode(), headers={"Content-Type": "application/json"})
