@@ -1,38 +1,60 @@
 """`python -m seller_platform_tests.simulation`: plays runs, and prints the command that repeats a failure."""
 
-import argparse
 import os
 import resource
 import sys
-import time
+
+import click
 
 from seller_platform_tests.simulation.plan import Plan
-from seller_platform_tests.simulation.runs import Player, served
+from seller_platform_tests.simulation.runs import Outcome, Player, served
+from seller_platform_tests.simulation.shrinking import shrunk
+from seller_platform_tests.simulation.workers import play_seeds
+
+_LAST_LINES = 25
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m seller_platform_tests.simulation", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--keep", type=lambda text: [int(each) for each in text.split(",")])
-    parser.add_argument("--log", action="store_true")
-    arguments = parser.parse_args()
-    failed = events = 0
+@click.command(help=__doc__)
+@click.option("--seed", default=1, show_default=True, help="The first seed.")
+@click.option("--runs", default=1, show_default=True, help="How many seeds are played, from --seed on.")
+@click.option("--workers", default=os.cpu_count() or 1, show_default=True, help="How many processes play them.")
+@click.option("--keep", help="Only these items of the plan happen, such as 3,9,14; of one seed.")
+@click.option("--log", "with_log", is_flag=True, help="Print the log of one seed.")
+@click.option("--shrink/--no-shrink", default=True, help="Make a failing run smaller.")
+def main(*, seed: int, runs: int, workers: int, keep: str | None, with_log: bool, shrink: bool) -> None:
     with served() as server:
-        player = Player(server, "worker_1")
-        began = time.perf_counter()
-        for seed in range(arguments.seed, arguments.seed + arguments.runs):
-            outcome = player.play(Plan.of(seed, arguments.keep), with_log=arguments.log)
-            events += outcome.events
-            if arguments.log:
-                print("\n".join(outcome.lines))
-            if outcome.failure is not None:
-                failed += 1
-                print(f"{outcome.plan.command}: {outcome.failure}")
-        own = resource.getrusage(resource.RUSAGE_SELF)
-        print(f"{arguments.runs} runs, {events} events, {failed} failed, {time.perf_counter()-began:.1f} s, cpu {own.ru_utime+own.ru_stime:.1f}")
-    return 1 if failed else 0
+        if runs == 1:
+            chosen = None if keep is None else [int(number) for number in keep.split(",")]
+            outcomes = [Player(server, "single").play(Plan.of(seed, chosen), with_log=with_log)]
+        else:
+            outcomes = list(play_seeds(server, range(seed, seed + runs), min(workers, runs)))
+        if with_log:
+            print("\n".join(outcomes[0].lines))
+        failed = min((each for each in outcomes if each.failure), key=lambda each: each.plan.seed, default=None)
+        if failed is None:
+            events = sum(each.events for each in outcomes)
+            print(f"{len(outcomes)} seeds passed; {events} events; {_cpu_seconds():.1f} s of CPU without PostgreSQL")
+            return
+        print(f"seed {failed.plan.seed} failed after {failed.events} events: {failed.failure}", flush=True)
+        if shrink and keep is None:
+            player = Player(server, "shrinking")
+            failed = shrunk(failed, player.play)
+        _show(failed)
+    sys.exit(1)
+
+
+def _show(failed: Outcome) -> None:
+    for item in failed.plan.kept:
+        print(f"  {item}")
+    print("\n".join(failed.lines[-_LAST_LINES:]))
+    print(failed.details or failed.failure)
+    print(f"Repeat it with: {failed.plan.command} --log")
+
+
+def _cpu_seconds() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -100,7 +100,8 @@ class Server:
                     session.finish()
                     return
         rollback = b"" if session.transaction_status == TransactionStatus.IDLE else b"ROLLBACK; "
-        session.exec_(rollback + b"SELECT pg_advisory_unlock_all(); DEALLOCATE ALL")
+        result = session.exec_(rollback + b"SELECT pg_advisory_unlock_all(); DEALLOCATE ALL")
+        assert session not in self._spare
         self._spare.append(session)
 
 
@@ -190,11 +191,14 @@ class YieldingCursor(psycopg.Cursor[Any]):
                 raise psycopg.OperationalError("the connection is closed")
             return self
         _announce(connection, query)
+        self._pgconn = connection.pgconn  # the connection may have been severed since the cursor was made
         return super().execute(query, params, **options)
 
     def copy(self, statement: Any, *arguments: Any, **options: Any) -> Any:
         """Begin a COPY, after a yield point."""
-        _announce(cast("SimulatedConnection", self.connection), statement)
+        connection = cast("SimulatedConnection", self.connection)
+        _announce(connection, statement)
+        self._pgconn = connection.pgconn
         return super().copy(statement, *arguments, **options)
 
 

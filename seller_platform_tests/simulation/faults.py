@@ -92,10 +92,11 @@ class FaultyTransport(httpx.BaseTransport):
         rows = page["data"]
         if kind == "beside":
             return httpx.Response(200, json={**page, "status": "error", "message": "a shard is down", "data": rows[:-1]})
-        if kind == "missing":
-            return httpx.Response(200, json={**page, "data": rows[:-1]})
-        if kind == "twice":
-            return httpx.Response(200, json={**page, "data": rows + rows[-1:]})
+        if kind in {"missing", "twice"}:
+            sent = upstream.listed(request.url.path, asked)
+            changed = sent[:-1] if kind == "missing" else sent + sent[-1:]
+            upstream.claim(request.url.path, changed, fits_total=False)
+            return httpx.Response(200, json={**page, "data": [row.cells for row in changed]})
         kept = () if kind == "empty" else upstream.without_one(request.url.path, random)
         return httpx.Response(200, json=upstream.page(request.url.path, asked, upstream.claim(request.url.path, kept)))
 

@@ -1,6 +1,7 @@
 """Plays runs: starts the server, and keeps what the runs of a process share."""
 
 import logging
+import signal
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from seller_platform_tests.support.folders import temporary_folder
 
 _TEMPLATE = "simulation_template"
 _SETTINGS = ("fsync", "full_page_writes", "synchronous_commit", "autovacuum", "jit")
+_MOST_SECONDS = 120
 _RUNS_BETWEEN_TRUNCATIONS = 100
 _SHARED_MEMORY = Path("/dev/shm")
 
@@ -40,6 +42,7 @@ class Outcome:
 
     plan: Plan
     failure: str | None
+    details: str
     lines: tuple[str, ...]
     events: int
 
@@ -61,6 +64,10 @@ def served() -> Iterator[EmbeddedServer]:
             server.close()
 
 
+def _give_up(*_: object) -> None:
+    raise StuckError(f"the run takes longer than {_MOST_SECONDS} real seconds")
+
+
 class Player:
     """Plays runs one after the other in this process."""
 
@@ -76,6 +83,7 @@ class Player:
         self._folder = server.folder.parent / f"{name}-grants"
         self._world: World | None = None
         self._played = 0
+        signal.signal(signal.SIGALRM, _give_up)
         replace_threads()
         replace_sleep(self._sleep, self._monotonic, self._is_simulated)
         observe_failpoints(self._reached)
@@ -87,20 +95,22 @@ class Player:
         empty_tables(self._server.own, anew=anew)
         world = self._world = World(self._server, self._databases, self._box, self._folder, plan)
         use_clock(world.clock.now)
-        failure = None
+        failure, details = None, ""
+        signal.setitimer(signal.ITIMER_REAL, _MOST_SECONDS)
         try:
             world.play()
         except (Violation, StuckError) as error:
             failure = str(error)
-        except Exception:  # noqa: BLE001  # any other error is one that the product should not have raised
-            failure = traceback.format_exc()
+        except Exception as error:  # noqa: BLE001  # any other error is one that the product should not have raised
+            failure, details = f"{type(error).__name__}: {error}".partition("\n")[0], traceback.format_exc()
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             self._server.is_down = False
             for process in world.processes:
                 world.scheduler.kill(process)
             self._server.sever(lambda _: True)
         lines = tuple(world.log.lines()) if with_log or failure else ()
-        return Outcome(plan, failure, lines, len(world.log))
+        return Outcome(plan, failure, details, lines, len(world.log))
 
     def _sleep(self, seconds: float) -> None:
         assert self._world is not None

@@ -91,7 +91,7 @@ class UpstreamModel:
         self.rejects_former_access = random.random() < 0.5
         self.reports: list[Report] = []
         self.versions: dict[str, list[tuple[Row, ...]]] = {}
-        self.claims: dict[str, list[tuple[Row, ...]]] = {}
+        self.claims: dict[str, list[tuple[tuple[Row, ...], bool]]] = {}
         self._serial = 0
         for dataset in datasets:
             self.versions[dataset.name] = [tuple(self._first_rows(dataset))]
@@ -170,7 +170,7 @@ class UpstreamModel:
         """
         dataset = self._dataset_at(path)
         listed = [row for row in (self.rows(dataset.name) if rows is None else rows) if _is_asked_for(row, asked)]
-        number, size = int(asked["page"]), min(self.page_size, int(asked.get("per_page", "2000")))
+        number, size = int(asked["page"]), self._page_size(asked)
         return {
             "current_page": number,
             "data": [row.cells for row in listed[(number - 1) * size : number * size]],
@@ -186,10 +186,23 @@ class UpstreamModel:
             del rows[random.randrange(len(rows))]
         return tuple(rows)
 
-    def claim(self, path: str, rows: tuple[Row, ...]) -> tuple[Row, ...]:
-        """Remember rows that are sent as the list, although they are not."""
-        self.claims.setdefault(self._dataset_at(path).name, []).append(rows)
+    def claim(self, path: str, rows: Sequence[Row], *, fits_total: bool = True) -> Sequence[Row]:
+        """Remember rows that are sent as the list, although they are not.
+
+        Args:
+            fits_total: Whether the total that is sent with them is their number.
+        """
+        self.claims.setdefault(self._dataset_at(path).name, []).append((tuple(rows), fits_total))
         return rows
+
+    def listed(self, path: str, asked: Mapping[str, str]) -> tuple[Row, ...]:
+        """Return the rows on a page."""
+        rows = [row for row in self.rows(self._dataset_at(path).name) if _is_asked_for(row, asked)]
+        number, size = int(asked["page"]), self._page_size(asked)
+        return tuple(rows[(number - 1) * size : number * size])
+
+    def _page_size(self, asked: Mapping[str, str]) -> int:
+        return min(self.page_size, int(asked.get("per_page", "2000")))
 
     def _dataset_at(self, path: str) -> Dataset:
         return next(each for each in self.datasets if each.path == path)

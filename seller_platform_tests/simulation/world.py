@@ -3,7 +3,7 @@
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from random import Random
+from random import Random, seed
 from shutil import rmtree
 
 from seller_platform.client.http.api import SellerApi
@@ -80,6 +80,7 @@ class World:
 
     def __init__(self, server: Server, databases: dict[str, Database], box: SecretBox, folder: Path, plan: Plan) -> None:
         random = Random(f"world {plan.seed}")
+        seed(f"product {plan.seed}")  # the product draws the pauses between its attempts
         self.server, self.box, self.folder, self.plan = server, box, folder, plan
         self.clock, self.log, self.faults = VirtualClock(), EventLog(), Faults()
         self.scheduler = Scheduler(self.clock, self.log, Random(f"turns {plan.seed}"), random.choice((0.0, 0.5, 0.9)))
