@@ -66,7 +66,7 @@ _COMMANDS = {
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
     "completion": ("completion", "Print the script by which bash, zsh or fish completes commands and names."),
     "service": ("service.command", "Run the REST API, and manage its users, groups and applications."),
-    "sandbox": ("sandbox.fill", "Fill the service's database with generated sellers."),
+    "sandbox": ("sandbox.command", "Fill the service's database with generated sellers."),
 }
 """The module of each command, and its sentence in `--help`."""
 

@@ -1,9 +1,12 @@
 """Invented sellers, with rows whose numbers agree with each other.
 
 - `load`: fills a database in one transaction
+- `live`: lets days go by
 - `account_history`: the days of one account, one after the other
 - `marketplaces`: marketplaces and accounts
 - `catalogue`: products with parents and variants
+- `late_changes`: the law of what still changes, after how many days
+- `outages`: lists that are empty or short for a day
 - `demand`: orders of a day, by product and price
 - `orders`: orders and daily product sales
 - `ledger`: transactions

@@ -2,17 +2,19 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import astuple, dataclass
-from datetime import date
+from datetime import date, timedelta
+from typing import Protocol
 
 import numpy as np
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.sandbox.catalogue import Product, invent_catalogue
-from seller_platform.sandbox.copy_buffer import CopyBuffer
 from seller_platform.sandbox.costs import cost_period_rows
 from seller_platform.sandbox.demand import UNITS_PER_ORDER, invent_demand
-from seller_platform.sandbox.ledger import Ledger
+from seller_platform.sandbox.late_changes import LISTED_DAYS
+from seller_platform.sandbox.ledger import LAST_ENTRY_DAYS, Ledger
 from seller_platform.sandbox.local_days import local_days
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount
 from seller_platform.sandbox.notifications import IDS_OF_AN_ACCOUNT, Notifications
@@ -27,6 +29,7 @@ _ORDERS_PER_PRODUCT = 12
 _FEWEST_PRODUCTS, _MOST_PRODUCTS = 12, 2_000
 _ELSEWHERE = 0.08
 _WEEK = 7
+_REPLAYED_DAYS = LISTED_DAYS + LAST_ENTRY_DAYS
 
 _ACCOUNTS = dataset_named("accounts")
 _ORDERS = dataset_named("orders")
@@ -47,57 +50,104 @@ PLATFORM = Channel("platform", is_platform=True, prefix="")
 ELSEWHERE = Channel("non-platform", is_platform=False, prefix="S")
 
 
-class AccountHistory:
-    """One account from its first day until yesterday.
+class RowSink(Protocol):
+    """Takes the rows of an account."""
 
-    Random numbers depend on the seed, the account and the day only. A history that ends a day later has the same
-    rows for the days before.
+    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
+        """Take rows of one account."""
+
+
+class _Nowhere:
+    """Drops rows."""
+
+    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
+        pass
+
+
+class AccountHistory:
+    """One account from its first day until yesterday, as its lists are read today.
+
+    Random numbers depend on the seed, the account and the day only. A history that ends a day later differs by the rows
+    of that day, and by what `late_changes` says.
+
+    Attributes:
+        today_number: The index of today among the account's days.
+        days: Its days to the end of yesterday's month.
     """
 
     def __init__(self, sandbox: SandboxAccount, period: Window, *, orders_per_month: int, seed: int) -> None:
-        self.sandbox, self.period, self._seed = sandbox, period, seed
-        account, market = sandbox.account, sandbox.marketplace
-        demanded = orders_per_month * sandbox.size
-        count = min(_MOST_PRODUCTS, max(_FEWEST_PRODUCTS, round(demanded / _ORDERS_PER_PRODUCT)))
-        self.products: tuple[Product, ...] = invent_catalogue(_MOST_PRODUCTS, seed)[:count]
+        self.sandbox, self._seed = sandbox, seed
+        market = sandbox.marketplace
+        self._demanded = orders_per_month * sandbox.size
+        count = min(_MOST_PRODUCTS, max(_FEWEST_PRODUCTS, round(self._demanded / _ORDERS_PER_PRODUCT)))
+        self.products: tuple[Product, ...] = invent_catalogue(count, seed)
         self._texts = Texts.of(self.products)
-        self.days = local_days(account.timezone, period.start, period.days)
-        whole_months = Window(period.start, Window.month_of(period.last_day).end)
+        self._ledger = Ledger(market, self._texts, lambda day: self._rng(9, day.toordinal()))
+        self._continue_until(period)
+        forecast = self.demand.popularity * self._demanded / 30 * UNITS_PER_ORDER * (1 - _ELSEWHERE)
+        self.stock: Stock = Stock(self._rng(1), forecast)
+        self._week = np.ceil(forecast * _WEEK).astype(np.int64)
+        first_id = (sandbox.number + 1) * IDS_OF_AN_ACCOUNT
+        self.notifications: Notifications = Notifications(self.products, self.demand, market.currency, first_id)
+        self.sold_lately: Ints = np.zeros(count, dtype=np.int64)
+        self.sold_elsewhere: Ints = np.zeros(count, dtype=np.int64)
+        self._numbers: Counter[str] = Counter()
+        self._played = 0
+
+    def _continue_until(self, period: Window) -> None:
+        self.period, self.today_number = period, period.days
+        whole_months = Window(self.period.start, Window.month_of(self.period.last_day).end)
+        self.days = local_days(self.sandbox.account.timezone, whole_months.start, whole_months.days)
         self.demand = invent_demand(
             self._rng(0),
             tuple(whole_months.each_day()),
-            products=count,
-            orders_per_month=demanded,
-            market=market,
+            products=len(self.products),
+            orders_per_month=self._demanded,
+            market=self.sandbox.marketplace,
         )
-        forecast = self.demand.popularity * demanded / 30 * UNITS_PER_ORDER * (1 - _ELSEWHERE)
-        self.stock = Stock(self._rng(1), forecast)
-        self._week = np.ceil(forecast * _WEEK).astype(np.int64)
-        self._ledger = Ledger(market, self._texts, self.demand, self.days)
-        first_id = (sandbox.number + 1) * IDS_OF_AN_ACCOUNT
-        self.notifications = Notifications(self.products, self.demand, market.currency, first_id)
-        self.sold_lately: Ints = np.zeros(count, dtype=np.int64)
-        self._numbers: Counter[str] = Counter()
+        self._ledger.continue_until(self.today_number, self.demand, self.days)
+
+    def as_of(self, today: date, sink: RowSink) -> "AccountHistory":
+        """Write the rows that may differ on a later day, and return the history that ends there.
+
+        The days of the last three months are played again. The rows of all days before them do not change.
+        """
+        self._continue_until(Window(self.period.start, today))
+        for _ in self._play(_Nowhere(), self.today_number - _REPLAYED_DAYS):
+            pass
+        other = copy(self)
+        other.stock, other.notifications = self.stock.fork(), self.notifications.fork()
+        other._ledger, other._numbers = self._ledger.fork(), Counter(self._numbers)
+        other.sold_lately, other.sold_elsewhere = self.sold_lately.copy(), self.sold_elsewhere.copy()
+        for _ in other.write(sink):
+            pass
+        return other
 
     @property
     def today(self) -> date:
         return self.period.end
 
-    def write(self, buffer: CopyBuffer) -> Iterator[Window]:
-        """Write every row of the account, and yield each month after its last day."""
+    def write(self, sink: RowSink) -> Iterator[Window]:
+        """Write the rows of the days that are not played yet, and yield each month after its last day."""
         # The fields of an account are the columns of the list of accounts, in its order.
-        self._add(buffer, _ACCOUNTS, [(*astuple(self.sandbox.account), CONNECTION)])
-        for month in self.period.months():
+        self._add(sink, _ACCOUNTS, [(*astuple(self.sandbox.account), CONNECTION)])
+        yield from self._play(sink, self.today_number)
+        self.stock.receive(self.today_number)
+        self._write_generated(sink, Slicing.SNAPSHOT, self._rng(4), self.today_number)
+
+    def _play(self, sink: RowSink, end: int) -> Iterator[Window]:
+        if self._played >= end:
+            return
+        for month in Window(self.days[self._played].date, self.days[end - 1].date + timedelta(days=1)).months():
             for day in month.each_day():
-                self._write_day(buffer, (day - self.period.start).days)
+                self._write_day(sink, (day - self.period.start).days)
             yield month
-        self.stock.receive(len(self.days))
-        self._write_generated(buffer, Slicing.SNAPSHOT, self._rng(4), len(self.days))
+        self._played = end
 
     def product_rows(self) -> list[tuple[object, ...]]:
         """Return the rows of `service.products` for today."""
         rng = self._rng(2)
-        prices = self.demand.prices_on(len(self.days))
+        prices = self.demand.prices_on(self.today_number)
         offered = np.where(rng.random(len(prices)) < 0.15, prices * 95 // 100, prices).tolist()
         ranks = (np.argsort(np.argsort(-self.demand.popularity)) + 1) * 37
         return [
@@ -114,16 +164,16 @@ class AccountHistory:
             for product, price, rank in zip(self.products, offered, ranks.tolist(), strict=True)
         ]
 
-    def _write_day(self, buffer: CopyBuffer, day_number: int) -> None:
+    def _write_day(self, sink: RowSink, day_number: int) -> None:
         rng = self._rng(3, self.days[day_number].date.toordinal())
         self.stock.receive(day_number)
         demanded = self.demand.orders[day_number]
         elsewhere = int(rng.binomial(demanded, _ELSEWHERE))
-        self._write_sales(buffer, rng, day_number, demanded - elsewhere, PLATFORM)
-        self._write_sales(buffer, rng, day_number, elsewhere, ELSEWHERE)
+        self._write_sales(sink, rng, day_number, demanded - elsewhere, PLATFORM)
+        self._write_sales(sink, rng, day_number, elsewhere, ELSEWHERE)
         charging = self._rng(6, self.days[day_number].date.toordinal())
-        self._add(buffer, _TRANSACTIONS, self._ledger.charges(charging, day_number))
-        self._write_generated(buffer, Slicing.MONTH, self._rng(5, self.days[day_number].date.toordinal()), day_number)
+        self._add(sink, _TRANSACTIONS, self._ledger.charges(charging, day_number))
+        self._write_generated(sink, Slicing.MONTH, self._rng(5, self.days[day_number].date.toordinal()), day_number)
         reordered = self.stock.reorder(rng, day_number)
         self.notifications.watch(
             rng,
@@ -132,15 +182,15 @@ class AccountHistory:
             stock=self.stock,
             weekly=self._week,
             reordered=reordered,
-            today=self.today,
+            today=self.today_number,
         )
 
     def _write_sales(
-        self, buffer: CopyBuffer, rng: np.random.Generator, day_number: int, demanded: int, channel: Channel
+        self, sink: RowSink, rng: np.random.Generator, day_number: int, demanded: int, channel: Channel
     ) -> None:
         if not demanded:
             return
-        day, market = self.days[day_number], self.sandbox.marketplace
+        day, market, today = self.days[day_number], self.sandbox.marketplace, self.today_number
         sales = draw_sales(
             rng,
             self.demand,
@@ -154,25 +204,37 @@ class AccountHistory:
             grant=self.stock.grant if channel.is_platform else lambda _, units: units,
         )
         self._numbers[channel.tag] += demanded
-        self._add(buffer, _ORDERS, order_rows(sales, self._texts, self.days, day_number, market.currency), channel.tag)
-        self._add(buffer, _DAILY, daily_rows(sales, self._texts, day), channel.tag)
+        self._add(
+            sink,
+            _ORDERS,
+            order_rows(sales, self._texts, self.days, day_number, market.currency, today=today),
+            channel.tag,
+        )
+        self._add(sink, _DAILY, daily_rows(sales, self._texts, day, today=today), channel.tag)
         if channel.is_platform:
-            reimbursing = self._rng(7, day.date.toordinal())
-            self._add(buffer, _TRANSACTIONS, self._ledger.settle(rng, reimbursing, sales))
-            is_open = sales.is_sale & (sales.settled >= len(self.days))[sales.order]
+            reimbursing, listing = (self._rng(purpose, day.date.toordinal()) for purpose in (7, 8))
+            self._add(sink, _TRANSACTIONS, self._ledger.settle(rng, reimbursing, listing, sales))
+            is_open = sales.is_open(today)
             self.stock.reserve(sales.product[is_open], sales.quantity[is_open])
-        if day_number >= len(self.days) - VELOCITY_DAYS:
-            np.add.at(self.sold_lately, sales.product[sales.is_sale], sales.quantity[sales.is_sale])
+            ended = sales.settled[sales.order]
+            for last in np.unique(ended[~sales.is_paid]).tolist():
+                lines = ~sales.is_paid & (ended == last)
+                self.stock.give_back(last + 1, sales.product[lines], sales.quantity[lines])
+        else:
+            np.add.at(self.sold_elsewhere, sales.product[sales.is_paid], sales.quantity[sales.is_paid])
+        if day_number >= today - VELOCITY_DAYS:
+            is_sale = sales.is_sale(today)
+            np.add.at(self.sold_lately, sales.product[is_sale], sales.quantity[is_sale])
 
-    def _write_generated(self, buffer: CopyBuffer, slicing: Slicing, rng: np.random.Generator, day_number: int) -> None:
+    def _write_generated(self, sink: RowSink, slicing: Slicing, rng: np.random.Generator, day_number: int) -> None:
         """Write what `GENERATORS` has for one day, or for today's snapshots."""
         for name, generate in GENERATORS.items():
             dataset = dataset_named(name)
             if dataset.slicing is slicing:
-                self._add(buffer, dataset, generate(self, rng, day_number))
+                self._add(sink, dataset, generate(self, rng, day_number))
 
-    def _add(self, buffer: CopyBuffer, dataset: Dataset, rows: Sequence[Row], *tags: str) -> None:
-        buffer.add(dataset, rows, account=self.sandbox.key, tags=tags)
+    def _add(self, sink: RowSink, dataset: Dataset, rows: Sequence[Row], *tags: str) -> None:
+        sink.add(dataset, rows, account=self.sandbox.key, tags=tags)
 
     def _rng(self, *purpose: int) -> np.random.Generator:
         return generator(self._seed, self.sandbox.number, *purpose)
@@ -190,14 +252,16 @@ GENERATORS: Mapping[str, Callable[[AccountHistory, np.random.Generator, int], Se
     "inventory": lambda history, _, __: inventory_rows(
         history.products, history.stock, history.sold_lately, history.today
     ),
-    "warehouse_stock": lambda history, rng, _: warehouse_rows(rng, history.products, history.days, history.today),
+    "warehouse_stock": lambda history, rng, _: warehouse_rows(
+        rng, history.products, history.sold_elsewhere, history.days[: history.today_number], history.today
+    ),
     "inbound_shipments": lambda history, _, __: shipment_rows(
         history.stock.shipments,
         first=history.period.start,
         today=history.today,
         prefix=f"SHP{history.sandbox.number + 1:04d}",
     ),
-    "notifications": lambda history, _, __: history.notifications.rows,
+    "notifications": lambda history, _, __: history.notifications.rows(history.today),
 }
 """The generator of each list. Orders, daily sales and transactions are drawn together and have none here.
 

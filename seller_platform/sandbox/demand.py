@@ -9,7 +9,7 @@ from datetime import date
 import numpy as np
 
 from seller_platform.sandbox.marketplaces import Marketplace
-from seller_platform.sandbox.random_numbers import Floats, Ints
+from seller_platform.sandbox.random_numbers import Flags, Floats, Ints
 
 LINES_PER_ORDER = (0.78, 0.15, 0.05, 0.02)
 UNITS_PER_LINE = (0.82, 0.11, 0.04, 0.02, 0.006, 0.004)
@@ -22,6 +22,8 @@ _WEEKDAYS = (0.98, 0.94, 0.95, 0.97, 1.0, 1.06, 1.10)
 _HOURS = (3, 2, 1, 1, 1, 2, 4, 7, 10, 12, 13, 13, 13, 13, 13, 13, 14, 16, 19, 22, 24, 21, 14, 7)
 _SALE_DAYS = range(20, 31)  # of November
 _NEVER = -1
+_YEAR = 365
+_REPRICED = 0.5
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class Demand:
         season: The day of the year on which each product sells best.
         swing: How much each product depends on its season, from 0 to 1.
         prices: Prices in cents before and after the change of price: two rows, one column for each product.
-        price_change: The day on which the price of each product changes; -1 for never.
-        promotions: First and last day of each product's promotion, and its rebate in basis points: three rows.
+        price_change: The day on which the price of each product changes, and each year changes back; -1 for never.
+        promotions: First and last day of each product's yearly promotion, and its rebate in basis points: three rows.
         fulfilment_fees: The marketplace's fee for a unit of each product, in cents.
     """
 
@@ -58,40 +60,44 @@ class Demand:
 
     def prices_on(self, day_number: int) -> Ints:
         """Return the price of each product on a day, in cents."""
-        has_changed = (self.price_change != _NEVER) & (self.price_change <= day_number)
+        changes = (day_number - self.price_change) // _YEAR + 1
+        has_changed = (self.price_change != _NEVER) & (changes % 2 == 1) & (self.price_change <= day_number)
         prices: Ints = np.where(has_changed, self.prices[1], self.prices[0])
         return prices
+
+    def price_changes_on(self, day_number: int) -> Flags:
+        """Return whether the price of each product changes on a day."""
+        is_due = (day_number - self.price_change) % _YEAR == 0
+        changes: Flags = is_due & (self.price_change != _NEVER) & (self.price_change <= day_number)
+        return changes
 
     def rebates_on(self, day_number: int) -> Ints:
         """Return the rebate on each product on a day, in basis points."""
         starts, ends, rebates = self.promotions
-        return np.where((starts <= day_number) & (day_number <= ends), rebates, 0)
+        day = day_number % _YEAR
+        return np.where((starts <= day) & (day <= ends), rebates, 0)
 
 
 def invent_demand(
     rng: np.random.Generator, days: Sequence[date], *, products: int, orders_per_month: float, market: Marketplace
 ) -> Demand:
-    """Return the demand for an account's products.
-
-    Args:
-        days: Whole months, so that a period that ends a day later has the same past.
-    """
+    """Return the demand for an account's products. Days that are added at the end leave it as it is for the others."""
     ranks = rng.permutation(products)
     popularity = rng.lognormal(0, 0.3, products) / (ranks + 3) ** 0.9
     cents = 100 * rng.lognormal(3.0, 0.6, products) * market.price_level
     before = (cents.astype(np.int64) // 100 + 3) * 100 - 1
     after = before * rng.choice((90, 95, 105, 110), products) // 100
-    starts = rng.integers(0, len(days), products)
+    starts = rng.integers(0, _YEAR, products)
     promoted = rng.choice((0, 500, 1000, 2000), products, p=(0.6, 0.1, 0.2, 0.1))
     return Demand(
-        orders=_orders(rng, days, orders_per_month),
         popularity=popularity / popularity.sum(),
         season=rng.integers(1, 366, products),
         swing=rng.choice((0.0, 0.2, 0.8), products, p=(0.5, 0.3, 0.2)),
         prices=np.stack((before, after)),
-        price_change=np.where(rng.random(products) < 0.3, rng.integers(0, len(days), products), _NEVER),
+        price_change=np.where(rng.random(products) < _REPRICED, rng.integers(1, _YEAR, products), _NEVER),
         promotions=np.stack((starts, starts + rng.integers(3, 15, products), promoted)),
         fulfilment_fees=250 * int(100 * market.price_level) // 100 + before * 4 // 100,
+        orders=_orders(rng, days, orders_per_month),  # at last, because it draws a number for each day
     )
 
 

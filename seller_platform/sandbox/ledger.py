@@ -3,13 +3,22 @@
 Orders outside the marketplace have no entries.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
+from datetime import date
 from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
 
 from seller_platform.sandbox.demand import Demand
+from seller_platform.sandbox.late_changes import (
+    RESTATED_BASIS_POINTS,
+    RESTATED_PRODUCTS,
+    SETTLED_AFTER,
+    days_late,
+    restated_on,
+)
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, stamps
 from seller_platform.sandbox.marketplaces import Marketplace
 from seller_platform.sandbox.orders import Sales, Texts
@@ -31,46 +40,84 @@ _ADVERTISING_SECOND = 6 * 3_600
 _PAYOUT_DAYS, _PAYOUT_DAY = 14, 3
 _PAYOUT_SECOND = 9 * 3_600
 
+LAST_ENTRY_DAYS = len(SETTLED_AFTER) + _SLOWEST_REFUND_DAYS + _SLOWEST_REIMBURSEMENT_DAYS + 1
+"""How many days after an order its last entry is posted, at most."""
+
 
 class Ledger:
-    """The ledger entries of one account."""
+    """The ledger entries of one account.
 
-    def __init__(self, market: Marketplace, texts: Texts, demand: Demand, days: Sequence[LocalDay]) -> None:
-        self._market, self._texts, self._demand, self._days = market, texts, demand, days
+    Attributes:
+        today: The index of the day on which the ledger is read; it ends on the day before.
+    """
+
+    def __init__(self, market: Marketplace, texts: Texts, remeasured: Callable[[date], np.random.Generator]) -> None:
+        """Begin without entries.
+
+        Args:
+            remeasured: Returns the random numbers of the products that are measured again on a day.
+        """
+        self._market, self._texts, self._remeasured = market, texts, remeasured
+        self._demand: Demand
+        self._days: Sequence[LocalDay] = ()
+        self.today = 0
         # Cents by day of posting. A day's sums are complete once the orders of the days before it are settled.
-        self._posted: Ints = np.zeros(len(days), dtype=np.int64)
-        self._payments: Ints = np.zeros(len(days), dtype=np.int64)
+        self._posted: Ints = np.zeros(0, dtype=np.int64)
+        self._payments: Ints = np.zeros(0, dtype=np.int64)
 
-    def settle(self, rng: np.random.Generator, reimbursing: np.random.Generator, sales: Sales) -> list[Row]:
+    def continue_until(self, today: int, demand: Demand, days: Sequence[LocalDay]) -> None:
+        """Read the ledger on a later day.
+
+        Args:
+            days: The days of the account so far, also later ones than today.
+        """
+        self.today, self._demand, self._days = today, demand, days
+        more = len(days) - len(self._posted)
+        self._posted, self._payments = np.pad(self._posted, (0, more)), np.pad(self._payments, (0, more))
+
+    def fork(self) -> "Ledger":
+        """Return a copy that continues by itself."""
+        other = copy(self)
+        other._posted, other._payments = self._posted.copy(), self._payments.copy()
+        return other
+
+    def settle(
+        self,
+        rng: np.random.Generator,
+        reimbursing: np.random.Generator,
+        listing: np.random.Generator,
+        sales: Sales,
+    ) -> list[Row]:
         """Return the entries of shipped orders: payments, fees, refunds and reimbursements.
 
-        The fulfilment fee is an entry for each unit, so an order of two units has two equal entries.
+        The fulfilment fee is an entry for each unit, so an order of two units has two equal entries. Entries are drawn
+        for all lines, and those that are not listed today are left out: random numbers do not depend on today.
 
         Args:
             reimbursing: The random numbers of reimbursements.
+            listing: The random numbers of fees that are listed late.
         """
-        lines = np.flatnonzero(sales.is_sale & (sales.settled < len(self._days))[sales.order])
-        posted, seconds = sales.settled[sales.order[lines]], sales.settled_seconds[sales.order[lines]]
-        quantity = sales.quantity[lines]
-        np.add.at(self._payments, posted, sales.totals[lines])
-        commission = -share(sales.product_sales[lines] - sales.rebates[lines], _COMMISSION)
-        units = np.repeat(np.arange(len(lines)), quantity)
-        fulfilment = -self._demand.fulfilment_fees[sales.product[lines[units]]]
-        moments = self._moments(posted, seconds)
+        paid = np.flatnonzero(sales.is_paid)
+        unit_lines = np.repeat(paid, sales.quantity[paid])
+        posted = sales.settled[sales.order]
+        lines = paid[posted[paid] < self.today]
+        charged = paid[posted[paid] + days_late(listing, len(paid)) < self.today]
+        units = unit_lines[posted[unit_lines] + days_late(listing, len(unit_lines)) < self.today]
+        np.add.at(self._payments, posted[lines], sales.totals[lines])
+        commission = -share(sales.product_sales - sales.rebates, _COMMISSION)
+        fulfilment = -self._restated(
+            posted[units], sales.product[units], self._demand.fulfilment_fees[sales.product[units]]
+        )
+        seconds = sales.settled_seconds[sales.order]
+
+        def rows(chosen: Ints, quantity: Ints, cents: Ints, kind: str, description: str) -> list[Row]:
+            moments = self._moments(posted[chosen], seconds[chosen])
+            return self._rows(sales, chosen, moments, quantity, cents, kind=kind, description=description)
+
         return [
-            *self._rows(
-                sales, lines, moments, quantity, sales.totals[lines], kind="Order", description="Payment for the order"
-            ),
-            *self._rows(sales, lines, moments, quantity, commission, kind="Fee", description="Commission"),
-            *self._rows(
-                sales,
-                lines[units],
-                moments[units],
-                np.ones_like(units),
-                fulfilment,
-                kind="Fee",
-                description="Fulfilment",
-            ),
+            *rows(lines, sales.quantity[lines], sales.totals[lines], "Order", "Payment for the order"),
+            *rows(charged, sales.quantity[charged], commission[charged], "Fee", "Commission"),
+            *rows(units, np.ones_like(units), fulfilment, "Fee", "Fulfilment"),
             *self._refunds(rng, reimbursing, sales),
         ]
 
@@ -117,11 +164,8 @@ class Ledger:
         """Return refunds of some lines, after the payment and no higher than it, and their reimbursements.
 
         The marketplace reimburses a part of some refunds, because the returned units were lost.
-
-        Refunds are drawn for all lines, and future ones are left out. So the random numbers that follow do not depend
-        on the day on which the history ends.
         """
-        lines = np.flatnonzero(sales.is_sale)
+        lines = np.flatnonzero(sales.is_paid)
         lines = lines[rng.random(len(lines)) < _REFUNDED]
         delay = rng.integers(_QUICKEST_REFUND_DAYS, _SLOWEST_REFUND_DAYS + 1, len(lines))
         seconds = rng.integers(0, DAY_SECONDS, len(lines))
@@ -130,8 +174,8 @@ class Ledger:
         refunded = sales.totals[lines] * returned // sales.quantity[lines]
         is_lost = reimbursing.random(len(lines)) < _REIMBURSED
         waited = reimbursing.integers(_QUICKEST_REIMBURSEMENT_DAYS, _SLOWEST_REIMBURSEMENT_DAYS + 1, len(lines))
-        past = posted < len(self._days)
-        lost = is_lost & (posted + waited < len(self._days))
+        past = posted < self.today
+        lost = is_lost & (posted + waited < self.today)
         return [
             *self._rows(
                 sales,
@@ -152,6 +196,19 @@ class Ledger:
                 description="Returned units were lost",
             ),
         ]
+
+    def _restated(self, posted: Ints, products: Ints, fees: Ints) -> Ints:
+        """Return the fulfilment fees of units, restated where their products were measured again since."""
+        restated = fees.copy()
+        for day_number in np.unique(posted).tolist():
+            day = self._days[day_number].date
+            on = restated_on(day)
+            if on is None or day_number + (on - day).days >= self.today:
+                continue
+            is_measured = self._remeasured(on).random(len(self._demand.popularity)) < RESTATED_PRODUCTS
+            changed = (posted == day_number) & is_measured[products]
+            restated[changed] = share(fees[changed], RESTATED_BASIS_POINTS)
+        return restated
 
     def _moments(self, posted: Ints, seconds: Ints) -> npt.NDArray[np.object_]:
         """Return timestamps, days, and indexes of the days of entries, in three columns."""

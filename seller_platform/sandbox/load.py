@@ -1,6 +1,6 @@
 """Fills a database with the sandbox, in one transaction."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -17,9 +17,10 @@ from seller_platform.sandbox.rates import rates
 from seller_platform.warehouse.postgres.advisory_locks import lock_number
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
-from seller_platform.warehouse.schema.tables import table_for
+from seller_platform.warehouse.schema.tables import LOADS, history_of, table_for
 from seller_platform.warehouse.sums.keeping import forget_sums, write_sums
 
+ACCOUNTS, MONTHS = 3, 4
 ORDERS_PER_MONTH = 1_500
 SEED = 1
 
@@ -28,14 +29,12 @@ _MOST_MONTHS = 600
 _RATE_DAYS_BEFORE = 7
 _ACCOUNTS = table_for(dataset_named("accounts"))
 # What the service computes is stored nowhere, and reports are written by its worker.
-_OF_ACCOUNTS = (
-    *(
-        table_for(dataset)
-        for dataset in DATASETS
-        if dataset.source in (Source.LIST, Source.PRODUCT_LOOKUP) and not dataset.is_computed
-    ),
-    PRODUCTS,
+_LOADED = tuple(
+    dataset
+    for dataset in DATASETS
+    if dataset.source in (Source.LIST, Source.PRODUCT_LOOKUP) and not dataset.is_computed
 )
+_OF_ACCOUNTS = (*map(table_for, _LOADED), PRODUCTS)
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class SandboxReport:
 def load_sandbox(
     database: Database,
     *,
-    accounts: int = 3,
-    months: int = 4,
+    accounts: int = ACCOUNTS,
+    months: int = MONTHS,
     orders_per_month: int = ORDERS_PER_MONTH,
     seed: int = SEED,
     today: date | datetime,
@@ -65,8 +64,9 @@ def load_sandbox(
     """Replace the sandbox in a migrated database, in one transaction.
 
     Earlier rows of the sandbox are deleted first: the accounts of its connection, all their rows in the tables it
-    fills (also costs written since), and all exchange rates. Rows of other accounts stay. The same arguments give
-    the same rows; a later day gives the same past.
+    fills (also costs written since, former rows and receipts), and all exchange rates. Rows of other accounts stay.
+    The same arguments give the same rows. On a later day of the same month, the past differs only by what
+    `late_changes` says.
 
     Args:
         months: Calendar months, the last of which is yesterday's and ends with yesterday.
@@ -83,8 +83,8 @@ def load_sandbox(
         if number < 1:
             raise RequestError(f"{name} is {number}; the sandbox needs at least 1. Ask for 1 or more")
     chosen = tuple(account_at(number, seed) for number in range(accounts))
-    days = {sandbox.key: _day_of(today, sandbox.account.timezone) for sandbox in chosen}
-    first = _period(months, min(days.values())).start
+    days = {sandbox.key: day_of(today, sandbox.account.timezone) for sandbox in chosen}
+    first = period_until(months, min(days.values())).start
     periods = {key: Window(first, day) for key, day in days.items()}
     period = Window(first, max(days.values()))
     with database.begin() as connection:
@@ -97,12 +97,17 @@ def load_sandbox(
     return SandboxReport(tuple(sandbox.account for sandbox in chosen), period, rows)
 
 
-def _day_of(today: date | datetime, zone: str) -> date:
+def day_of(today: date | datetime, zone: str) -> date:
+    """Return the day that a moment is in a zone; of a day itself."""
     return today.astimezone(ZoneInfo(zone)).date() if isinstance(today, datetime) else today
 
 
-def _period(months: int, today: date) -> Window:
-    """Return the days of the sales: whole months, the last of them until yesterday."""
+def period_until(months: int, today: date) -> Window:
+    """Return the days of the sales: whole months, the last of them until yesterday.
+
+    Raises:
+        RequestError: The months reach beyond the calendar.
+    """
     if months > _MOST_MONTHS or not MINYEAR + _MOST_MONTHS // 12 < today.year < MAXYEAR - 1:
         raise RequestError(
             f"{count_of(months, 'month')} up to {today} cannot be invented; ask for {_MOST_MONTHS} months or fewer, "
@@ -117,11 +122,16 @@ def _period(months: int, today: date) -> Window:
 def _clear(connection: Connection, chosen: Sequence[SandboxAccount]) -> None:
     """Delete earlier rows of the sandbox, and all rows under the keys of its accounts."""
     accounts = select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)
-    keys = {*connection.execute(accounts).scalars(), *(sandbox.key for sandbox in chosen)}
-    forget_sums(connection, sorted(keys))
-    for table in (*_OF_ACCOUNTS, _ACCOUNTS):
-        connection.execute(delete(table).where(table.c.account.in_(keys)))
+    forget_accounts(connection, {*connection.execute(accounts).scalars(), *(sandbox.key for sandbox in chosen)})
+    connection.execute(delete(LOADS).where(LOADS.c.account == CONNECTION))
     connection.execute(delete(EXCHANGE_RATES))
+
+
+def forget_accounts(connection: Connection, keys: Collection[str]) -> None:
+    """Delete all rows of accounts, with their receipts, former rows and sums."""
+    forget_sums(connection, sorted(keys))
+    for table in (*_OF_ACCOUNTS, *map(history_of, _LOADED), LOADS, _ACCOUNTS):
+        connection.execute(delete(table).where(table.c.account.in_(keys)))
 
 
 def _fill(
@@ -146,17 +156,17 @@ def _fill(
             done += 1
             if progress:
                 progress(done, months)
-        products += _copy(driver, PRODUCTS, history.product_rows())
+        products += copy_rows(driver, PRODUCTS, history.product_rows())
     buffer.flush()
     first = min(period.start for period in periods.values()) - timedelta(days=_RATE_DAYS_BEFORE)
     last = max(period.end for period in periods.values())
     counts = {f"seller.{name}": count for name, count in buffer.counts.items()}
     counts[PRODUCTS.fullname] = products
-    counts[EXCHANGE_RATES.fullname] = _copy(driver, EXCHANGE_RATES, rates(first, last))
+    counts[EXCHANGE_RATES.fullname] = copy_rows(driver, EXCHANGE_RATES, rates(first, last))
     return counts
 
 
-def _copy(connection: psycopg.Connection, table: Table, rows: Iterable[tuple[object, ...]]) -> int:
+def copy_rows(connection: psycopg.Connection, table: Table, rows: Iterable[tuple[object, ...]]) -> int:
     """Append rows to a table of the service and return how many."""
     statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
         sql.Identifier(table.schema or "", table.name),

@@ -1,6 +1,7 @@
 """Notifications that follow from stock and prices, day by day."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import date
 
@@ -31,10 +32,10 @@ class _Notice:
 
 
 class Notifications:
-    """Watches the stock and the prices of one account and keeps the rows."""
+    """Watches the stock and the prices of one account and keeps the notifications."""
 
     def __init__(self, products: Sequence[Product], demand: Demand, currency: str, first_id: int) -> None:
-        self.rows: list[Row] = []
+        self._rows: list[Row] = []
         self._products, self._demand, self._currency = products, demand, currency
         self._next_id = first_id
         self._was_out = np.zeros(len(products), dtype=np.bool_)
@@ -49,21 +50,21 @@ class Notifications:
         stock: Stock,
         weekly: Ints,
         reordered: Ints,
-        today: date,
+        today: int,
     ) -> None:
         """Raise what the end of a day gives reason for.
 
         Args:
             weekly: Units of each product that should sell in a week.
             reordered: Products that were reordered this day.
-            today: The day of the snapshot.
+            today: The index of the day on which the list is read.
         """
         notices = list(self._notices(rng, day_number, stock=stock, weekly=weekly, reordered=reordered))
         seconds = np.sort(rng.integers(_RAISED_FROM, _RAISED_UNTIL, len(notices))).tolist()
-        read_odds = 0.9 if len(days) - day_number > _OLD_DAYS else 0.3
+        read_odds = 0.9 if today - day_number > _OLD_DAYS else 0.3
         read = (rng.random(len(notices)) < read_odds).tolist()
         for second, notice, is_read in zip(seconds, notices, read, strict=True):
-            self.rows.append(
+            self._rows.append(
                 (
                     self._next_id,
                     notice.kind,
@@ -73,10 +74,19 @@ class Notifications:
                     self._products[notice.product].sku,
                     days[day_number].stamp(second),
                     is_read,
-                    today,
                 )
             )
             self._next_id += 1
+
+    def rows(self, today: date) -> list[Row]:
+        """Return a row for each notification, as the list of a day."""
+        return [(*row, today) for row in self._rows]
+
+    def fork(self) -> "Notifications":
+        """Return a copy that continues by itself."""
+        other = copy(self)
+        other._rows = [*self._rows]
+        return other
 
     def _notices(
         self, rng: np.random.Generator, day_number: int, *, stock: Stock, weekly: Ints, reordered: Ints
@@ -100,8 +110,8 @@ class Notifications:
             )
             severity = "high" if units == 0 else "medium"
             yield _Notice("restock_alerts", "Time to restock", message, severity, product)
-        for product in np.flatnonzero(self._demand.price_change == day_number).tolist():
-            before, after = self._demand.prices[:, product].tolist()
+        for product in np.flatnonzero(self._demand.price_changes_on(day_number)).tolist():
+            before, after = (int(self._demand.prices_on(day)[product]) for day in (day_number - 1, day_number))
             verb = "rose" if after > before else "fell"
             severity = "medium" if after < before else "low"
             change = f"{verb} from {money(before)} to {money(after)} {self._currency}"

@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.demand import LINES_PER_ORDER, UNITS_PER_LINE, Demand, quantities, seconds_of_day
+from seller_platform.sandbox.late_changes import CANCELLED, SETTLED_AFTER, days_drawn
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, stamps
 from seller_platform.sandbox.random_numbers import Flags, Ints, amounts, listed, share
 from seller_platform.warehouse.loads.copy_format import Row
 
-_CANCELLED = 0.03
-_LONGEST_WAIT_DAYS = 4
 _PAID_SHIPPING = 0.2
 _COUPON = 0.04
 _COUPON_BASIS_POINTS = 500
@@ -48,8 +47,8 @@ class Sales:
 
     Attributes:
         seconds: When each order was placed.
-        cancelled: Whether each order was.
-        settled: The index of the day on which each order is shipped and paid.
+        cancelled: Whether each order ends as cancelled.
+        settled: The index of the day on which each order is cancelled, or shipped and paid.
         settled_seconds: The second of that day.
         order: The order of each line.
         product: The index in the catalogue of each line's product.
@@ -73,9 +72,17 @@ class Sales:
         """What the buyer pays for each line."""
         return self.product_sales + self.taxes + self.shipping_credits - self.rebates
 
+    def is_open(self, today: int) -> Flags:
+        """Return whether each line is neither shipped nor cancelled before a day."""
+        return (self.settled >= today)[self.order]
+
+    def is_sale(self, today: int) -> Flags:
+        """Return whether each line counts: it is not cancelled before a day."""
+        return ~self.cancelled[self.order] | self.is_open(today)
+
     @property
-    def is_sale(self) -> Flags:
-        """Whether each line counts: it is not cancelled."""
+    def is_paid(self) -> Flags:
+        """Whether each line is shipped and paid at last."""
         return ~self.cancelled[self.order]
 
 
@@ -102,18 +109,17 @@ def draw_sales(
         grant: Gives the units.
     """
     seconds = seconds_of_day(rng, demanded)
-    cancelled = rng.random(demanded) < _CANCELLED
+    cancelled = rng.random(demanded) < CANCELLED
     order = np.repeat(np.arange(demanded), quantities(rng, LINES_PER_ORDER, demanded))
     product = np.searchsorted(demand.chances(day.date, day_number), rng.random(len(order)), side="right")
     # A product is on one line of an order only.
     pairs = np.unique(order * len(demand.popularity) + product)
     order, product = np.divmod(pairs, len(demand.popularity))
     asked = quantities(rng, UNITS_PER_LINE, len(pairs))
-    units = np.where(cancelled[order], 0, asked)
-    granted = np.where(cancelled[order], asked, grant(product, units))
+    granted = grant(product, asked)
     has_units = granted > 0
     order, product, granted = order[has_units], product[has_units], granted[has_units]
-    settled = day_number + rng.integers(1, _LONGEST_WAIT_DAYS + 1, demanded)
+    settled = day_number + days_drawn(rng, SETTLED_AFTER, demanded)
     product_sales = demand.prices_on(day_number)[product] * granted
     return Sales(
         ids=_identifiers(prefix, first_number, demanded),
@@ -133,11 +139,17 @@ def draw_sales(
     )
 
 
-def order_rows(sales: Sales, texts: Texts, days: Sequence[LocalDay], day_number: int, currency: str) -> list[Row]:
-    """Return a row for each line."""
+def order_rows(
+    sales: Sales, texts: Texts, days: Sequence[LocalDay], day_number: int, currency: str, *, today: int
+) -> list[Row]:
+    """Return a row for each line, with its status of today.
+
+    Args:
+        today: The index of the day on which the list is read.
+    """
     placed = listed(stamps(days, repeat(day_number, len(sales.seconds)), sales.seconds.tolist()))
-    status = np.where(sales.settled < len(days), "Shipped", "Pending")
-    status = np.where(sales.cancelled, "Cancelled", status)
+    status = np.where(sales.cancelled, "Cancelled", "Shipped")
+    status = np.where(sales.settled < today, status, "Pending")
     return list(
         zip(
             sales.ids[sales.order].tolist(),
@@ -155,9 +167,9 @@ def order_rows(sales: Sales, texts: Texts, days: Sequence[LocalDay], day_number:
     )
 
 
-def daily_rows(sales: Sales, texts: Texts, day: LocalDay) -> list[Row]:
-    """Return the sales of each product: sums of the lines that are not cancelled."""
-    counted = sales.is_sale
+def daily_rows(sales: Sales, texts: Texts, day: LocalDay, *, today: int) -> list[Row]:
+    """Return the sales of each product: sums of the lines that are not cancelled before today."""
+    counted = sales.is_sale(today)
     sold, indexes = np.unique(sales.product[counted], return_inverse=True)
 
     def total(values: Ints) -> list[int]:

@@ -19,6 +19,7 @@ VELOCITY_DAYS = 30
 COVER_DAYS = 30
 _WAREHOUSES = (("Main warehouse", 0.85), ('Depot "Süd", Halle 2', 0.35))
 _LATEST_COUNT_DAYS = 5
+_SHELF_UNITS = 400
 
 
 def inventory_rows(products: Sequence[Product], stock: Stock, sold: Ints, today: date) -> list[Row]:
@@ -34,9 +35,14 @@ def inventory_rows(products: Sequence[Product], stock: Stock, sold: Ints, today:
 
 
 def warehouse_rows(
-    rng: np.random.Generator, products: Sequence[Product], days: Sequence[LocalDay], today: date
+    rng: np.random.Generator, products: Sequence[Product], sold: Ints, days: Sequence[LocalDay], today: date
 ) -> list[Row]:
-    """Return the stock of the seller's own warehouses. Suppliers refill them without a trace in the data."""
+    """Return the stock of the seller's own warehouses. Suppliers refill them without a trace in the data.
+
+    Args:
+        sold: Units of each product that left the warehouses since the first day.
+        days: The account's days until yesterday.
+    """
     rows: list[Row] = []
     for warehouse, odds in _WAREHOUSES:
         stocked = np.flatnonzero(rng.random(len(products)) < odds).tolist()
@@ -45,7 +51,7 @@ def warehouse_rows(
             (
                 products[product].sku,
                 warehouse,
-                quantity % 400,
+                (quantity - int(sold[product])) % _SHELF_UNITS,
                 f"{'ABCDEF'[rack % 6]}-{rack % 40:02d}-{rack % 5}",
                 "reserved" if rack % 10 == 0 else "available",
                 days[-1 - age % min(_LATEST_COUNT_DAYS, len(days))].stamp(second % DAY_SECONDS),

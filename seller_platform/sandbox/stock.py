@@ -1,8 +1,10 @@
 """The stock of one account in the marketplace's network.
 
-Sales on the marketplace reduce it and shipments add to it.
+Sales on the marketplace reduce it; shipments and cancelled orders add to it.
 Other sales leave from the seller's own warehouses. Returned units are not put back.
 """
+
+from copy import copy
 
 import numpy as np
 
@@ -39,6 +41,7 @@ class Stock:
         self.incoming: Ints = np.zeros(products, dtype=np.int64)
         self.shipments: list[Shipment] = []
         self._arrivals: dict[int, list[Shipment]] = {}
+        self._given_back: dict[int, list[tuple[Ints, Ints]]] = {}
         self._forecast = forecast
         is_neglected = rng.random(products) < _NEGLECTED
         self._reorder_days = np.where(is_neglected, _NEGLECTED_REORDER_DAYS, _REORDER_DAYS)
@@ -54,6 +57,23 @@ class Stock:
         for shipment in self._arrivals.pop(day_number, ()):
             self.sellable[shipment.products] += shipment.quantities
             self.incoming[shipment.products] -= shipment.quantities
+        for products, units in self._given_back.pop(day_number, ()):
+            np.add.at(self.sellable, products, units)
+
+    def give_back(self, day_number: int, products: Ints, units: Ints) -> None:
+        """Let the units of cancelled orders be sold again from a day on."""
+        self._given_back.setdefault(day_number, []).append((products, units))
+
+    def fork(self) -> "Stock":
+        """Return a copy that continues by itself."""
+        other = copy(self)
+        other.sellable, other.reserved, other.incoming = (
+            each.copy() for each in (self.sellable, self.reserved, self.incoming)
+        )
+        other.shipments = [*self.shipments]
+        other._arrivals = {day: [*each] for day, each in self._arrivals.items()}
+        other._given_back = {day: [*each] for day, each in self._given_back.items()}
+        return other
 
     def grant(self, products: Ints, units: Ints) -> Ints:
         """Take units in the order of the lines, and return the units of each line."""

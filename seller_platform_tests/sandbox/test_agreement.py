@@ -1,9 +1,15 @@
 """Tests that no rows of the sandbox contradict each other."""
 
+import re
+from datetime import date, timedelta
+
 import pytest
 
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.sandbox.conftest import TODAY
 from seller_platform_tests.support.sandbox_tables import rows
+
+FIRST, YESTERDAY, RATES = date(2026, 1, 1), TODAY - timedelta(days=1), timedelta(days=7)
 
 _SALES = """
     SELECT account, local_day, sku, sales_channel, sum(quantity_ordered) AS units, sum(order_total) AS total,
@@ -40,11 +46,15 @@ DISAGREEMENTS = {
             ON (t.account, t.order_id) = (o.account, o.platform_order_id)
         WHERE o.order_status <> 'Shipped' OR o.sales_channel <> 'platform'
     """,
-    "each payment has a commission and a fulfilment fee for each unit": """
+    "each payment has a commission and a fulfilment fee for each unit, after nine days at the latest": """
         SELECT account, order_id, sku FROM seller.transactions WHERE order_id IS NOT NULL GROUP BY 1, 2, 3
-        HAVING count(*) FILTER (WHERE description = 'Commission') <> 1
+        HAVING count(*) FILTER (WHERE description = 'Commission') > 1
             OR count(*) FILTER (WHERE description = 'Fulfilment')
-                <> sum(quantity) FILTER (WHERE transaction_type = 'Order')
+                > sum(quantity) FILTER (WHERE transaction_type = 'Order')
+            OR min(local_day) < date '2026-04-15' - 9 AND (
+                count(*) FILTER (WHERE description = 'Commission') <> 1
+                OR count(*) FILTER (WHERE description = 'Fulfilment')
+                    <> sum(quantity) FILTER (WHERE transaction_type = 'Order'))
     """,
     "fees, refunds, advertising and payouts are negative, payments and reimbursements positive": """
         SELECT * FROM seller.transactions
@@ -205,6 +215,12 @@ DISAGREEMENTS = {
         WHERE per_euro IS NULL OR per_euro <= 0 OR (currency = 'EUR' AND per_euro <> 1)
     """,
 }
+
+
+def at(query: str, first: date, today: date) -> str:
+    """Return a query for a sandbox of other days."""
+    days = {FIRST: first, TODAY: today, YESTERDAY: today - timedelta(days=1), FIRST - RATES: first - RATES}
+    return re.sub(r"\d{4}-\d\d-\d\d", lambda match: str(days[date.fromisoformat(match[0])]), query)
 
 
 @pytest.mark.parametrize("query", DISAGREEMENTS.values(), ids=list(DISAGREEMENTS))

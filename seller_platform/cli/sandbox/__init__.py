@@ -1,9 +1,11 @@
-"""`demo`, `dev` and `sandbox load`: commands on generated sellers.
+"""`demo`, `dev` and `sandbox`: commands on generated sellers.
 
 - `demo`: the main job, once
 - `dev`: everything until Ctrl-C
 - `preload`: the last month, loaded before the UI of `dev` opens
 - `local_stack`: the sandbox service and the environment that points at it
 - `serving`: the service over the sandbox
+- `command`: the group `sandbox`
 - `fill`: fills a service's database
+- `live`: lets days go by in it
 """

@@ -11,6 +11,7 @@ from seller_platform.commands import runnable
 _RUN_UNTIL_ENDED = (
     ("dev",),
     ("metrics",),
+    ("sandbox", "live"),
     ("service", "run"),
     ("service", "worker"),
     ("database", "run"),
@@ -35,6 +36,7 @@ _KEPT = {
     ("prune",): "What was deleted stays deleted; `seller-platform prune` goes on.",
     ("keys", "rotate"): "Every secret can be decrypted; `seller-platform keys rotate` goes on.",
     ("sandbox", "load"): "Run `seller-platform sandbox load` again; it replaces what is there.",
+    ("sandbox", "live"): "What days have changed is kept; `seller-platform sandbox live --continue` goes on with it.",
     ("report",): "What was requested or stored is kept; run the command again.",
     ("marts",): "The partitions that were built are kept; run the command again.",
     ("service",): f"{_WHOLE}; the commands `list` of `seller-platform service` show it.",

@@ -1,0 +1,112 @@
+"""`seller-platform sandbox live`: lets days go by in the sandbox, until Ctrl-C."""
+
+import time
+from datetime import date, datetime, timedelta
+
+import click
+
+from seller_platform.cli.output import Output
+from seller_platform.cli.sandbox.fill import fill_options, generate, open_sandbox
+from seller_platform.clocks import utc_now
+from seller_platform.counts import count_of
+from seller_platform.errors import RequestError
+from seller_platform.sandbox.load import ORDERS_PER_MONTH
+
+DAYS_AGO = 60
+"""How many days ago a living sandbox begins."""
+
+_DAY = click.DateTime(["%Y-%m-%d"])
+_WAIT_SECONDS = 1.0
+
+
+@click.command()
+@click.option(
+    "--days-per-second",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0, 1000, min_open=True),
+    help="How fast days go by until today is reached; then they last as long as days do.",
+)
+@click.option("--from", "since", type=_DAY, help=f"The day on which it begins; by default {DAYS_AGO} days ago.")
+@click.option("--until", type=_DAY, help="End when this day is reached; by default, go on until Ctrl-C.")
+@click.option(
+    "--outages",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 100),
+    help="How many percent of the lists are empty or short on a day.",
+)
+@click.option(
+    "--turnover-days", type=click.IntRange(1), help="After so many days a new account comes and the oldest one goes."
+)
+@click.option("--continue", "continues", is_flag=True, help="Go on where it ended; give all other options again.")
+@fill_options
+def live(
+    *,
+    days_per_second: float,
+    since: datetime | None,
+    until: datetime | None,
+    outages: float,
+    turnover_days: int | None,
+    continues: bool,
+    accounts: int,
+    months: int,
+    orders_per_month: int | None,
+    seed: int,
+    database_url: str | None,
+) -> None:
+    """Generate sellers as of a day in the past, and let days go by.
+
+    Orders are placed, shipped, cancelled and refunded, fees come late, and fees of a closed month are restated. Each
+    day is a line of the output. When today is reached, the next day comes when it begins in the zone of each account.
+    """
+    # Here, because numpy costs every command a tenth of a second.
+    from seller_platform.sandbox.live import Life, LivingSandbox
+    from seller_platform.sandbox.outages import Outages
+
+    output, today = Output(as_json=False), utc_now().date()
+    first = since.date() if since else today - timedelta(days=DAYS_AGO)
+    last = until.date() if until else None
+    _require_order(first, last, today)
+    life = Life(
+        first,
+        accounts=accounts,
+        months=months,
+        orders_per_month=orders_per_month or ORDERS_PER_MONTH,
+        seed=seed,
+        outages=Outages(outages / 100, seed) if outages else None,
+        turnover_days=turnover_days,
+    )
+    with open_sandbox(database_url) as database:
+        if not continues:
+            generate(
+                database,
+                output,
+                accounts=accounts,
+                months=months,
+                orders_per_month=orders_per_month,
+                seed=seed,
+                today=first,
+            )
+            output.line(f"{first}  {count_of(accounts, 'account')} with {count_of(months, 'month')} of sales")
+        lasts = 1 / days_per_second
+        began = time.monotonic()
+        for step in LivingSandbox(database, life).steps(utc_now, until=last):
+            if step is not None:
+                output.line(str(step))
+                time.sleep(max(0.0, began + lasts - time.monotonic()))
+                began = time.monotonic()
+            else:
+                time.sleep(_WAIT_SECONDS)
+
+
+def _require_order(first: date, last: date | None, today: date) -> None:
+    """Return if the days are in an order that a life can have.
+
+    Raises:
+        RequestError: It would begin in the future, or end before it begins.
+    """
+    if first > today:
+        raise RequestError(f"--from is {first}, after today, {today}. Name today or a day before")
+    if last is not None and last < first:
+        raise RequestError(f"--until is {last}, before the first day, {first}. Name a later day")

@@ -1,0 +1,256 @@
+"""Lets the sandbox live: day after day its lists change, as those of a marketplace do.
+
+What an account lists on a day follows from the seed, the account, its first day and that day alone. A step compares
+these rows with the stored ones and stores the difference as a load does: rows that are gone move to schema `history`,
+and receipts say what changed.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from datetime import UTC, date, datetime, timedelta
+
+from psycopg import sql
+from sqlalchemy import delete, text
+
+from seller_platform.contract import DATASETS, Account, Dataset, Slicing, Source, Window
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.errors import RequestError
+from seller_platform.sandbox.account_history import AccountHistory
+from seller_platform.sandbox.late_changes import LISTED_DAYS
+from seller_platform.sandbox.load import copy_rows, day_of, forget_accounts, period_until
+from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
+from seller_platform.sandbox.outages import Outages
+from seller_platform.sandbox.rates import rates
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
+from seller_platform.warehouse.schema.tables import table_for
+
+_SNAPSHOTS = 7
+_SHOWN = tuple(dataset.name for dataset in DATASETS if dataset.is_dated)
+_FACTS = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE)
+
+# The newest snapshot of an account is of the day of its lists.
+_STORED = text("""
+    SELECT account, max(local_day) FROM seller.accounts JOIN seller.inventory USING (account)
+    WHERE connection = :connection GROUP BY account
+""")
+
+# Rows that a load brought, and rows that it found gone.
+_CHANGED = sql.SQL("""
+SELECT (SELECT count(*) FROM {stored} WHERE account = %(account)s AND load_id = %(load)s),
+       (SELECT count(*) FROM {former} WHERE account = %(account)s AND gone_load_id = %(load)s)
+""")
+
+
+@dataclass(frozen=True)
+class Life:
+    """What decides how a sandbox lives.
+
+    Attributes:
+        since: The day on which its lists were stored for the first time.
+        months: Calendar months of sales before that day.
+        turnover_days: After so many days a new account comes and the oldest one goes; None for never.
+    """
+
+    since: date
+    accounts: int
+    months: int
+    orders_per_month: int
+    seed: int
+    outages: Outages | None = None
+    turnover_days: int | None = None
+
+    def arrivals(self, day: date) -> int:
+        """Return how many accounts have come until a day."""
+        return (day - self.since).days // self.turnover_days if self.turnover_days else 0
+
+    def accounts_on(self, day: date) -> list[SandboxAccount]:
+        """Return the accounts that are listed on a day."""
+        gone = self.arrivals(day)
+        return [account_at(number, self.seed) for number in range(gone, gone + self.accounts)]
+
+    def first_day_of(self, account: SandboxAccount) -> date:
+        """Return the first day of an account's sales: of one that came later, that of its month."""
+        if account.number < self.accounts:
+            return period_until(self.months, self.since).start
+        came = (account.number - self.accounts + 1) * (self.turnover_days or 0)
+        return period_until(1, self.since + timedelta(days=came)).start
+
+
+@dataclass
+class Step:
+    """What a day changed.
+
+    Attributes:
+        changes: Rows that came and rows that went, by dataset.
+        outages: The lists that are empty or short, as dataset and account.
+    """
+
+    day: date
+    changes: dict[str, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
+    came: list[Account] = field(default_factory=list)
+    went: list[Account] = field(default_factory=list)
+    outages: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, dataset: str, came: int, went: int) -> None:
+        """Count rows of a dataset."""
+        before = self.changes[dataset]
+        self.changes[dataset] = before[0] + came, before[1] + went
+
+    def __str__(self) -> str:
+        changes = ", ".join(
+            f"{name} +{came} -{went}" for name, (came, went) in self.changes.items() if name in _SHOWN and came + went
+        )
+        parts = [
+            changes or "nothing changed",
+            *(f"outage: {name} of {key}" for name, key in self.outages),
+            *(f"came: {account.key}" for account in self.came),
+            *(f"went: {account.key}" for account in self.went),
+        ]
+        return f"{self.day}  {'; '.join(parts)}"
+
+
+class _Listed:
+    """Gathers the rows of one account that may have changed."""
+
+    def __init__(self, since: date) -> None:
+        self.rows: dict[str, list[tuple[Row, tuple[str, ...]]]] = defaultdict(list)
+        self._since = since.isoformat()
+
+    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:  # noqa: ARG002  # as of a `RowSink`
+        """Take rows of the account."""
+        self.rows[dataset.name] += [(row, tags) for row in rows if not dataset.is_dated or str(row[-1]) >= self._since]
+
+
+class LivingSandbox:
+    """The accounts of a sandbox, each as of a day.
+
+    It continues where the stored lists end: as `load_sandbox` or an earlier life has left them.
+    """
+
+    def __init__(self, database: Database, life: Life) -> None:
+        """Continue a life.
+
+        Raises:
+            RequestError: The stored accounts are not those of this life.
+        """
+        self._database, self._life = database, life
+        self._histories: dict[int, AccountHistory] = {}
+        with database.begin() as connection:
+            stored = dict(connection.execute(_STORED, {"connection": CONNECTION}).tuples().all())
+        listed = life.accounts_on(max(stored.values(), default=life.since))
+        if {account.key for account in listed} != set(stored):
+            raise RequestError(
+                "the stored sandbox has other accounts than these options give. Begin again without --continue, or "
+                "give the options with which it began"
+            )
+        self._days = {account.number: stored[account.key] for account in listed}
+
+    def steps(self, now: Callable[[], datetime], *, until: date | None = None) -> Iterator[Step | None]:
+        """Yield each day after it was stored, and None where no account's next day has come yet.
+
+        It ends when all accounts have reached `until`.
+        """
+        while True:
+            day = min(self._days.values()) + timedelta(days=1)
+            if until is not None and day > until:
+                return
+            due = [
+                number
+                for number, stored in self._days.items()
+                if stored < day <= day_of(now(), account_at(number, self._life.seed).account.timezone)
+            ]
+            yield self._step(day, due) if due else None
+
+    def _step(self, day: date, numbers: Sequence[int]) -> Step:
+        step, listed = Step(day), {account.number: account for account in self._life.accounts_on(day)}
+        for number in numbers:
+            if number in listed:
+                self._store_day(listed[number], step)
+            self._days[number] = day
+        # Accounts come and go when it is that day in every zone.
+        if min(self._days.values()) == day:
+            self._exchange_accounts(listed, step)
+        return step
+
+    def _exchange_accounts(self, listed: Mapping[int, SandboxAccount], step: Step) -> None:
+        came, went = sorted(listed.keys() - self._days.keys()), sorted(self._days.keys() - listed.keys())
+        for number in came:
+            self._store_day(listed[number], step)
+            self._days[number] = step.day
+            step.came.append(listed[number].account)
+        if came or went:
+            rows: list[tuple[Row, tuple[str, ...]]] = [
+                ((*astuple(each.account), CONNECTION), ()) for each in listed.values()
+            ]
+            self._store(Slice(ACCOUNTS, CONNECTION, Window.day(step.day)), rows)
+        for number in went:
+            gone = account_at(number, self._life.seed)
+            with self._database.begin() as connection:
+                forget_accounts(connection, [gone.key])
+            step.went.append(gone.account)
+            del self._days[number]
+            self._histories.pop(number, None)
+
+    def _store_day(self, account: SandboxAccount, step: Step) -> None:
+        """Store the lists of an account as they are on the day of a step."""
+        first, day = self._life.first_day_of(account), step.day
+        is_new = account.number not in self._days
+        if account.number not in self._histories:
+            self._histories[account.number] = AccountHistory(
+                account, Window(first, day), orders_per_month=self._life.orders_per_month, seed=self._life.seed
+            )
+        since = max(first, day - timedelta(days=LISTED_DAYS))
+        listed = _Listed(since)
+        history = self._histories[account.number].as_of(day, listed)
+        for dataset in DATASETS:
+            # Costs are the seller's own: after the first day only the seller changes them.
+            is_stored = dataset.source is Source.LIST or (dataset.source is Source.PRODUCT_LOOKUP and is_new)
+            if not is_stored or dataset.is_computed:
+                continue
+            rows: Sequence[tuple[Row, tuple[str, ...]]] = listed.rows[dataset.name]
+            if self._life.outages is not None and dataset.source is Source.LIST:
+                whole = len(rows)
+                rows = self._life.outages.listed(rows, account=account.number, dataset=dataset.name, day=day)
+                if len(rows) != whole:
+                    step.outages.append((dataset.name, account.key))
+            window = Window(since, day) if dataset.is_dated else Window.day(day)
+            step.add(dataset.name, *self._store(Slice(dataset, account.key, window), rows))
+        self._store_facts(account.key, history, day)
+
+    def _store(self, slice_: Slice, rows: Sequence[tuple[Row, tuple[str, ...]]]) -> tuple[int, int]:
+        """Make a slice equal to rows, and return how many came and went."""
+        by_tags: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+        for row, tags in rows:
+            by_tags[tags].append(row)
+        with open_load(self._database, slice_) as load:
+            for page, (tags, of_tags) in enumerate(by_tags.items(), 1):
+                load.spool.write(of_tags, tags=tags, page=page)
+            receipt = load.store(_FACTS, started_at=datetime.now(UTC))
+        if not receipt.changed:
+            return 0, 0
+        tables = {
+            name: sql.Identifier(schema, slice_.dataset.name)
+            for name, schema in (("stored", "seller"), ("former", "history"))
+        }
+        with self._database.begin() as connection:
+            values = {"account": slice_.account, "load": receipt.id}
+            came, went = driver_of(connection).execute(_CHANGED.format(**tables), values).fetchone() or (0, 0)
+        return came, went
+
+    def _store_facts(self, key: str, history: AccountHistory, day: date) -> None:
+        """Store what no load brings: products and the day's exchange rates. Snapshots of old days are deleted."""
+        with self._database.begin() as connection:
+            connection.execute(delete(PRODUCTS).where(PRODUCTS.c.account == key))
+            connection.execute(delete(EXCHANGE_RATES).where(EXCHANGE_RATES.c.day == day))
+            copy_rows(driver_of(connection), PRODUCTS, history.product_rows())
+            copy_rows(driver_of(connection), EXCHANGE_RATES, rates(day, day))
+            for dataset in DATASETS:
+                if dataset.slicing is Slicing.SNAPSHOT and dataset.source is Source.LIST:
+                    table = table_for(dataset).c
+                    is_old = table[dataset.slice_column] <= day - timedelta(days=_SNAPSHOTS)
+                    connection.execute(delete(table_for(dataset)).where(table.account == key, is_old))
