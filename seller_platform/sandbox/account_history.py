@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
-from seller_platform.sandbox.catalogue import Product, invent_catalogue
+from seller_platform.sandbox.catalogue import Product, invent_catalogue, unusual_products
 from seller_platform.sandbox.costs import cost_period_rows
 from seller_platform.sandbox.demand import UNITS_PER_ORDER, invent_demand
 from seller_platform.sandbox.late_changes import LISTED_DAYS
@@ -25,7 +25,7 @@ from seller_platform.sandbox.snapshots import VELOCITY_DAYS, inventory_rows, war
 from seller_platform.sandbox.stock import Stock
 from seller_platform.warehouse.loads.copy_format import Row
 
-_ORDERS_PER_PRODUCT = 12
+_ORDERS_PER_PRODUCT = 6
 _FEWEST_PRODUCTS, _MOST_PRODUCTS = 12, 2_000
 _ELSEWHERE = 0.08
 _WEEK = 7
@@ -102,6 +102,7 @@ class AccountHistory:
             self._rng(0),
             tuple(whole_months.each_day()),
             products=len(self.products),
+            rarely_sold=unusual_products(self.products),
             orders_per_month=self._demanded,
             market=self.sandbox.marketplace,
         )
@@ -113,12 +114,14 @@ class AccountHistory:
         The days of the last three months are played again. The rows of all days before them do not change.
         """
         self._continue_until(Window(self.period.start, today))
+        self._ledger.written_from = self.today_number
         for _ in self._play(_Nowhere(), self.today_number - _REPLAYED_DAYS):
             pass
         other = copy(self)
         other.stock, other.notifications = self.stock.fork(), self.notifications.fork()
         other._ledger, other._numbers = self._ledger.fork(), Counter(self._numbers)
         other.sold_lately, other.sold_elsewhere = self.sold_lately.copy(), self.sold_elsewhere.copy()
+        other._ledger.written_from = self.today_number - LISTED_DAYS
         for _ in other.write(sink):
             pass
         return other
@@ -133,7 +136,7 @@ class AccountHistory:
         self._add(sink, _ACCOUNTS, [(*astuple(self.sandbox.account), CONNECTION)])
         yield from self._play(sink, self.today_number)
         self.stock.receive(self.today_number)
-        self._write_generated(sink, Slicing.SNAPSHOT, self._rng(4), self.today_number)
+        self._write_generated(sink, Slicing.SNAPSHOT, (4,), self.today_number)
 
     def _play(self, sink: RowSink, end: int) -> Iterator[Window]:
         if self._played >= end:
@@ -173,7 +176,7 @@ class AccountHistory:
         self._write_sales(sink, rng, day_number, elsewhere, ELSEWHERE)
         charging = self._rng(6, self.days[day_number].date.toordinal())
         self._add(sink, _TRANSACTIONS, self._ledger.charges(charging, day_number))
-        self._write_generated(sink, Slicing.MONTH, self._rng(5, self.days[day_number].date.toordinal()), day_number)
+        self._write_generated(sink, Slicing.MONTH, (5, self.days[day_number].date.toordinal()), day_number)
         reordered = self.stock.reorder(rng, day_number)
         self.notifications.watch(
             rng,
@@ -204,16 +207,13 @@ class AccountHistory:
             grant=self.stock.grant if channel.is_platform else lambda _, units: units,
         )
         self._numbers[channel.tag] += demanded
-        self._add(
-            sink,
-            _ORDERS,
-            order_rows(sales, self._texts, self.days, day_number, market.currency, today=today),
-            channel.tag,
-        )
-        self._add(sink, _DAILY, daily_rows(sales, self._texts, day, today=today), channel.tag)
+        if day_number >= self._ledger.written_from:
+            placed = order_rows(sales, self._texts, self.days, day_number, market.currency, today=today)
+            self._add(sink, _ORDERS, placed, channel.tag)
+            self._add(sink, _DAILY, daily_rows(sales, self._texts, day, today=today), channel.tag)
         if channel.is_platform:
-            reimbursing, listing = (self._rng(purpose, day.date.toordinal()) for purpose in (7, 8))
-            self._add(sink, _TRANSACTIONS, self._ledger.settle(rng, reimbursing, listing, sales))
+            listing = self._rng(7, day.date.toordinal())
+            self._add(sink, _TRANSACTIONS, self._ledger.settle(rng, listing, sales))
             is_open = sales.is_open(today)
             self.stock.reserve(sales.product[is_open], sales.quantity[is_open])
             ended = sales.settled[sales.order]
@@ -226,11 +226,13 @@ class AccountHistory:
             is_sale = sales.is_sale(today)
             np.add.at(self.sold_lately, sales.product[is_sale], sales.quantity[is_sale])
 
-    def _write_generated(self, sink: RowSink, slicing: Slicing, rng: np.random.Generator, day_number: int) -> None:
+    def _write_generated(self, sink: RowSink, slicing: Slicing, purpose: tuple[int, ...], day_number: int) -> None:
         """Write what `GENERATORS` has for one day, or for today's snapshots."""
+        rng = None
         for name, generate in GENERATORS.items():
             dataset = dataset_named(name)
             if dataset.slicing is slicing:
+                rng = rng or self._rng(*purpose)
                 self._add(sink, dataset, generate(self, rng, day_number))
 
     def _add(self, sink: RowSink, dataset: Dataset, rows: Sequence[Row], *tags: str) -> None:

@@ -1,36 +1,55 @@
-"""The catalogue: products, their parents and variants, some with names and SKUs that break programs.
+"""The catalogue: products, their parents and variants, and a few with names and SKUs that break programs.
 
 All accounts offer the same products, as sellers do, so a SKU alone does not identify an account.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, islice
 from random import Random
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_MATERIALS = ("Oak", "Steel", "Linen", "Bamboo", "Ceramic", "Wool", "Glass", "Cork", "Cotton", "Copper")
-_THINGS = (
-    "Cup", "Lamp", "Blanket", "Bottle", "Cutting Board", "Pillow", "Vase", "Brush", "Tray", "Notebook", "Apron", "Bowl",
-    "Planter", "Candle Holder", "Towel", "Clock", "Basket", "Coaster Set", "Teapot", "Door Mat",
-)  # fmt: skip
-_USES = ("for Home", "for the Kitchen", "for Travel", "Gift Edition", "Classic", "Pro", "Mini", "for Two")
-_VARIANTS = ("Black", "White", "Sand", "Forest Green", "Ocean Blue", "Rosé")
-_UNUSUAL = (
-    ("MUG 12oz/BLUE", 'Mug "Good Morning", 12 oz – blue'),
-    ("TEE+SOCKS", "T-Shirt & socks\tset of 2"),
-    ("Größe L/42", "Größentabelle: Hausschuh „Wärme“, Filz"),
-    ("BOX 100%", "Storage box\n(two lines, as it was pasted)"),
-    ("C:\\TRAY", "Tray C:\\home\\new, anti-slip \\N"),
-    ("PARTY-🎉", "Party set 🎉👩‍👩‍👧 with balloons"),
-    ("=SUM(1+1)", '=HYPERLINK("https://shop.example")'),
-    ("None", "None"),
-    ("茶-001", "抹茶碗 手作り (matcha bowl)"),
-    ("A&B?C=D#1", "<b>Pen & Ink</b> 'Duo'; 50% off -- today"),
-    ("-25 DISC", "  Sanding disc, leading spaces"),
-    ("ЧАЙ/250", "Чай чёрный 250 г\r\nлистовой"),
+_STYLES = ("", "Classic ", "Everyday ", "Handmade ", "Nordic ", "Compact ", "Premium ", "Travel ")
+_SIZES = ("Small", "Medium", "Large", "Extra Large")
+_COLOURS = ("Black", "White", "Sand", "Forest Green", "Ocean Blue", "Rosé")
+_PACKS = ("Set of 2", "Set of 4", "Set of 6")
+_TYPES = (
+    ("Cutting Board", ("Bamboo", "Walnut", "Acacia Wood"), _SIZES),
+    ("Coffee Mug", ("Stoneware", "Porcelain", "Enamel"), _COLOURS),
+    ("Water Bottle", ("Stainless Steel", "Glass", "Aluminium"), _COLOURS),
+    ("Throw Blanket", ("Wool", "Cotton", "Fleece"), _COLOURS),
+    ("Table Lamp", ("Oak", "Ceramic", "Brass"), _COLOURS),
+    ("Storage Basket", ("Seagrass", "Cotton Rope", "Wicker"), _SIZES),
+    ("Bath Towel", ("Cotton", "Linen", "Bamboo"), _COLOURS),
+    ("Yoga Mat", ("Cork", "Natural Rubber"), _COLOURS),
+    ("Plant Pot", ("Terracotta", "Ceramic", "Concrete"), _SIZES),
+    ("Salad Bowl", ("Olive Wood", "Glass", "Ceramic"), _SIZES),
+    ("Candle Holder", ("Brass", "Glass", "Marble"), _PACKS),
+    ("Coaster", ("Cork", "Slate", "Felt"), _PACKS),
+    ("Kitchen Apron", ("Linen", "Cotton", "Denim"), _COLOURS),
+    ("Wall Clock", ("Oak", "Steel", "Bamboo"), _COLOURS),
+    ("Teapot", ("Cast Iron", "Glass", "Porcelain"), _SIZES),
+    ("Door Mat", ("Coir", "Rubber", "Jute"), _SIZES),
+    ("Notebook", ("Leather", "Kraft Paper", "Cork"), _PACKS),
+    ("Lunch Box", ("Stainless Steel", "Bamboo", "Glass"), _SIZES),
+    ("Pillow Cover", ("Linen", "Velvet", "Cotton"), _COLOURS),
+    ("Serving Tray", ("Walnut", "Marble", "Bamboo"), _SIZES),
+    ("Baking Mould", ("Silicone", "Cast Iron", "Glass"), _PACKS),
+    ("Dog Bed", ("Fleece", "Cotton", "Corduroy"), _SIZES),
+    ("Backpack", ("Canvas", "Leather", "Recycled Nylon"), _COLOURS),
+    ("Desk Organizer", ("Bamboo", "Steel", "Felt"), _COLOURS),
 )
+_UNUSUAL = (
+    ("=SUM(1+1)", '=HYPERLINK("https://shop.example")'),
+    ("C:\\TRAY 100%", "Tray C:\\home\\new, anti-slip \\N\tset of 2"),
+    ("PARTY-🎉", "Party set 🎉👩‍👩‍👧 with balloons\n(two lines, as it was pasted)"),
+    ("A&B?C=D#1", "<b>Pen & Ink</b> 'Duo'; 50% off -- today"),
+    ("Größe/ЧАЙ", "Чай чёрный 250 г\r\n茶 листовой"),
+    ("None", "None"),
+    ("LONG-1", f"Storage box, 40 x 30 x 20 cm, {'stackable, with lid, ' * 20}grey"),
+)
+_FEWEST_TO_ONE_UNUSUAL = 6
 _TWINS = 0.04
 
 
@@ -53,26 +72,39 @@ class Product:
 
 @lru_cache(maxsize=4)
 def invent_catalogue(size: int, seed: int) -> tuple[Product, ...]:
-    """Return the first products of the catalogue; a longer one begins with a shorter one."""
-    return tuple(islice(_products(Random(f"catalogue {seed}")), size))
+    """Return the products of a catalogue. The last of them, at most one in six, are unusual.
+
+    A longer catalogue has the same usual products, and others after them.
+    """
+    unusual = min(len(_UNUSUAL), size // _FEWEST_TO_ONE_UNUSUAL)
+    usual = islice(_products(Random(f"catalogue {seed}")), size - unusual)
+    rng = Random(f"unusual products {seed}")
+    return (*usual, *(_product(rng, sku, _code(rng, "B0"), None, name) for sku, name in _UNUSUAL[:unusual]))
+
+
+def unusual_products(products: Sequence[Product]) -> int:
+    """Return how many of a catalogue's products are unusual."""
+    names = {name for _, name in _UNUSUAL}
+    return sum(product.name in names for product in products)
 
 
 def _products(rng: Random) -> Iterator[Product]:
-    """Yield an endless series of product families. An unusual product follows each of the first families."""
-    for family in count():
-        yield from _family(rng, family)
-        if family < len(_UNUSUAL):
-            sku, name = _UNUSUAL[family]
-            yield _product(rng, sku, _code(rng, "B0"), None, name)
+    """Yield an endless series of product families."""
+    names = [(style, material, thing) for style in _STYLES for thing in _TYPES for material in thing[1]]
+    for number in count():
+        if number % len(names) == 0:
+            rng.shuffle(names)
+        style, material, thing = names[number % len(names)]
+        edition = f" {number // len(names) + 1}" if number >= len(names) else ""
+        yield from _family(rng, number, f"{style}{material} {thing[0]}{edition}", thing[2])
 
 
-def _family(rng: Random, number: int) -> Iterator[Product]:
-    material, thing, use = rng.choice(_MATERIALS), rng.choice(_THINGS), rng.choice(_USES)
-    name, stem = f"{material} {thing} {use}", f"{material[:2]}{thing[:3]}-{number + 1:04d}".upper()
-    variants = rng.choice((1, 1, 2, 3, 4, 6))
-    parent = _code(rng, "B0") if variants > 1 else None
-    for variant in _VARIANTS[:variants]:
-        ending = f"-{variant[:3].upper()}" if parent else ""
+def _family(rng: Random, number: int, name: str, variants: Sequence[str]) -> Iterator[Product]:
+    stem = "-".join((*(word[:3] for word in name.split()[-3:]), f"{number + 1:04d}")).upper()
+    chosen = variants[: rng.choice((1, 1, 2, 3, 4, 6))]
+    parent = _code(rng, "B0") if len(chosen) > 1 else None
+    for variant in chosen:
+        ending = f"-{''.join(word[:3] for word in variant.split())}".upper() if parent else ""
         product = _product(rng, stem + ending, _code(rng, "B0"), parent, f"{name}, {variant}" if parent else name)
         yield product
         if rng.random() < _TWINS:

@@ -28,7 +28,10 @@ class CopyBuffer:
 
     def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
         """Append rows of one account."""
-        writer = self._writers.setdefault((dataset.name, tags), RowWriter(dataset, tags))
+        key = dataset.name, tags
+        if key not in self._writers:
+            self._writers[key] = RowWriter(dataset, tags)
+        writer = self._writers[key]
         lines = writer.lines(rows)
         block = writer.block(lines, writer.hashes(lines), account=account, load_id=_LOAD, page=0)
         self._blocks.setdefault(dataset.name, (dataset, []))[1].append(block)

@@ -12,9 +12,9 @@ from seller_platform.warehouse.loads.copy_format import Row
 
 _UNKNOWN = 0.05
 _ELEMENTS = (
-    ("Manufacturing", (1_800, 3_200), "Tsubaki Works 椿", "Ex works; see the \"frame contract\""),
-    ("Freight", (200, 600), "Möller & Søn", ""),
-    ("Packaging", (50, 200), "Papier, Pappe + Co.", "2 parts,\nglued"),
+    ("Manufacturing", (3_000, 5_200), "Tsubaki Works 椿", "Ex works; see the \"frame contract\""),
+    ("Freight", (400, 900), "Möller & Søn", ""),
+    ("Packaging", (100, 300), "Papier, Pappe + Co.", "2 parts,\nglued"),
 )  # fmt: skip
 _RISE_BASIS_POINTS = 10_400
 

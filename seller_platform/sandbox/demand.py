@@ -20,7 +20,11 @@ UNITS_PER_ORDER = sum(n * p for n, p in enumerate(LINES_PER_ORDER, 1)) * sum(
 
 _WEEKDAYS = (0.98, 0.94, 0.95, 0.97, 1.0, 1.06, 1.10)
 _HOURS = (3, 2, 1, 1, 1, 2, 4, 7, 10, 12, 13, 13, 13, 13, 13, 13, 14, 16, 19, 22, 24, 21, 14, 7)
+_MONTHS = (0.86, 0.84, 0.90, 0.93, 0.95, 0.92, 0.94, 0.92, 0.96, 1.02, 1.28, 1.48)
 _SALE_DAYS = range(20, 31)  # of November
+_SALE, _AFTER_CHRISTMAS_ORDERS = 1.5, 0.7
+_CHRISTMAS_ORDERS_END = 21  # of December
+_COMMISSIONS = (800, 1_000, 1_200, 1_500)
 _NEVER = -1
 _YEAR = 365
 _REPRICED = 0.5
@@ -38,6 +42,7 @@ class Demand:
         prices: Prices in cents before and after the change of price: two rows, one column for each product.
         price_change: The day on which the price of each product changes, and each year changes back; -1 for never.
         promotions: First and last day of each product's yearly promotion, and its rebate in basis points: three rows.
+        commissions: The marketplace's share of the sales of each product, in basis points.
         fulfilment_fees: The marketplace's fee for a unit of each product, in cents.
     """
 
@@ -48,6 +53,7 @@ class Demand:
     prices: Ints
     price_change: Ints
     promotions: Ints
+    commissions: Ints
     fulfilment_fees: Ints
 
     def chances(self, day: date, day_number: int) -> Floats:
@@ -79,10 +85,20 @@ class Demand:
 
 
 def invent_demand(
-    rng: np.random.Generator, days: Sequence[date], *, products: int, orders_per_month: float, market: Marketplace
+    rng: np.random.Generator,
+    days: Sequence[date],
+    *,
+    products: int,
+    rarely_sold: int,
+    orders_per_month: float,
+    market: Marketplace,
 ) -> Demand:
-    """Return the demand for an account's products. Days that are added at the end leave it as it is for the others."""
-    ranks = rng.permutation(products)
+    """Return the demand for an account's products. Days that are added at the end leave it as it is for the others.
+
+    Args:
+        rarely_sold: How many of the last products sell less than all others.
+    """
+    ranks = np.concatenate((rng.permutation(products - rarely_sold), np.arange(products - rarely_sold, products)))
     popularity = rng.lognormal(0, 0.3, products) / (ranks + 3) ** 0.9
     cents = 100 * rng.lognormal(3.0, 0.6, products) * market.price_level
     before = (cents.astype(np.int64) // 100 + 3) * 100 - 1
@@ -96,7 +112,8 @@ def invent_demand(
         prices=np.stack((before, after)),
         price_change=np.where(rng.random(products) < _REPRICED, rng.integers(1, _YEAR, products), _NEVER),
         promotions=np.stack((starts, starts + rng.integers(3, 15, products), promoted)),
-        fulfilment_fees=250 * int(100 * market.price_level) // 100 + before * 4 // 100,
+        commissions=rng.choice(_COMMISSIONS, products, p=(0.2, 0.2, 0.2, 0.4)),
+        fulfilment_fees=280 * int(100 * market.price_level) // 100 + before * 5 // 100,
         orders=_orders(rng, days, orders_per_month),  # at last, because it draws a number for each day
     )
 
@@ -123,9 +140,10 @@ def _orders(rng: np.random.Generator, days: Sequence[date], per_month: float) ->
 
 
 def _factor(day: date) -> float:
-    season = 1 + 0.12 * math.cos(2 * math.pi * (day.timetuple().tm_yday - 350) / 365)
-    is_sale = day.month == 11 and day.day in _SALE_DAYS
-    return _WEEKDAYS[day.weekday()] * season * (1.7 if is_sale else 1.0)
+    factor = _WEEKDAYS[day.weekday()] * _MONTHS[day.month - 1]
+    if day.month == 11 and day.day in _SALE_DAYS:
+        return factor * _SALE
+    return factor * (_AFTER_CHRISTMAS_ORDERS if day.month == 12 and day.day >= _CHRISTMAS_ORDERS_END else 1.0)
 
 
 _HOUR_CHANCES = np.cumsum(_HOURS)[:-1] / sum(_HOURS)

@@ -9,7 +9,6 @@ from datetime import date
 from itertools import repeat
 
 import numpy as np
-import numpy.typing as npt
 
 from seller_platform.sandbox.demand import Demand
 from seller_platform.sandbox.late_changes import (
@@ -25,7 +24,6 @@ from seller_platform.sandbox.orders import Sales, Texts
 from seller_platform.sandbox.random_numbers import Ints, amounts, share
 from seller_platform.warehouse.loads.copy_format import Row
 
-_COMMISSION = 1_500
 _REFUNDED = 0.04
 _QUICKEST_REFUND_DAYS, _SLOWEST_REFUND_DAYS = 3, 25
 _SUBSCRIPTION_DAY, _STORAGE_DAY = 1, 7
@@ -49,6 +47,7 @@ class Ledger:
 
     Attributes:
         today: The index of the day on which the ledger is read; it ends on the day before.
+        written_from: The index of the first day whose entries are returned as rows; those before are summed only.
     """
 
     def __init__(self, market: Marketplace, texts: Texts, remeasured: Callable[[date], np.random.Generator]) -> None:
@@ -60,7 +59,7 @@ class Ledger:
         self._market, self._texts, self._remeasured = market, texts, remeasured
         self._demand: Demand
         self._days: Sequence[LocalDay] = ()
-        self.today = 0
+        self.today = self.written_from = 0
         # Cents by day of posting. A day's sums are complete once the orders of the days before it are settled.
         self._posted: Ints = np.zeros(0, dtype=np.int64)
         self._payments: Ints = np.zeros(0, dtype=np.int64)
@@ -81,21 +80,14 @@ class Ledger:
         other._posted, other._payments = self._posted.copy(), self._payments.copy()
         return other
 
-    def settle(
-        self,
-        rng: np.random.Generator,
-        reimbursing: np.random.Generator,
-        listing: np.random.Generator,
-        sales: Sales,
-    ) -> list[Row]:
+    def settle(self, rng: np.random.Generator, listing: np.random.Generator, sales: Sales) -> list[Row]:
         """Return the entries of shipped orders: payments, fees, refunds and reimbursements.
 
         The fulfilment fee is an entry for each unit, so an order of two units has two equal entries. Entries are drawn
         for all lines, and those that are not listed today are left out: random numbers do not depend on today.
 
         Args:
-            reimbursing: The random numbers of reimbursements.
-            listing: The random numbers of fees that are listed late.
+            listing: The random numbers of fees that are listed late, and of reimbursements.
         """
         paid = np.flatnonzero(sales.is_paid)
         unit_lines = np.repeat(paid, sales.quantity[paid])
@@ -104,21 +96,21 @@ class Ledger:
         charged = paid[posted[paid] + days_late(listing, len(paid)) < self.today]
         units = unit_lines[posted[unit_lines] + days_late(listing, len(unit_lines)) < self.today]
         np.add.at(self._payments, posted[lines], sales.totals[lines])
-        commission = -share(sales.product_sales - sales.rebates, _COMMISSION)
+        commission = -share(sales.product_sales - sales.rebates, self._demand.commissions[sales.product])
         fulfilment = -self._restated(
             posted[units], sales.product[units], self._demand.fulfilment_fees[sales.product[units]]
         )
         seconds = sales.settled_seconds[sales.order]
 
         def rows(chosen: Ints, quantity: Ints, cents: Ints, kind: str, description: str) -> list[Row]:
-            moments = self._moments(posted[chosen], seconds[chosen])
+            moments = posted[chosen], seconds[chosen]
             return self._rows(sales, chosen, moments, quantity, cents, kind=kind, description=description)
 
         return [
             *rows(lines, sales.quantity[lines], sales.totals[lines], "Order", "Payment for the order"),
             *rows(charged, sales.quantity[charged], commission[charged], "Fee", "Commission"),
             *rows(units, np.ones_like(units), fulfilment, "Fee", "Fulfilment"),
-            *self._refunds(rng, reimbursing, sales),
+            *self._refunds(rng, listing, sales),
         ]
 
     def charges(self, rng: np.random.Generator, day_number: int) -> list[Row]:
@@ -180,7 +172,7 @@ class Ledger:
             *self._rows(
                 sales,
                 lines[past],
-                self._moments(posted[past], seconds[past]),
+                (posted[past], seconds[past]),
                 returned[past],
                 -refunded[past],
                 kind="Refund",
@@ -189,7 +181,7 @@ class Ledger:
             *self._rows(
                 sales,
                 lines[lost],
-                self._moments((posted + waited)[lost], seconds[lost]),
+                ((posted + waited)[lost], seconds[lost]),
                 returned[lost],
                 share(refunded[lost], _REIMBURSED_BASIS_POINTS),
                 kind="Reimbursement",
@@ -210,36 +202,38 @@ class Ledger:
             restated[changed] = share(fees[changed], RESTATED_BASIS_POINTS)
         return restated
 
-    def _moments(self, posted: Ints, seconds: Ints) -> npt.NDArray[np.object_]:
-        """Return timestamps, days, and indexes of the days of entries, in three columns."""
-        stamped = stamps(self._days, posted.tolist(), seconds.tolist())
-        days = [self._days[day].text for day in posted.tolist()]
-        return np.array([stamped, days, posted.tolist()], dtype=object).T
-
     def _rows(
         self,
         sales: Sales,
         lines: Ints,
-        moments: npt.NDArray[np.object_],
+        moments: tuple[Ints, Ints],
         quantity: Ints,
         cents: Ints,
         *,
         kind: str,
         description: str,
     ) -> list[Row]:
-        np.add.at(self._posted, moments[:, 2].astype(np.int64), cents)
+        """Sum entries of lines, and return a row for each from the day on that rows are written for.
+
+        Args:
+            moments: The index of the day and the second of each entry.
+        """
+        posted, seconds = moments
+        np.add.at(self._posted, posted, cents)
+        written = posted >= self.written_from
+        lines, day_numbers = lines[written], posted[written].tolist()
         return list(
             zip(
-                moments[:, 0].tolist(),
+                stamps(self._days, day_numbers, seconds[written].tolist()),
                 repeat(kind),
                 sales.ids[sales.order[lines]].tolist(),
                 self._texts.skus[sales.product[lines]].tolist(),
                 repeat(description),
-                quantity.tolist(),
-                amounts(cents.tolist()),
+                quantity[written].tolist(),
+                amounts(cents[written].tolist()),
                 repeat(self._market.currency),
                 repeat(self._market.domain),
-                moments[:, 1].tolist(),
+                [self._days[day].text for day in day_numbers],
                 strict=False,
             )
         )

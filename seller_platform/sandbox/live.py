@@ -184,10 +184,7 @@ class LivingSandbox:
             self._days[number] = step.day
             step.came.append(listed[number].account)
         if came or went:
-            rows: list[tuple[Row, tuple[str, ...]]] = [
-                ((*astuple(each.account), CONNECTION), ()) for each in listed.values()
-            ]
-            self._store(Slice(ACCOUNTS, CONNECTION, Window.day(step.day)), rows)
+            self._store_accounts([each.account for each in listed.values()], step.day)
         for number in went:
             gone = account_at(number, self._life.seed)
             with self._database.begin() as connection:
@@ -241,6 +238,12 @@ class LivingSandbox:
             values = {"account": slice_.account, "load": receipt.id}
             came, went = driver_of(connection).execute(_CHANGED.format(**tables), values).fetchone() or (0, 0)
         return came, went
+
+    def _store_accounts(self, accounts: Sequence[Account], day: date) -> None:
+        with open_load(self._database, Slice(ACCOUNTS, CONNECTION, Window.day(day))) as load:
+            for account in accounts:
+                load.spool.write([(*astuple(account), CONNECTION)], page=1, account=account.key)
+            load.store(_FACTS, started_at=datetime.now(UTC))
 
     def _store_facts(self, key: str, history: AccountHistory, day: date) -> None:
         """Store what no load brings: products and the day's exchange rates. Snapshots of old days are deleted."""

@@ -20,8 +20,8 @@ from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PROD
 from seller_platform.warehouse.schema.tables import LOADS, history_of, table_for
 from seller_platform.warehouse.sums.keeping import forget_sums, write_sums
 
-ACCOUNTS, MONTHS = 3, 4
-ORDERS_PER_MONTH = 1_500
+ACCOUNTS, MONTHS = 3, 24
+ORDERS_PER_MONTH = 300
 SEED = 1
 
 _LOCK = 0x5A4DB0

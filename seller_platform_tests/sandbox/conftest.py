@@ -1,4 +1,4 @@
-"""Fixture of a sandbox of the default size, for tests that only read it."""
+"""Fixture of a sandbox with four busy months, for tests that only read it."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -16,7 +16,7 @@ TODAY = date(2026, 4, 15)
 
 @pytest.fixture(scope="session")
 def sandbox(postgres: EmbeddedServer) -> Iterator[Database]:
-    """A database with the default sandbox; tests must not change it."""
+    """A database with three accounts; tests must not change it."""
     with Database(postgres.database("sandbox_to_look_at", template=TEMPLATE)) as database:
-        load_sandbox(database, today=TODAY)
+        load_sandbox(database, months=4, orders_per_month=1_500, today=TODAY)
         yield database

@@ -1,12 +1,18 @@
 """Tests of a sandbox that lives: what it lists on each day, and what a warehouse makes of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from typing import TypeVar
 
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import DATASETS, Dataset, Window, dataset_named
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.oauth.tokens import TokenAuth
+from seller_platform.contract import DATASETS, Account, Dataset, Window, dataset_named
+from seller_platform.errors import ImplausibleReadingError, ReadingHeldError, RequestError
+from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.late_changes import (
     LATE_FEES,
@@ -15,12 +21,17 @@ from seller_platform.sandbox.late_changes import (
     orders_changing_after,
 )
 from seller_platform.sandbox.live import Life, LivingSandbox, Step
+from seller_platform.sandbox.marketplaces import account_at
+from seller_platform.sandbox.outages import Outages
+from seller_platform.service.users.store import grant_accounts
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.settledness import lookbacks, settledness
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.sandbox.test_agreement import DISAGREEMENTS, at
-from seller_platform_tests.support.postgres import TEMPLATE
+from seller_platform_tests.support.postgres import TEMPLATE, drop_database
 from seller_platform_tests.support.sandbox_tables import TABLES, rows
+from seller_platform_tests.support.served import ANN, issue_token, served
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +42,9 @@ LISTS = [
 ]
 SNAPSHOTS = [dataset for dataset in LISTS if not dataset.is_dated]
 ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
+INVENTORY = dataset_named("inventory")
+
+_Row = TypeVar("_Row")
 
 
 def begin(database: Database, life: Life) -> LivingSandbox:
@@ -154,3 +168,104 @@ def test_settledness_and_lookback_of_a_life_are_those_of_its_law(database: Datab
     )[0]
     assert late[0] / late[1] == pytest.approx(LATE_FEES, abs=0.03)
     assert fees_coming_after(1) == pytest.approx(LATE_FEES)
+
+
+def test_an_outage_is_held_and_not_stored_and_nothing_else_is(database: Database, postgres: EmbeddedServer) -> None:
+    """A warehouse reads the lists of each day, and each implausible one a second time."""
+    url = postgres.database("upstream_that_lives", template=TEMPLATE)
+    days = Window(date(2026, 2, 20), date(2026, 3, 9))
+    failing = _OnDays(
+        {("transactions", date(2026, 3, 1)), ("inventory", date(2026, 3, 4)), ("orders", date(2026, 3, 6))}
+    )
+    life = Life(days.start, accounts=1, months=2, orders_per_month=300, seed=1, outages=failing)
+    account = life.accounts_on(days.start)[0]
+    try:
+        with Database(url) as upstream, served(upstream, url) as service:
+            world = begin(upstream, life)
+            grant_accounts(upstream, ANN, [account.key])
+            with SellerApi(service.base_url, auth=TokenAuth(issue_token(upstream, ANN))) as api:
+                held = set()
+                for step in world.steps(lambda: datetime.now(UTC), until=days.end):
+                    assert step is not None
+                    held |= {(name, step.day) for name in _held(api, database, account.account, step.day)}
+                    assert {(name, step.day) for name, _ in step.outages} == {
+                        each for each in failing.lists if each[1] == step.day
+                    }
+            for dataset in (ORDERS, TRANSACTIONS, INVENTORY):
+                assert newest(upstream, dataset)[-300:] == newest(database, dataset)[-300:]
+    finally:
+        drop_database(postgres, "upstream_that_lives")
+
+    assert held == failing.lists
+
+
+def test_accounts_come_and_go(database: Database) -> None:
+    life = Life(SINCE, accounts=2, months=1, orders_per_month=30, seed=1, turnover_days=2)
+
+    steps = live(database, life, SINCE + timedelta(days=4))
+
+    keys = [account_at(number, 1).key for number in range(4)]
+    assert [[account.key for account in step.came] for step in steps] == [[], [keys[2]], [], [keys[3]]]
+    assert [[account.key for account in step.went] for step in steps] == [[], [keys[0]], [], [keys[1]]]
+    assert rows(database, "SELECT account FROM seller.accounts ORDER BY id") == [(keys[2],), (keys[3],)]
+    for table in ("seller.orders", "seller.cost_periods", "seller.inventory", "service.products"):
+        assert {key for (key,) in rows(database, f"SELECT DISTINCT account FROM {table}")} == {keys[2], keys[3]}
+
+
+def test_a_life_continues_where_it_ended_and_only_with_its_accounts(database: Database) -> None:
+    life = Life(SINCE, accounts=1, months=1, orders_per_month=30, seed=1)
+    live(database, life, SINCE + timedelta(days=1))
+
+    later = LivingSandbox(database, life).steps(lambda: datetime.now(UTC), until=SINCE + timedelta(days=3))
+
+    assert [step and step.day for step in later] == [SINCE + timedelta(days=2), SINCE + timedelta(days=3)]
+    with pytest.raises(RequestError, match="has other accounts than these options give"):
+        LivingSandbox(database, replace(life, seed=2))
+
+
+def test_after_today_each_account_waits_for_its_next_day(database: Database) -> None:
+    life = Life(SINCE, accounts=2, months=1, orders_per_month=30, seed=1)
+    moments = iter(
+        datetime.fromisoformat(f"2026-02-21T{time}:00+00:00") for time in ("00:30", "00:30", "07:30", "08:30", "08:30")
+    )
+    steps = begin(database, life).steps(lambda: next(moments))
+
+    days = "SELECT max(local_day) FROM seller.inventory JOIN seller.accounts USING (account) GROUP BY id ORDER BY id"
+    berlin, waiting = next(steps), None
+    after_berlin = rows(database, days)
+    waiting, angeles = next(steps), next(steps)
+
+    assert berlin is not None
+    assert angeles is not None
+    assert (berlin.day, waiting, angeles.day) == (date(2026, 2, 21), None, date(2026, 2, 21))
+    assert after_berlin == [(SINCE,), (date(2026, 2, 21),)]
+    assert rows(database, days) == [(date(2026, 2, 21),)] * 2
+
+
+@dataclass(frozen=True)
+class _OnDays(Outages):
+    """Empties certain lists on certain days."""
+
+    lists: frozenset[tuple[str, date]] | set[tuple[str, date]]
+
+    def __init__(self, lists: set[tuple[str, date]]) -> None:
+        super().__init__(0, 0)
+        object.__setattr__(self, "lists", lists)
+
+    def listed(self, rows: Sequence[_Row], *, account: int, dataset: str, day: date) -> Sequence[_Row]:
+        return [] if (dataset, day) in self.lists else rows
+
+
+def _held(api: SellerApi, database: Database, account: Account, today: date) -> list[str]:
+    """Read the lists that changed as of a day, and return which were held."""
+    held = []
+    for dataset in (ORDERS, TRANSACTIONS, INVENTORY):
+        window = Window(today - timedelta(days=14), today) if dataset.is_dated else Window.day(today)
+        known = KnownAccount(account.key, "default", account)
+        try:
+            load_slice(api, database, known, dataset, window, run_id=None)
+        except ImplausibleReadingError:
+            with pytest.raises(ReadingHeldError):
+                load_slice(api, database, known, dataset, window, run_id=None, is_second=True)
+            held.append(dataset.name)
+    return held

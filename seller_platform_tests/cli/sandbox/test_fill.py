@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from seller_platform.cli.sandbox.fill import sandbox
+from seller_platform.cli.sandbox.command import sandbox
 from seller_platform.errors import WarehouseInUseError
 from seller_platform.warehouse.connections.accounts import KnownConnection, connection_names, save_connection
 from seller_platform.warehouse.postgres.database import Database

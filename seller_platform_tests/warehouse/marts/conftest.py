@@ -29,7 +29,7 @@ def built(postgres: EmbeddedServer) -> Iterator[tuple[Database, dict[tuple[str, 
     Tests must not change it.
     """
     with Database(postgres.database("sandbox_with_marts", template=TEMPLATE)) as database:
-        report = load_sandbox(database, today=TODAY)
+        report = load_sandbox(database, months=4, orders_per_month=1_500, today=TODAY)
         builds = {
             (mart.name, account.key, window): build_partition(database, mart, account.key, window)
             for account in report.accounts
