@@ -33,10 +33,15 @@ _SNAPSHOTS = 7
 _SHOWN = tuple(dataset.name for dataset in DATASETS if dataset.is_dated)
 _FACTS = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE)
 
-# The newest snapshot of an account is of the day of its lists.
+# The newest snapshot of an account is of the day of its lists. That of an outage has no rows, but a receipt.
 _STORED = text("""
-    SELECT account, max(local_day) FROM seller.accounts JOIN seller.inventory USING (account)
-    WHERE connection = :connection GROUP BY account
+    SELECT account, max(day)
+    FROM seller.accounts
+    JOIN (SELECT account, local_day FROM seller.inventory
+          UNION SELECT account, window_start FROM platform.loads WHERE dataset = 'inventory') AS taken (account, day)
+    USING (account)
+    WHERE connection = :connection
+    GROUP BY account
 """)
 
 # Rows that a load brought, and rows that it found gone.

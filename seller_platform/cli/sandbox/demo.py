@@ -14,13 +14,14 @@ import httpx
 from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output, json_option, printable
-from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
+from seller_platform.cli.sandbox.local_stack import STACK_MONTHS, USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
 from seller_platform.commands import PLAIN
 from seller_platform.contract import REFRESHED
 from seller_platform.counts import count_of
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
+from seller_platform.sandbox.load import ACCOUNTS
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.loads.fingerprints import fingerprints
@@ -38,8 +39,12 @@ _NEXT_COMMANDS = (
 
 
 @click.command()
-@click.option("--accounts", default=3, show_default=True, type=click.IntRange(1), help="How many generated accounts.")
-@click.option("--months", default=4, show_default=True, type=click.IntRange(1), help="How many months of sales.")
+@click.option(
+    "--accounts", default=ACCOUNTS, show_default=True, type=click.IntRange(1), help="How many generated accounts."
+)
+@click.option(
+    "--months", default=STACK_MONTHS, show_default=True, type=click.IntRange(1), help="How many months of sales."
+)
 @json_option
 def demo(*, accounts: int, months: int, output: Output) -> None:
     """Connect to the sandbox, load all lists and costs, check the rows, and print a table.

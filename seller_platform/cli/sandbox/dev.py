@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import date, timedelta
 from pathlib import Path
 
 import click
@@ -14,12 +15,15 @@ from seller_platform.cli.installation import Installation, make_home, open_insta
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT, Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.demo import connect_local_stack
-from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
+from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, STACK_MONTHS, USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sandbox.preload import load_last_month
+from seller_platform.clocks import utc_now
 from seller_platform.errors import SellerPlatformError
+from seller_platform.sandbox.load import ACCOUNTS
 from seller_platform.settings import read_settings
 
 _LOOK_SECONDS = 1.0
+_LIVE_DAYS, _LIVE_DAY_SECONDS = 14, 20
 _MODULE = "seller_platform.orchestration.definitions"
 # With this variable of Dagster's daemon, a backfill waits while the code location is away; otherwise it fails.
 _WAITING = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
@@ -40,8 +44,12 @@ class ProgramEndedError(SellerPlatformError):
     type=PORT,
     help="Port of the service; if it is in use, another one.",
 )
-@click.option("--accounts", default=3, show_default=True, type=click.IntRange(1), help="How many generated accounts.")
-@click.option("--months", default=4, show_default=True, type=click.IntRange(1), help="How many months of sales.")
+@click.option(
+    "--accounts", default=ACCOUNTS, show_default=True, type=click.IntRange(1), help="How many generated accounts."
+)
+@click.option(
+    "--months", default=STACK_MONTHS, show_default=True, type=click.IntRange(1), help="How many months of sales."
+)
 @click.option(
     "--load/--no-load",
     "loads_last_month",
@@ -49,10 +57,32 @@ class ProgramEndedError(SellerPlatformError):
     show_default=True,
     help="Load the last month and build its marts before the UI opens.",
 )
-def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_month: bool) -> None:
+@click.option(
+    "--live", "lives", is_flag=True, help="Begin two weeks ago, and let a day go by every 20 seconds until today."
+)
+@click.option(
+    "--outages",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 100),
+    help="With --live: how many percent of the lists are empty or short on a day.",
+)
+def dev(
+    *,
+    port: int,
+    service_port: int,
+    accounts: int,
+    months: int,
+    loads_last_month: bool,
+    lives: bool,
+    outages: float,
+) -> None:
     """Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.
 
     The UI opens with the last month of every account. What is loaded stays for the next time.
+
+    With --live, the lists of the sandbox change while it runs: each load finds orders that were shipped, and fees that
+    came late. Readings during an outage are held.
 
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
@@ -60,7 +90,10 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
     settings = read_settings()
     make_home(settings)
     home = settings.home
-    with open_local_stack(home, output, port=free_port(service_port), accounts=accounts, months=months) as stack:
+    since = utc_now().date() - timedelta(days=_LIVE_DAYS) if lives else None
+    with open_local_stack(
+        home, output, port=free_port(service_port), accounts=accounts, months=months, today=since
+    ) as stack:
         os.environ.update(stack.environment)
         address = f"http://127.0.0.1:{free_port(port)}"
         os.environ.setdefault("SELLER_PLATFORM_DAGSTER_URL", address)  # for links in alerts
@@ -74,6 +107,8 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
                 return dagster.enter_context(running(name, commands[name], variables, stack.home / f"{name}.log"))
 
             commands = dagster_commands(stack.home, address)
+            if since is not None:
+                commands["live"] = live_command(since, accounts=accounts, months=months, outages=outages)
             programs = [start("code-location"), start("webserver")]
 
             def ask_all_to_end() -> None:
@@ -85,6 +120,8 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
                 output.say("Loading the last month; it takes about half a minute.")
                 for problem in load_last_month(installation, output):
                     output.say(f"not loaded: {problem}")
+            if since is not None:
+                programs.append(start("live"))
             # Last, so that it does not request the marts that are being built.
             programs.append(start("daemon"))
             dagster.callback(ask_all_to_end)
@@ -94,6 +131,8 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
             output.line(f"Sandbox login     {USER_EMAIL}")
             output.line(f"Sandbox password  {stack.credentials.password}")
             output.line(f"Sandbox group     {GROUP_TITLE}")
+            if since is not None:
+                output.line(f"Days go by        from {since}; `seller-platform sync` loads what has changed")
             output.line("In another shell  `seller-platform status`, or any other command that starts like this")
             output.line("Ctrl-C ends everything.")
             while True:
@@ -150,6 +189,19 @@ def dagster_commands(home: Path, address: str) -> dict[str, list[str]]:
         "daemon": [sys.executable, "-m", "dagster._daemon", "run", *where],
         "webserver": [sys.executable, "-m", "dagster_webserver", *where, "--host", host, "--port", port],
     }
+
+
+def live_command(since: date, *, accounts: int, months: int, outages: float) -> list[str]:
+    """Return the command that lets days go by in the sandbox of the home folder."""
+    options = {
+        "--from": since,
+        "--accounts": accounts,
+        "--months": months,
+        "--outages": outages,
+        "--days-per-second": 1 / _LIVE_DAY_SECONDS,
+    }
+    words = [str(word) for option in options.items() for word in option]
+    return [sys.executable, "-m", "seller_platform.cli", "sandbox", "live", "--continue", *words]
 
 
 def _keep_running(programs: Sequence[Program], output: Output) -> None:

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from pathlib import Path
 
 from seller_platform.cli.installation import LEADING_ELSEWHERE
@@ -20,6 +21,7 @@ from seller_platform.cli.sandbox.serving import await_service, starting
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import keep_start
 from seller_platform.files import write_atomically
+from seller_platform.sandbox.load import ACCOUNTS
 from seller_platform.service.oauth.applications import add_application, knows_application
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import ensure_user, grant_accounts
@@ -27,6 +29,9 @@ from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import DEMO_FOLDER, SANDBOX, WAREHOUSE, embedded_server
+
+STACK_MONTHS = 4
+"""Months of `demo` and `dev`, which load each list of each account and month by itself."""
 
 USER_EMAIL = "demo@sandbox.example"
 GROUP_TITLE = "All shops"
@@ -63,7 +68,13 @@ class LocalStack:
 
 @contextmanager
 def open_local_stack(
-    home: Path, output: Output, *, port: int | None = None, accounts: int = 3, months: int = 4
+    home: Path,
+    output: Output,
+    *,
+    port: int | None = None,
+    accounts: int = ACCOUNTS,
+    months: int = STACK_MONTHS,
+    today: date | None = None,
 ) -> Iterator[LocalStack]:
     """Fill and serve the sandbox until the block ends.
 
@@ -72,6 +83,7 @@ def open_local_stack(
         port: The port of the service; without it, a free one.
         accounts: How many accounts are generated.
         months: How many months of their history, up to yesterday.
+        today: The day of which the sandbox is; without it, the present day.
 
     Raises:
         ServiceStartError: The service does not answer.
@@ -86,7 +98,7 @@ def open_local_stack(
     # The service starts while the sellers are generated, because its imports take a second or two.
     with starting(sandbox_url, base_url, folder) as service:
         with Database(sandbox_url) as database:
-            report = generate(database, output, accounts=accounts, months=months)
+            report = generate(database, output, accounts=accounts, months=months, today=today)
             credentials = _credentials(folder / _FILE, database)
             ensure_user(database, USER_EMAIL, "Demo", credentials.password)
             keys = [account.key for account in report.accounts]

@@ -8,7 +8,7 @@ import pytest
 from seller_platform.cli.terminal.endings import describe_end, runs_until_ended
 
 
-@pytest.mark.parametrize("words", ["dev", "metrics", "database run", "status --watch", "service run"])
+@pytest.mark.parametrize("words", ["dev", "metrics", "database run", "status --watch", "service run", "sandbox live"])
 def test_commands_that_run_until_a_signal_end_well_with_the_demo_too(words: str) -> None:
     for line in (words, f"--demo {words}", f"{words} --demo"):
         assert runs_until_ended(line.split())
