@@ -264,6 +264,21 @@ def test_the_sensor_asks_every_hour_and_not_between(installed: Installation) -> 
     assert "2 of 2 connections were asked" in str(after.skip_reason.skip_message)
 
 
+def test_the_sensor_asks_seldom_where_a_day_has_few_requests(
+    installed: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "96")
+    installed.tick()
+
+    between = installed.tick(minutes=599)
+    after = installed.tick(minutes=1)
+
+    assert between.skip_reason is not None
+    assert after.skip_reason is not None
+    assert "0 of 2 connections were asked" in str(between.skip_reason.skip_message)
+    assert "2 of 2 connections were asked" in str(after.skip_reason.skip_message)
+
+
 def test_a_connection_put_off_by_a_clock_ahead_is_asked_at_the_right_time(
     installed: Installation,
 ) -> None:
