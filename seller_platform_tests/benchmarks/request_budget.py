@@ -10,7 +10,6 @@ import time
 from datetime import UTC, date, datetime
 
 from rich.console import Console
-from rich.table import Table
 
 from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.warehouse.postgres.database import Database
@@ -33,14 +32,13 @@ def main() -> None:
         _measure(url, console)
         began = time.process_time()
         world = BudgetDays(url, accounts=options.accounts, per_day=options.per_day, since=_SINCE)
-        table = Table("day", "sent", "oldest data (days)", "months not stored", "fewest possible")
+        console.print("day         sent  oldest data (days)  months not stored  fewest possible")
         best = best_missing(options.accounts, options.per_day, _SINCE, _FIRST, options.days)
         is_best = True
         for figures, fewest in zip(world.run(_FIRST, options.days), best, strict=True):
             is_best &= figures.missing == fewest and figures.sent <= options.per_day
             sums = (sum(figures.missing.values()), sum(fewest.values()))
-            table.add_row(str(figures.day), str(figures.sent), str(max(figures.ages.values())), *map(str, sums))
-        console.print(table)
+            console.print(f"{figures.day}  {figures.sent:>4}{max(figures.ages.values()):>20}{sums[0]:>19}{sums[1]:>17}")
         console.print(f"Kept exactly, and as fresh as possible, month by month: {'yes' if is_best else 'NO'}")
         console.print(f"CPU of this process: {time.process_time() - began:.1f} s")
 
