@@ -95,7 +95,10 @@ def test_sensors_and_schedules_target_the_prefixed_assets(mounted: dg.Definition
         f"shop_market_{name}"
         for name in ("discover_accounts", "report_jobs", "marts_follow_their_inputs", "exports_follow_their_inputs")
     }
-    assert {name for name, keys in schedules.items() if not keys} == {"shop_market_request_reports_daily"}
+    assert {name for name, keys in schedules.items() if not keys} == {
+        "shop_market_orders_today",
+        "shop_market_request_reports_daily",
+    }
     for keys in (*sensors.values(), *schedules.values()):
         assert all(list(key.path[:2]) == PREFIX for key in keys)
 
