@@ -215,9 +215,7 @@ def _stored(database: Database) -> list[object]:
         ]
 
 
-def test_loads_store_the_same_rows_with_known_pages_and_without(
-    database: Database, other_database: Database
-) -> None:
+def test_loads_store_the_same_rows_with_known_pages_and_without(database: Database, other_database: Database) -> None:
     """A second database forgets the pages before each load, so that it decodes all of them."""
     source = MovingList(orders(300, minutes=140), day_of_order, 30, channel_of=lambda row: row["channel"])
     for number, row in enumerate(source.rows):

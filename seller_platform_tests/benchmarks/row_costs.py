@@ -1,0 +1,139 @@
+"""Measures the CPU time of one row on its way through the loader: first, unchanged, and beside COPY.
+
+`python -m seller_platform_tests.benchmarks.row_costs [--rows 20000] [--months 5]` prints one table.
+
+Each month of orders and of transactions is loaded from a service in memory, then loaded again unchanged, and its stored
+rows are copied by COPY alone. The time is that of this process and of its PostgreSQL backends, so that other processes
+disturb it little. The figures are medians of the months.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from unittest.mock import patch
+
+import psycopg
+from rich.console import Console
+from rich.table import Table
+
+from seller_platform.client.decoding.pages import PageDecoder
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.ingest.connections.upstream import Upstream, open_api
+from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.loads.spool import Spool
+from seller_platform.warehouse.postgres.database import Database, conninfo
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.benchmarks.free_service import ZONE, accounts, months, order_rows, transaction_rows
+from seller_platform_tests.benchmarks.loading import discover_for_benchmark, environment, free_service
+from seller_platform_tests.support.folders import temporary_folder
+
+MADE: Mapping[str, Callable[[Window, int], list[str]]] = {"orders": order_rows, "transactions": transaction_rows}
+_PAGE = 1_600
+
+
+def _bodies(rows: list[str]) -> Iterator[bytes]:
+    for first in range(0, len(rows), _PAGE):
+        page = rows[first : first + _PAGE]
+        yield f'{{"current_page":1,"data":[{",".join(page)}],"total":{len(page)},"per_page":2000}}'.encode()
+
+
+def decode_and_write(dataset: Dataset, month: Window, rows: list[str]) -> tuple[float, float]:
+    """Return the seconds of decoding pages, and of writing their rows to a spool."""
+    spool, decoder = Spool("a slice", dataset, "S1.BENCH", 1), PageDecoder(dataset, ZONE, month.start)
+    tags, decoding, writing = ("platform",) * len(dataset.tags), 0.0, 0.0
+    for body in _bodies(rows):
+        started = time.process_time()
+        page = decoder.decode(body, month)
+        decoded = time.process_time()
+        spool.write(page.rows, tags=tags, extras=page.extras, page=1)
+        decoding, writing = decoding + decoded - started, writing + time.process_time() - decoded
+    spool.close()
+    return decoding, writing
+
+
+def _backends_seconds(watch: psycopg.Connection) -> float:
+    """Return the CPU time of the other backends of the database, which Linux counts in nanoseconds."""
+    pids = watch.execute(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    ).fetchall()
+    return sum(int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) for (pid,) in pids) / 1e9
+
+
+def copy_alone(watch: psycopg.Connection, dataset: Dataset, month: Window) -> float:
+    """Return the CPU seconds of this backend for a COPY of the rows of a month into an empty table."""
+    own = Path(f"/proc/{watch.info.backend_pid}/schedstat")
+    with watch.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS copied; CREATE TABLE copied (LIKE {dataset.table} INCLUDING ALL)")
+        inside = f"SELECT * FROM {dataset.table} WHERE local_day >= '{month.start}' AND local_day < '{month.end}'"
+        with cursor.copy(f"COPY ({inside}) TO STDOUT") as copy:
+            block = b"".join(bytes(chunk) for chunk in copy)
+        before = int(own.read_text().split()[0])
+        with cursor.copy("COPY copied FROM STDIN") as copy:
+            copy.write(block)
+        return (int(own.read_text().split()[0]) - before) / 1e9
+
+
+def measure(server: EmbeddedServer, home: Path, month_count: int, rows: int) -> dict[tuple[str, str], list[float]]:
+    """Return the microseconds a row by list and by step, for each month."""
+    figures: dict[tuple[str, str], list[float]] = defaultdict(list)
+    counts = {"BENCHMARK_ACCOUNTS": "1", "BENCHMARK_MONTHS": str(month_count)}
+    with free_service("--accounts", "1", "--months", str(month_count), "--rows", str(rows)) as url:
+        variables = environment(server, home, "costs", url) | counts
+        with patch.dict(os.environ, variables), Database(variables["SELLER_PLATFORM_DATABASE_URL"]) as database:
+            discover_for_benchmark(database)
+            settings = read_settings()
+            account = account_of(database, f"{accounts(1)[0]['seller_id']}.BENCH")
+            with (
+                open_api(Upstream.of(settings), "default", database, secret_box(home, None), home) as api,
+                psycopg.connect(conninfo(database.url), autocommit=True) as watch,
+            ):
+                for month in months(month_count):
+                    for name, made in MADE.items():
+                        dataset = dataset_named(name)
+                        spent = dict(
+                            zip(
+                                ("decode", "write to the spool"),
+                                decode_and_write(dataset, month, made(month, rows)),
+                                strict=True,
+                            )
+                        )
+                        for turn in ("first", "unchanged"):
+                            own, backends = time.process_time(), _backends_seconds(watch)
+                            load_slice(api, database, account, dataset, month, run_id=None)
+                            spent[f"{turn} load, own"] = time.process_time() - own
+                            spent[f"{turn} load, PostgreSQL"] = _backends_seconds(watch) - backends
+                        spent["COPY alone, PostgreSQL"] = copy_alone(watch, dataset, month)
+                        for step, seconds in spent.items():
+                            figures[step, name].append(seconds / rows * 1e6)
+    return figures
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=20_000, help="rows of a month")
+    parser.add_argument("--months", type=int, default=5, help="medians of so many months")
+    chosen = parser.parse_args()
+    with temporary_folder() as folder:
+        server = EmbeddedServer(folder / "postgres")
+        try:
+            figures = measure(server, folder, chosen.months, chosen.rows)
+        finally:
+            server.close()
+    table = Table(title="Microseconds of CPU a row; medians", title_justify="left")
+    for column in ("step", *MADE):
+        table.add_column(column, justify="left" if column == "step" else "right")
+    for step in dict.fromkeys(step for step, _ in figures):
+        table.add_row(step, *(f"{statistics.median(figures[step, name]):.2f}" for name in MADE))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
