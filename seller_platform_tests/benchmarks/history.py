@@ -118,7 +118,7 @@ def change_a_little(database: Database, watch: psycopg.Connection[Any], rows: in
 
 def grow(database: Database, watch: psycopg.Connection[Any], days: int) -> list[Figure]:
     """Refresh an account each day, and compare the size of tables and history with that of the rows alone."""
-    watch.execute("TRUNCATE seller.orders, history.orders, platform.loads")
+    watch.execute("TRUNCATE seller.orders, history.orders, platform.known_pages, platform.loads")
     first, totals = date(2025, 1, 1), dict[tuple[date, int], int]()
     for today in (first + timedelta(days=number) for number in range(days)):
         window = Window(max(first, today - timedelta(days=DAYS_READ - 1)), today + timedelta(days=1))

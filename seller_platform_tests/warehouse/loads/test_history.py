@@ -93,7 +93,9 @@ class _Slices(RuleBasedStateMachine):
         self.before: dict[int, tuple[Window, Counter[Content]]] = {}
         self.moments: list[tuple[datetime, Counter[Content]]] = []
         with self.database.begin() as connection:
-            connection.execute(text("TRUNCATE seller.transactions, history.transactions, platform.loads"))
+            connection.execute(
+                text("TRUNCATE seller.transactions, history.transactions, platform.known_pages, platform.loads")
+            )
 
     def _write(self, receipt: Receipt, rows: Counter[Content]) -> None:
         self.before[receipt.id] = receipt.window, self.rows
