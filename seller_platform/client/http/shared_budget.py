@@ -54,8 +54,11 @@ class BudgetFile:
     @classmethod
     def create(cls) -> Self:
         """Return a new file, for process 0."""
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
+        if hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create("request budgets")
+        else:  # macOS
+            with tempfile.TemporaryFile() as file:
+                descriptor = os.dup(file.fileno())
         os.ftruncate(descriptor, _SLOTS * _FORM.size)
         return cls(descriptor, 0)
 

@@ -125,6 +125,9 @@ class LoadingProcesses:
 
         Args:
             processes: How many.
+
+        Raises:
+            OSError: The system starts none.
         """
         self.settings, self.database_url = settings, database_url
         self.budgets = BudgetFile.create()
@@ -134,8 +137,12 @@ class LoadingProcesses:
         self._ending = interruption.register(self._kill)
         # macOS does not allow a program to fork after its imports.
         numbers = range(1, processes + 1)
-        for share in [[number] for number in numbers] if sys.platform == "darwin" else [numbers]:
-            self._start(share)
+        try:
+            for share in [[number] for number in numbers] if sys.platform == "darwin" else [numbers]:
+                self._start(share)
+        except OSError:
+            self.end()
+            raise
         loggers = ("", "seller_platform")
         levels = {name: logging.getLogger(name).getEffectiveLevel() for name in loggers}
         for worker in self._workers:
@@ -176,21 +183,28 @@ class LoadingProcesses:
     def _start(self, numbers: Sequence[int]) -> None:
         """Start a program that becomes the processes of these numbers."""
         pairs = [socket.socketpair() for _ in numbers]
-        theirs = [str(their.fileno()) for _, their in pairs]
+        theirs = [their.fileno() for _, their in pairs]
         command = [sys.executable, *_interpreter_options(), "-m", _PROGRAM, str(self.budgets.file), str(numbers[0])]
-        with interruption.deferred(raises=False):
-            self._programs.append(
-                subprocess.Popen(
-                    [*command, *theirs],
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    pass_fds=(self.budgets.file, *map(int, theirs)),
-                    start_new_session=True,  # Ctrl-C reaches this process alone, which then ends them in order
+        try:
+            with interruption.deferred(raises=False):
+                self._programs.append(
+                    subprocess.Popen(
+                        [*command, *map(str, theirs)],
+                        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        pass_fds=(self.budgets.file, *theirs),
+                        start_new_session=True,  # Ctrl-C reaches this process alone, which then ends them in order
+                    )
                 )
-            )
-        for number, (own, their) in zip(numbers, pairs, strict=True):
-            their.close()
+        except OSError:
+            for own, _ in pairs:
+                own.close()
+            raise
+        finally:
+            for _, their in pairs:
+                their.close()
+        for number, (own, _) in zip(numbers, pairs, strict=True):
             self._workers.append(_Worker(Connection(own.detach()), number, self.budgets))
 
     def _freest(self) -> _Worker | None:
@@ -215,12 +229,20 @@ _running = _Running()
 
 
 @contextmanager
-def loading_processes(settings: Settings, database_url: str) -> Iterator[LoadingProcesses]:
-    """Start loading processes, which all loads of this process into that warehouse use until the block ends."""
-    processes = LoadingProcesses(settings, database_url)
+def loading_processes(settings: Settings, database_url: str) -> Iterator[None]:
+    """Start loading processes, which all loads of this process into that warehouse use until the block ends.
+
+    Where the system starts none, this process loads alone.
+    """
+    try:
+        processes = LoadingProcesses(settings, database_url)
+    except OSError as error:
+        _LOG.warning("no loading process was started, so this process loads alone: %s", error)
+        yield
+        return
     try:
         _running.processes = processes
-        yield processes
+        yield
     finally:
         _running.processes = None
         processes.end()

@@ -1,5 +1,6 @@
 """Tests when a load is large enough for loading processes."""
 
+import sys
 from datetime import UTC, date, datetime
 
 import pytest
@@ -72,3 +73,14 @@ def test_processes_run_for_enough_rows_and_only_for_their_warehouse(database_url
         assert running_processes(other, database_url) is None
 
     assert running_processes(settings, database_url) is None
+
+
+def test_a_system_that_starts_no_process_stops_no_load(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+
+    with processes_for(FEWEST_ROWS, read_settings(), database_url):
+        assert running_processes(read_settings(), database_url) is None
+
+    assert "no loading process was started, so this process loads alone" in caplog.text
