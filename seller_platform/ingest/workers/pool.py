@@ -47,20 +47,20 @@ class _DiedError(Exception):
 
 
 class _Worker:
-    """A loading process, as this process sees it."""
+    """A loading process, as this process sees it.
+
+    Attributes:
+        has_ended: Whether it has died, or ended when it was asked to.
+        under_way: How many tasks it has.
+    """
 
     def __init__(self, connection: Connection, number: int, budgets: BudgetFile) -> None:
-        self.has_ended = False
+        self.has_ended, self.under_way = False, 0
         self._connection, self._number, self._budgets = connection, number, budgets
         self._answers: dict[int, _Answers] = {}
         self._lock = threading.Lock()
         self._reading = threading.Thread(target=self._read, name=f"loading process {number}", daemon=True)
         self._reading.start()
-
-    @property
-    def under_way(self) -> int:
-        """How many tasks it has."""
-        return len(self._answers)
 
     def send(self, message: ToWorker) -> None:
         """Send a message, unless it has died."""
@@ -160,6 +160,9 @@ class LoadingProcesses:
             except _DiedError:
                 interruption.check()
                 _LOG.warning("%s: its loading process has died, so it is loaded again", task.request)
+            finally:
+                with self._lock:
+                    worker.under_way -= 1
         return own.load(task, on_wait)
 
     def end(self) -> None:
@@ -208,8 +211,13 @@ class LoadingProcesses:
             self._workers.append(_Worker(Connection(own.detach()), number, self.budgets))
 
     def _freest(self) -> _Worker | None:
-        living = [worker for worker in self._workers if not worker.has_ended]
-        return min(living, key=lambda worker: worker.under_way, default=None)
+        """Return the process with the fewest tasks, and count one more."""
+        with self._lock:
+            living = [worker for worker in self._workers if not worker.has_ended]
+            freest = min(living, key=lambda worker: worker.under_way, default=None)
+            if freest is not None:
+                freest.under_way += 1
+            return freest
 
     def _kill(self) -> None:
         for program in self._programs:
