@@ -172,18 +172,6 @@ _LISTS = (
 
 _TOKENS = (
     Mutation(
-        "A refresh whose answer was lost is sent again.",
-        "client/oauth/tokens.py",
-        "return self._policy.run(_REQUEST, attempt, twice_is_harmless=False)",
-        "return self._policy.run(_REQUEST, attempt, twice_is_harmless=True)",
-    ),
-    Mutation(
-        "Any lost answer counts as a request that was never sent.",
-        "client/http/responses.py",
-        "isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)",
-        "isinstance(error, httpx.TransportError)",
-    ),
-    Mutation(
         "A gateway's error counts as a request that was never acted upon.",
         "client/http/responses.py",
         "_UNTOUCHED_STATUSES = frozenset({429, 503})",
@@ -399,12 +387,6 @@ _HOLDS = (
         "FROM {former} WHERE NOT {is_later_load} AND {is_later_gone}",
         "FROM {former} WHERE NOT {is_later_load}",
     ),
-    Mutation(
-        "A held list of accounts retires accounts.",
-        "ingest/loads/accounts.py",
-        "            published(receipt)",
-        "            pass",
-    ),
 )
 
 _REPORTS = (
@@ -431,12 +413,6 @@ _REPORTS = (
         "warehouse/jobs/report_jobs.py",
         'guards = ["id", "state", "attempt", "polls", ',
         'guards = ["id", ',
-    ),
-    Mutation(
-        "A download that begins again keeps the rows before the cut.",
-        "client/endpoints/reports.py",
-        "        sink.restart()",
-        "        pass",
     ),
 )
 

@@ -46,8 +46,8 @@ def server() -> Iterator[EmbeddedServer]:
     [
         "The lock of a slice ends with the transaction that took it.",
         "Rows that are gone are not kept in history.",
-        "An empty answer is believed.",
-        "A refresh does not read the current day.",
+        "Removed rows are committed before the new ones.",
+        "A page with fewer rows than its total is taken for the whole list.",
         "The last day of a window is not asked for.",
     ],
 )
