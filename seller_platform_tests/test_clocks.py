@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from seller_platform.clocks import is_past, utc_now
+from seller_platform.clocks import is_past, use_clock, utc_now
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -27,3 +27,11 @@ def test_a_moment_is_past_once_reached_or_where_it_is_too_far_ahead(ahead: timed
 
 def test_the_time_has_its_zone() -> None:
     assert utc_now().tzinfo is UTC
+
+
+def test_a_process_takes_its_time_from_another_clock() -> None:
+    use_clock(lambda: NOW)
+    try:
+        assert utc_now() == NOW
+    finally:
+        use_clock(lambda: datetime.now(UTC))

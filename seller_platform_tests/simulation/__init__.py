@@ -1,0 +1,32 @@
+"""Deterministic simulation of loads, rotations and reports, with faults.
+
+    python -m seller_platform_tests.simulation [--seed N] [--runs N]
+
+A run is a small world: a real PostgreSQL, the product's own code, and a model of the upstream. Actors take turns. The
+turn ends at each HTTP request, each answer, each SQL statement, each failpoint and each sleep. The seed decides
+whose turn it is, what fails, who is killed, and when the database restarts. A model judges the tables after each
+commit.
+
+The same seed gives the same log. A run that fails is made smaller, and ends with the command that repeats it:
+
+    python -m seller_platform_tests.simulation --seed 17 --keep 3,9,14 --log
+
+`--keep` names the items of the plan that happen; without it all of them do. `--log` prints the log. The exit code is 1
+if a seed failed. No seed begins after one that failed.
+
+- `actors`: what actors do
+- `clock`: the world's time
+- `connections`: connections whose statements end the turn
+- `faults`: answers that are late, lost, cut, wrong or short
+- `log`: the events of a run
+- `model`: judges what is stored
+- `plan`: what happens in a run
+- `runs`: plays a run
+- `scheduler`: gives the turn to one actor at a time
+- `shrinking`: makes a failing run smaller
+- `tables`: reads and empties the judged tables
+- `threads`: threads and locks of the product, as actors
+- `upstream`: the model of the upstream
+- `workers`: plays many seeds in several processes
+- `world`: a run with its processes, its upstream, its faults and its judge
+"""

@@ -6,12 +6,14 @@ import sys
 
 import click
 
+from seller_platform.counts import count_of
 from seller_platform_tests.simulation.plan import Plan
 from seller_platform_tests.simulation.runs import Outcome, Player, served
 from seller_platform_tests.simulation.shrinking import shrunk
 from seller_platform_tests.simulation.workers import play_seeds
 
 _LAST_LINES = 25
+_BETWEEN_REPORTS = 100
 
 
 @click.command(help=__doc__)
@@ -27,7 +29,11 @@ def main(*, seed: int, runs: int, workers: int, keep: str | None, with_log: bool
             chosen = None if keep is None else [int(number) for number in keep.split(",")]
             outcomes = [Player(server, "single").play(Plan.of(seed, chosen), with_log=with_log)]
         else:
-            outcomes = list(play_seeds(server, range(seed, seed + runs), min(workers, runs)))
+            outcomes = []
+            for outcome in play_seeds(server, range(seed, seed + runs), min(workers, runs)):
+                outcomes.append(outcome)
+                if len(outcomes) % _BETWEEN_REPORTS == 0:
+                    print(f"{count_of(len(outcomes), 'seed')} played", file=sys.stderr, flush=True)
         if with_log:
             print("\n".join(outcomes[0].lines))
         failed = min((each for each in outcomes if each.failure), key=lambda each: each.plan.seed, default=None)

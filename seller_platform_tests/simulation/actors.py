@@ -26,7 +26,6 @@ from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.jobs.report_jobs import ready_jobs
 from seller_platform.warehouse.loads.receipts import AccountDay, latest_receipts, open_holds
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform_tests.simulation.upstream import ACCOUNT
 
 if TYPE_CHECKING:
     from seller_platform_tests.simulation.world import Process, World
@@ -43,7 +42,9 @@ def load(world: "World", process: "Process", random: Random) -> None:
 def _request(world: "World", random: Random) -> SliceRequest:
     dataset = random.choice(world.datasets)
     months = world.months
-    return SliceRequest(dataset, ACCOUNT.key, random.choice((months[0], months[-1], months[-1])) if dataset.is_dated else None)
+    return SliceRequest(
+        dataset, world.account.key, random.choice((months[0], months[-1], months[-1])) if dataset.is_dated else None
+    )
 
 
 def load_all(
@@ -94,7 +95,7 @@ def refresh(world: "World", process: "Process", random: Random) -> None:
 
 def refresh_due(world: "World", process: "Process") -> list[SliceResult]:
     """Load what a schedule finds due, and return the results."""
-    account = account_of(process.database, ACCOUNT.key)
+    account = account_of(process.database, world.account.key)
     day = AccountDay.at(world.clock.now(), account.key, account.zone)
     planned = plan_refresh(
         process.database,
@@ -110,7 +111,10 @@ def refresh_due(world: "World", process: "Process") -> list[SliceResult]:
         (_, first), (_, last) = read_partition_key(run.first or ""), read_partition_key(run.last or "")
         months = [None] if first is None or last is None else list(Window(first.start, last.end).months())
         requests = [
-            SliceRequest(dataset, ACCOUNT.key, month) for dataset in world.datasets if dataset in run.datasets for month in months
+            SliceRequest(dataset, world.account.key, month)
+            for dataset in world.datasets
+            if dataset in run.datasets
+            for month in months
         ]
         results += load_all(world, process, requests, whole=run.whole)
     return results
@@ -128,8 +132,18 @@ def advance(world: "World", process: "Process", random: Random) -> None:
     world.say(f"{hours:g} hours pass")
 
 
+def daily(world: "World", process: "Process", random: Random) -> None:
+    """Load what is due on several days."""
+    for _ in range(3):
+        refresh_due(world, process)
+        world.scheduler.sleep(random.choice((19.0, 21.0, 25.0)) * 3600)
+    refresh_due(world, process)
+
+
 def token(world: "World", process: "Process", random: Random) -> None:
     """Take the token, which is rotated if it is due."""
+    if random.random() < 0.7:
+        world.clock.advance(8 * 24 * 3600)
     try:
         process.keeper.token() if random.random() < 0.7 else process.keeper.rotate(process.keeper.token().access_token)
     except ReauthorizationRequiredError:
@@ -149,7 +163,7 @@ def connect(world: "World", process: "Process") -> None:
 
 def report(world: "World", process: "Process", random: Random) -> None:
     """Request a report."""
-    account = account_of(process.database, ACCOUNT.key)
+    account = account_of(process.database, world.account.key)
     order = ReportOrder(give_up_after=timedelta(hours=random.choice((1, 6))))
     job = request_report(process.api, process.database, account, order, now=world.clock.now())
     world.say("open already" if job is None else f"report job {job.id} is {job.state.value}")
@@ -164,7 +178,7 @@ def poll(world: "World", process: "Process", random: Random) -> None:
 
 def load_reports(world: "World", process: "Process") -> int:
     """Load the reports that are ready, and return their number."""
-    account, loaded = account_of(process.database, ACCOUNT.key), 0
+    account, loaded = account_of(process.database, world.account.key), 0
     for job in ready_jobs(process.database, account.key):
         try:
             receipt = load_report(
@@ -181,13 +195,19 @@ def load_reports(world: "World", process: "Process") -> int:
 def accept(world: "World", process: "Process", random: Random) -> None:
     """Accept a reading that is held."""
     holds = open_holds(process.database)
+    world.model.judge_holds([each.id for each in holds])
     if not holds:
         return
     held = random.choice(holds)
     world.model.accepted_by_operator = True
     try:
         receipt = accept_load(
-            lambda _: process.api, process.database, held.id, now=world.clock.now(), adaptive=False, run_id=world.next_run(process)
+            lambda _: process.api,
+            process.database,
+            held.id,
+            now=world.clock.now(),
+            adaptive=False,
+            run_id=world.next_run(process),
         )
         world.say(f"accepted {held.id}: {receipt.verdict}")
     except NotHeldError:
@@ -219,4 +239,5 @@ ACTIONS: dict[str, Callable[["World", "Process", Random], None]] = {
     "poll": poll,
     "accept": accept,
     "revert": undo,
+    "daily": daily,
 }

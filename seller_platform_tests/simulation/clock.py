@@ -42,4 +42,4 @@ def replace_sleep(
     def monotonic_or_real() -> float:
         return monotonic() if is_simulated() else real_monotonic()
 
-    time.sleep, time.monotonic = sleep_or_wait, monotonic_or_real
+    time.sleep, time.monotonic = sleep_or_wait, monotonic_or_real  # type: ignore[assignment]  # it takes floats alone

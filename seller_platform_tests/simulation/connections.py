@@ -64,7 +64,7 @@ class Server:
         for connection in [each for each in self._open if chosen(each)]:
             waiting = connection.waiting
             connection.sever()
-            if waiting is not None and not waiting.is_killed:
+            if waiting is not None and not waiting.is_killed and self.scheduler is not None:
                 self.scheduler.throw(waiting, psycopg.OperationalError("server closed the connection unexpectedly"))
 
     def yield_turn(self, kind: str, subject: object = "") -> None:
@@ -80,10 +80,7 @@ class Server:
     def _connect(self, process: str) -> "SimulatedConnection":
         if self.is_down:
             raise psycopg.OperationalError("connection refused: the server is starting up")
-        if self._spare:
-            connection = SimulatedConnection(self._spare.pop())
-        else:
-            connection = SimulatedConnection.connect(self.url)
+        connection = SimulatedConnection(self._spare.pop()) if self._spare else SimulatedConnection.connect(self.url)
         connection.server, connection.process = self, process
         connection.cursor_factory = YieldingCursor
         self._open.append(connection)
@@ -111,12 +108,13 @@ class SimulatedConnection(psycopg.Connection[Any]):
     Attributes:
         waiting: The actor whose statement waits for a lock.
         is_dirty: Whether its transaction may have changed rows.
+        may_wait: Whether its statement may wait for a lock of another connection.
     """
 
     server: Server
     process: str
     waiting: Actor | None = None
-    is_dirty = False
+    is_dirty = may_wait = False
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         """Run a statement. Where it waits for a lock, end the turn until the lock is granted."""
@@ -128,18 +126,17 @@ class SimulatedConnection(psycopg.Connection[Any]):
             socket = self.pgconn.socket
             while True:
                 poll.register(socket, _POLL[int(wanted)])
-                while not (ready := poll.poll(_PATIENCE_MILLISECONDS)):
+                while not (ready := poll.poll(_PATIENCE_MILLISECONDS if self.may_wait else None)):
                     if server.is_blocked(self.pgconn.backend_pid):
                         self._wait_for_lock()
                 events = ready[0][1]
-                wanted = gen.send(
-                    (1 if events & ~select.POLLOUT else 0) | (2 if events & select.POLLOUT else 0)
-                )
+                wanted = gen.send((1 if events & ~select.POLLOUT else 0) | (2 if events & select.POLLOUT else 0))
         except StopIteration as ended:
             return ended.value
 
     def _wait_for_lock(self) -> None:
         scheduler, pid, poll = self.server.scheduler, self.pgconn.backend_pid, select.poll()
+        assert scheduler is not None, "only actors of a run wait for locks"
         poll.register(self.pgconn.socket, select.POLLIN)
 
         def is_granted() -> bool:
@@ -159,6 +156,7 @@ class SimulatedConnection(psycopg.Connection[Any]):
         """Commit, after a yield point."""
         if self.is_dirty:
             self.server.yield_turn("commit")
+        self.may_wait = False
         super().commit()
         if self.is_dirty:
             self.server.changed, self.is_dirty = True, False
@@ -204,7 +202,7 @@ class YieldingCursor(psycopg.Cursor[Any]):
 
 def _announce(connection: SimulatedConnection, statement: Any) -> None:
     text = statement if isinstance(statement, str) else _text(statement)
-    label, changes = _described(text)
+    label, changes, connection.may_wait = _described(text)
     connection.server.yield_turn("sql", label)
     if changes:
         connection.is_dirty = True
@@ -217,9 +215,10 @@ def _text(statement: Any) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _described(text: str) -> tuple[str, bool]:
-    """Return the verb and the tables of a statement, and whether it may change rows."""
+def _described(text: str) -> tuple[str, bool, bool]:
+    """Return the verb and the tables of a statement, whether it may change rows, and whether it may wait for a lock."""
     verb = _VERB.search(text)
     tables = dict.fromkeys(table.replace('"', "") for table in _TABLE.findall(text))
     named = f"{verb[0].upper() if verb else ';'} {' '.join(list(tables)[:4])}".rstrip()
-    return named, not _READ_ONLY.match(text)
+    changes = not _READ_ONLY.match(text)
+    return named, changes, changes or "advisory" in text or "FOR UPDATE" in text

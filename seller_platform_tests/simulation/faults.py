@@ -1,16 +1,19 @@
 """Answers that are late, lost, cut, wrong or short."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
 import httpx
 
 from seller_platform_tests.simulation.scheduler import Scheduler
-from seller_platform_tests.simulation.upstream import UpstreamModel
+from seller_platform_tests.simulation.upstream import Row, UpstreamModel
 
-_KINDS = ("refused", "lost", "late", "cut", "status", "html", "busy", "beside", "short", "empty", "missing", "twice")
+_KINDS = (
+    *("refused", "lost", "late", "cut", "status", "status after", "html", "busy", "beside"),
+    *("short", "empty", "missing", "twice", "zero", "no total", "outside", "gone", "other error"),
+)
 
 
 class Faults:
@@ -18,15 +21,20 @@ class Faults:
 
     def __init__(self) -> None:
         self._armed: list[Random] = []
+        self.outage_until = 0.0
         self.are_off = False
 
     def arm(self, random: Random) -> None:
         """Let the next request meet a fault."""
         self._armed.append(random)
 
-    def take(self) -> tuple[str, Random] | None:
-        """Return the fault of this request, if there is one."""
-        if not self._armed or self.are_off:
+    def take(self, request: httpx.Request, now: float) -> tuple[str, Random] | None:
+        """Return the fault of a request, if there is one."""
+        if self.are_off:
+            return None
+        if now < self.outage_until and "page" in request.url.params:
+            return "empty", Random(0)
+        if not self._armed:
             return None
         random = self._armed.pop(0)
         return random.choice(_KINDS), random
@@ -46,8 +54,8 @@ class FaultyTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request, perhaps with a fault."""
-        self._scheduler.yield_turn("http", f"{request.method} {request.url.path}")
-        fault = self._faults.take()
+        self._scheduler.yield_turn("http", f"{request.method} {request.url.path} {_asked(request)}".rstrip())
+        fault = self._faults.take(request, self._upstream.clock.monotonic())
         if fault is None:
             answer, kind = self._upstream.answer(request), ""
         else:
@@ -60,7 +68,9 @@ class FaultyTransport(httpx.BaseTransport):
             self._heard(int(json.loads(answer.content)["refresh_token"].rpartition("-")[2]))
         return answer
 
-    def _faulty(self, request: httpx.Request, kind: str, random: Random) -> httpx.Response:
+    def _faulty(  # noqa: PLR0911  # one answer for each fault
+        self, request: httpx.Request, kind: str, random: Random
+    ) -> httpx.Response:
         upstream = self._upstream
         if kind == "refused":
             self._scheduler.yield_turn("answer", kind)
@@ -69,7 +79,13 @@ class FaultyTransport(httpx.BaseTransport):
             return httpx.Response(random.choice((429, 503)), headers={"Retry-After": str(random.choice((1, 40)))})
         if kind == "status":
             return httpx.Response(random.choice((500, 502, 504)), content=b"<html>an error</html>")
+        if kind == "other error" and request.url.path == "/oauth/token":
+            return httpx.Response(random.choice((400, 401)), json={"error": "invalid_client"})
+        if kind == "gone" and "report_id" in request.url.params:
+            upstream.forget_report(request.url.params["report_id"])
         answer = upstream.answer(request)
+        if kind == "status after":
+            return httpx.Response(random.choice((500, 502, 504)), content=b"<html>an error</html>")
         if kind == "late":
             self._scheduler.sleep(random.choice((5.0, 50.0)))
             return answer
@@ -83,24 +99,44 @@ class FaultyTransport(httpx.BaseTransport):
             return httpx.Response(200, content=b"<html>Please sign in</html>")
         page = _page_of(answer)
         if page is None:
-            return httpx.Response(503)
+            return answer if kind in {"gone", "other error"} else httpx.Response(503)
         return self._short(request, kind, random, page)
 
     def _short(self, request: httpx.Request, kind: str, random: Random, page: Mapping[str, Any]) -> httpx.Response:
-        """Return a page that is not the list."""
+        """Return a page that is not the list, or no page."""
         upstream, asked = self._upstream, dict(request.url.params)
         rows = page["data"]
         if kind == "beside":
-            return httpx.Response(200, json={**page, "status": "error", "message": "a shard is down", "data": rows[:-1]})
+            return httpx.Response(
+                200, json={**page, "status": "error", "message": "a shard is down", "data": rows[:-1]}
+            )
         if kind in {"missing", "twice"}:
             sent = upstream.listed(request.url.path, asked)
             changed = sent[:-1] if kind == "missing" else sent + sent[-1:]
             upstream.claim(request.url.path, changed, fits_total=False)
             return httpx.Response(200, json={**page, "data": [row.cells for row in changed]})
-        kept = () if kind == "empty" else upstream.without_one(request.url.path, random)
+        if kind == "no total":
+            return httpx.Response(200, json={name: page[name] for name in ("data", "current_page")})
+        if kind == "outside":
+            outside = [
+                {**row, "purchase_date": "2039-01-01T00:00:00+00:00", "posted_date": "2039-01-01T00:00:00+00:00"}
+                for row in rows
+            ]
+            return httpx.Response(200, json={**page, "data": rows[:-1] + outside[-1:]})
+        if kind == "zero":
+            zeros = [row.without_amounts for row in upstream.rows_at(request.url.path)]
+            upstream.claim(request.url.path, zeros)
+            return httpx.Response(200, json=upstream.page(request.url.path, asked, zeros))
+        kept: Sequence[Row] = () if kind == "empty" else upstream.without_one(request.url.path, random)
         return httpx.Response(200, json=upstream.page(request.url.path, asked, upstream.claim(request.url.path, kept)))
 
 
 def _page_of(answer: httpx.Response) -> Mapping[str, Any] | None:
     body = json.loads(answer.content)
-    return body if isinstance(body, dict) and "total" in body else None
+    return body if isinstance(body, dict) and "current_page" in body else None
+
+
+def _asked(request: httpx.Request) -> str:
+    """Return what a log says of the parameters."""
+    names = ("start_date", "end_date", "sales_channel", "page", "per_page", "report_id")
+    return " ".join(request.url.params[name] for name in names if name in request.url.params)

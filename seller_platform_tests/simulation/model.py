@@ -1,9 +1,10 @@
 """Judges a world after each commit: what the tables hold, against what the upstream has listed."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from random import Random
 from typing import Any
 
 from seller_platform.contract import Dataset
@@ -42,6 +43,7 @@ class Model:
         self._floors: dict[tuple[str, Group], int] = {}
         self._before: dict[int, Counter[tuple[str, str]]] = {}
         self._grouped: dict[tuple[str, int], Mapping[Group, Counter[str]]] = {}
+        self._steps: list[tuple[str, str, Counter[Stored], Counter[Stored]]] = []
         self.told: set[int] = set()
         self.accepted_by_operator = False
         self.believed_claims = self.reverted = False
@@ -72,6 +74,7 @@ class Model:
         if left != buried:
             raise Violation(f"{name}: {_some(left)} left the table, and {_some(buried)} came into history")
         publishing = [each for each in new if each["verdict"] != "held"]
+        self._steps += [(name, each["finished_at"], came, left) for each in publishing[:1]]
         if (left or came) and len(publishing) != 1:
             raise Violation(f"{name}: rows changed with {len(publishing)} receipts: {_some(left)}, {_some(came)}")
         for receipt in publishing:
@@ -100,11 +103,13 @@ class Model:
             self._floors = {key: floor for key, floor in self._floors.items() if key[0] != name}
             return
         self._before[receipt["id"]] = before
+        self._judge_amounts(name, receipt, before, rows)
         if sum(rows.values()) != receipt["rows"]:
             raise Violation(f"{load} says {receipt['rows']} rows and stores {sum(rows.values())}")
         dataset = next(each for each in self._upstream.datasets if each.name == name)
         for group in self._groups(dataset, receipt):
-            self._judge_group(dataset, receipt, group, Counter({text: count for (day, text), count in rows.items() if _is_of(group, day, text)}))
+            of_group = Counter({text: count for (day, text), count in rows.items() if _is_of(group, day, text)})
+            self._judge_group(dataset, receipt, group, of_group)
         fewest = 1
         if not dataset.is_dated:
             if not before:
@@ -119,11 +124,13 @@ class Model:
             return [(receipt["window_start"], "")]
         first, end = (date.fromisoformat(receipt[each]) for each in ("window_start", "window_end"))
         days = [str(first + timedelta(days=number)) for number in range((end - first).days)]
-        return [(day, part) for day in days for part in (dataset.split_by.values if dataset.tags and dataset.split_by else ("",))]
+        return [
+            (day, part)
+            for day in days
+            for part in (dataset.split_by.values if dataset.tags and dataset.split_by else ("",))
+        ]
 
-    def _judge_group(
-        self, dataset: Dataset, receipt: Mapping[str, Any], group: Group, rows: Counter[str]
-    ) -> None:
+    def _judge_group(self, dataset: Dataset, receipt: Mapping[str, Any], group: Group, rows: Counter[str]) -> None:
         """Check that the rows of a day are those that the upstream listed at one moment, and at no earlier one."""
         floor_of = (dataset.name, group if dataset.is_dated else ("", ""))
         floor, listed = self._floors.get(floor_of, 0), group if dataset.is_dated else ("", "")
@@ -177,6 +184,48 @@ class Model:
         if self._last.receipts[load]["verdict"] != "held":
             raise Violation(f"load {load} is reported as held, and its receipt says otherwise")
         self.told.add(load)
+
+    def _judge_amounts(
+        self, name: str, receipt: Mapping[str, Any], before: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
+    ) -> None:
+        """Check that amounts or totals which were there before are not lost without an acceptance."""
+        dataset = next(each for each in self._upstream.datasets if each.name == name)
+        money = [number for number, column in enumerate(dataset.columns) if column in dataset.money]
+        had, has = (
+            any(text.split("|")[number] not in "~0" for _, text in each for number in money) for each in (before, rows)
+        )
+        if rows and had and not has:
+            self._judge_acceptance(f"{name}: load {receipt['id']}", receipt["notes"] or {}, receipt)
+
+    def judge_holds(self, listed: list[int]) -> None:
+        """Check which readings the product lists as held."""
+        held = []
+        for number, receipt in self._last.receipts.items():
+            later = [
+                each
+                for other, each in self._last.receipts.items()
+                if other > number
+                and each["dataset"] == receipt["dataset"]
+                and (
+                    receipt["dataset"] == "inventory"
+                    or (each["window_start"] <= receipt["window_start"] and each["window_end"] >= receipt["window_end"])
+                )
+            ]
+            if receipt["verdict"] == "held" and not later:
+                held.append(number)
+        if sorted(held) != sorted(listed):
+            raise Violation(f"the readings {held} are held, and {listed} are listed")
+
+    def judge_moments(self, random: Random, rows_as_of: Callable[[str, str], Counter[tuple[str, str]]]) -> None:
+        """Check what the database says about former moments, by a few of them."""
+        for name, moment, _, _ in random.sample(self._steps, min(2, len(self._steps))):
+            expected: Counter[tuple[str, str]] = Counter()
+            for other, at, came, left in self._steps:
+                if other == name and at <= moment:
+                    expected.update((day, text) for day, text, _ in came.elements())
+                    expected.subtract((day, text) for day, text, _ in left.elements())
+            if rows_as_of(name, moment) != +expected:
+                raise Violation(f"{name}: the rows as of {moment} are not those that were stored then")
 
     def judge_end(self, run_id: str) -> None:
         """Check that a run which has ended told of each reading that it held."""

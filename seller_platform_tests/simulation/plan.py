@@ -16,14 +16,15 @@ ACTIONS = {
     "poll": 3,
     "accept": 2,
     "revert": 1,
+    "daily": 1,
 }
 """What actors do, and how often each is chosen."""
 
-FAULTS = {"answer": 6, "kill": 3, "restart": 1}
+FAULTS = {"answer": 6, "kill": 3, "outage": 2, "restart": 1}
 """What goes wrong, and how often each is chosen."""
 
-_FEWEST, _MOST = 7, 12
-_EVENTS = 110
+_FEWEST, _MOST = 4, 9
+_EVENTS = 90
 
 
 @dataclass(frozen=True)

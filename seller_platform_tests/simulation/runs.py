@@ -101,7 +101,7 @@ class Player:
             world.play()
         except (Violation, StuckError) as error:
             failure = str(error)
-        except Exception as error:  # noqa: BLE001  # any other error is one that the product should not have raised
+        except Exception as error:  # any other error is one that the product should not have raised
             failure, details = f"{type(error).__name__}: {error}".partition("\n")[0], traceback.format_exc()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -55,9 +55,8 @@ class Scheduler:
         self.clock, self.log = clock, log
         self.actors: list[Actor] = []
         self._random, self._stickiness = random, stickiness
-        self._hub, self._last = getcurrent(), None
-
-    _last: Actor | None
+        self._hub = getcurrent()
+        self._last: Actor | None = None
 
     @property
     def current(self) -> Actor | None:
@@ -74,7 +73,7 @@ class Scheduler:
 
         running = greenlet(live, parent=self._hub)
         actor = Actor(name, process, running)
-        running.actor = actor  # type: ignore[attr-defined]  # greenlets take attributes
+        running.actor = actor
         self.actors.append(actor)
         return actor
 

@@ -15,7 +15,8 @@ from seller_platform_tests.simulation.upstream import DATED, SNAPSHOT
 JUDGED = (*DATED, SNAPSHOT, REPORT_ROWS)
 
 _RECEIPTS = """
-SELECT id, dataset, window_start::text, window_end::text, rows, verdict, changed, notes, run_id, started_at::text
+SELECT id, dataset, window_start::text, window_end::text, rows, verdict, changed, notes, run_id, started_at::text,
+       announced, finished_at::text
 FROM platform.loads ORDER BY id
 """
 _EMPTY = (
@@ -72,13 +73,24 @@ def _receipts(connection: psycopg.Connection[Any]) -> dict[int, Mapping[str, Any
 def _rows_statement(names: tuple[str, ...]) -> str:
     parts = []
     for dataset in (each for each in JUDGED if each.name in names):
-        cells = [_cell(column.name, column.kind) for column in (*dataset.columns, *dataset.tags)]
-        text = "concat_ws('|', " + ", ".join(cells) + ")"
+        text = _text(dataset)
         for schema, is_former in (("seller", "false"), ("history", "true")):
             parts.append(
                 f"SELECT '{dataset.name}', {is_former}, local_day::text, {text}, load_id FROM {schema}.{dataset.name}"
             )
     return " UNION ALL ".join(parts)
+
+
+def rows_as_of(connection: psycopg.Connection[Any], name: str, moment: str) -> Counter[tuple[str, str]]:
+    """Return the rows of a dataset as the database says that they were at a moment."""
+    dataset = next(each for each in JUDGED if each.name == name)
+    statement = f"SELECT local_day::text, {_text(dataset)} FROM history.{name}_as_of(%s)"
+    return Counter((day, text) for day, text in connection.execute(statement, (moment,)))
+
+
+def _text(dataset: Dataset) -> str:
+    cells = [_cell(column.name, column.kind) for column in (*dataset.columns, *dataset.tags)]
+    return "concat_ws('|', " + ", ".join(cells) + ")"
 
 
 def _cell(name: str, kind: Kind) -> str:

@@ -41,7 +41,7 @@ class ActorFuture:
             self._result = self._call()
         except KilledError:
             raise
-        except BaseException as error:  # noqa: BLE001  # as a pool of threads does
+        except BaseException as error:  # as a pool of threads does
             self._error = error
         self.is_done = True
 

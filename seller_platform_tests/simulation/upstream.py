@@ -15,14 +15,15 @@ from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS
 from seller_platform_tests.simulation.clock import VirtualClock
 
 BASE_URL = "http://upstream"
-ACCOUNT = Account(1, "Berlin", "DE", "EUR", "Europe/Berlin", "M1", "S1")
+ACCOUNT = Account(1, "Account", "DE", "EUR", "Europe/Berlin", "M1", "S1")
+ZONES = ("Europe/Berlin", "Asia/Kolkata", "America/Los_Angeles", "Pacific/Auckland")
 REDIRECT_URI = "http://localhost/callback"
 CLIENT_ID, CLIENT_SECRET = "simulation", "secret"
 DATED = (dataset_named("transactions"), dataset_named("orders"))
 SNAPSHOT = dataset_named("inventory")
 CHANNELS = ("platform", "non-platform")
 
-_ZONE = ZoneInfo(ACCOUNT.timezone)
+_AMOUNTS = ("amount", "order_total")
 _REFRESH_DAYS = 30
 _REPORT_SECONDS = 20.0
 
@@ -41,6 +42,11 @@ class Row:
     cells: Mapping[str, object]
     part: str | None = None
 
+    @property
+    def without_amounts(self) -> "Row":
+        """The same row with amounts of zero."""
+        return replace(self, cells={**self.cells, **{name: 0 for name in self.cells if name in _AMOUNTS}})
+
     def text(self, dataset: Dataset) -> str:
         """Return the row as text, to compare it with a stored one."""
         values = [self.cells.get(column.name) for column in dataset.columns] + [self.part] * len(dataset.tags)
@@ -55,6 +61,7 @@ class Report:
     key: str
     ready_at: float
     rows: Sequence[Mapping[str, object]]
+    is_gone: bool = False
     downloads: int = 0
 
 
@@ -83,10 +90,16 @@ class UpstreamModel:
 
     Args:
         page_size: Rows of a full page, whatever is asked for.
+        ages: The ages of the days that have rows at first.
     """
 
-    def __init__(self, clock: VirtualClock, random: Random, datasets: Sequence[Dataset], *, page_size: int) -> None:
+    def __init__(
+        self, clock: VirtualClock, random: Random, datasets: Sequence[Dataset], *, page_size: int, ages: Sequence[int]
+    ) -> None:
         self.clock, self.random, self.datasets, self.page_size = clock, random, datasets, page_size
+        self.account = replace(ACCOUNT, timezone=random.choice(ZONES))
+        self.zone = ZoneInfo(self.account.timezone)
+        self._sends_totals, self._ages = random.random() < 0.8, ages
         self.tokens = Tokens()
         self.rejects_former_access = random.random() < 0.5
         self.reports: list[Report] = []
@@ -99,7 +112,7 @@ class UpstreamModel:
     @property
     def today(self) -> date:
         """The local day of the account."""
-        return local_day(self.clock.now())
+        return self.clock.now().astimezone(self.zone).date()
 
     def rows(self, dataset: str) -> tuple[Row, ...]:
         """Return the rows of a list now."""
@@ -109,7 +122,7 @@ class UpstreamModel:
         if not dataset.is_dated:
             yield from (self._new_row(dataset, None) for _ in range(self.random.randint(2, 6)))
             return
-        for age in (0, 1, 2, 8, 24):
+        for age in self._ages:
             for _ in range(self.random.choice((0, 1, 2, 2))):
                 yield self._new_row(dataset, self.today - timedelta(days=age))
 
@@ -118,7 +131,8 @@ class UpstreamModel:
         text, amount = f"v{self._serial}", self._serial + 0.25
         if day is None:
             return Row(None, {"sku": f"S{self._serial}", "product_name": text, "afn_total_quantity": self._serial})
-        moment = datetime.combine(day, time(6 + self._serial % 12, self._serial % 60), UTC).isoformat()
+        of_day = time(self.random.choice((0, 12, 23)), self._serial % 60)
+        moment = datetime.combine(day, of_day, self.zone).astimezone(UTC).isoformat()
         if dataset.name == "orders":
             cells = {"platform_order_id": f"O{self._serial}", "purchase_date": moment, "sku": "A", "product_name": text}
             return Row(day, cells | {"order_total": amount}, part or self.random.choice(CHANNELS))
@@ -128,9 +142,7 @@ class UpstreamModel:
         """Change one list as the contract allows: only days within the lookback change."""
         dataset = random.choice(self.datasets)
         rows, today = list(self.rows(dataset.name)), self.today
-        near = [
-            row for row in rows if row.day is None or row.day + timedelta(days=dataset.lookback_days) >= today
-        ]
+        near = [row for row in rows if row.day is None or row.day + timedelta(days=dataset.lookback_days) >= today]
         kind = random.choice(("new", "new", "change", "change", "delete", "empty", "twin"))
         if kind == "empty" and random.random() < 0.7:
             kind = "change"
@@ -171,13 +183,10 @@ class UpstreamModel:
         dataset = self._dataset_at(path)
         listed = [row for row in (self.rows(dataset.name) if rows is None else rows) if _is_asked_for(row, asked)]
         number, size = int(asked["page"]), self._page_size(asked)
-        return {
-            "current_page": number,
-            "data": [row.cells for row in listed[(number - 1) * size : number * size]],
-            "total": len(listed),
-            "per_page": size,
-            "last_page": max(1, -(-len(listed) // size)),
-        }
+        page = {"current_page": number, "data": [row.cells for row in listed[(number - 1) * size : number * size]]}
+        if not self._sends_totals:
+            return {**page, "per_page": size}
+        return {**page, "total": len(listed), "per_page": size, "last_page": max(1, -(-len(listed) // size))}
 
     def without_one(self, path: str, random: Random) -> tuple[Row, ...]:
         """Return the rows of a list without one of them."""
@@ -185,6 +194,14 @@ class UpstreamModel:
         if rows:
             del rows[random.randrange(len(rows))]
         return tuple(rows)
+
+    def rows_at(self, path: str) -> tuple[Row, ...]:
+        """Return the rows of the list at a path."""
+        return self.rows(self._dataset_at(path).name)
+
+    def forget_report(self, number: str) -> None:
+        """Delete a report."""
+        self.reports = [replace(each, is_gone=True) if each.number == number else each for each in self.reports]
 
     def claim(self, path: str, rows: Sequence[Row], *, fits_total: bool = True) -> Sequence[Row]:
         """Remember rows that are sent as the list, although they are not.
@@ -241,9 +258,7 @@ class UpstreamModel:
 
     def authorize(self) -> None:
         """Begin a new grant, as a user does who connects again."""
-        self.tokens = replace(
-            Tokens(), family=self.tokens.family + 1, superseded_sent=self.tokens.superseded_sent
-        )
+        self.tokens = replace(Tokens(), family=self.tokens.family + 1, superseded_sent=self.tokens.superseded_sent)
         self.tokens.issued_at, self.tokens.received = self.clock.monotonic(), {1}
 
     def _report(self, path: str, asked: Mapping[str, str], key: str | None) -> httpx.Response:
@@ -251,12 +266,14 @@ class UpstreamModel:
             report = next((each for each in self.reports if each.key == key), None)
             if report is None:
                 number = str(len(self.reports) + 1)
-                rows = [{"sku": f"R{number}.{each}", "units_ordered": each} for each in range(self.random.randint(1, 3))]
+                rows = [
+                    {"sku": f"R{number}.{each}", "units_ordered": each} for each in range(self.random.randint(1, 3))
+                ]
                 report = Report(number, str(key), self.clock.monotonic() + _REPORT_SECONDS, rows)
                 self.reports.append(report)
             return _json(200, {"status": "processing", "report_id": report.number, "message": "ok"})
         report = next((each for each in self.reports if each.number == asked["report_id"]), None)
-        if report is None:
+        if report is None or report.is_gone:
             return _json(404, {"status": "error", "message": "no such report"})
         is_ready = self.clock.monotonic() >= report.ready_at
         if path == "/reports/status":
@@ -265,11 +282,6 @@ class UpstreamModel:
             return _json(409, {"message": "not ready"})
         report.downloads += 1
         return _json(200, list(report.rows))
-
-
-def local_day(moment: datetime) -> date:
-    """Return the account's day at a moment."""
-    return moment.astimezone(_ZONE).date()
 
 
 def _order(row: Row) -> tuple[str, ...]:

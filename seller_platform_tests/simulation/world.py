@@ -29,10 +29,9 @@ from seller_platform_tests.simulation.log import EventLog
 from seller_platform_tests.simulation.model import Model, Violation
 from seller_platform_tests.simulation.plan import PROCESSES, Item, Plan
 from seller_platform_tests.simulation.scheduler import Scheduler
-from seller_platform_tests.simulation.tables import empty_tables, read_tables
+from seller_platform_tests.simulation.tables import read_tables, rows_as_of
 from seller_platform_tests.simulation.threads import use_scheduler
 from seller_platform_tests.simulation.upstream import (
-    ACCOUNT,
     BASE_URL,
     CLIENT_ID,
     CLIENT_SECRET,
@@ -40,12 +39,16 @@ from seller_platform_tests.simulation.upstream import (
     REDIRECT_URI,
     SNAPSHOT,
     UpstreamModel,
-    local_day,
 )
 
 _MOST_EVENTS = 5_000
 _DOWN_SECONDS = 3.0
 _OPERATOR = "quiet"
+_FAILPOINTS = (
+    *("slice.copied", "slice.deleted", "slice.published", "slice.receipted", "slice.committed"),
+    *("rotation.intended", "rotation.received", "rotation.spooled", "rotation.replaced", "rotation.committed"),
+    "rotation.cleared",
+)
 
 
 class Process:
@@ -78,7 +81,9 @@ class World:
         months: The months of the history, oldest first.
     """
 
-    def __init__(self, server: Server, databases: dict[str, Database], box: SecretBox, folder: Path, plan: Plan) -> None:
+    def __init__(
+        self, server: Server, databases: dict[str, Database], box: SecretBox, folder: Path, plan: Plan
+    ) -> None:
         random = Random(f"world {plan.seed}")
         seed(f"product {plan.seed}")  # the product draws the pauses between its attempts
         self.server, self.box, self.folder, self.plan = server, box, folder, plan
@@ -86,19 +91,31 @@ class World:
         self.scheduler = Scheduler(self.clock, self.log, Random(f"turns {plan.seed}"), random.choice((0.0, 0.5, 0.9)))
         server.scheduler = self.scheduler
         use_scheduler(self.scheduler)
-        self.datasets: list[Dataset] = random.choice(([DATED[0]], [DATED[1]], [DATED[0], SNAPSHOT], [*DATED], [SNAPSHOT]))
-        self.upstream = UpstreamModel(self.clock, random, self.datasets, page_size=random.choice((2, 4, 1000, 1000)))
+        self.datasets: list[Dataset] = random.choice(
+            ([DATED[0]], [DATED[1]], [DATED[0], SNAPSHOT], [*DATED], [SNAPSHOT])
+        )
+        self._is_long = random.random() < 0.3
+        self.upstream = UpstreamModel(
+            self.clock,
+            random,
+            self.datasets,
+            page_size=random.choice((2, 4, 1000, 1000)),
+            ages=(0, 1, 2, 8, 24) if self._is_long else (0, 1, 2, 8),
+        )
+        self.account = self.upstream.account
+        self._first = (START - timedelta(days=25 if self._is_long else 10)).date()
         self.model = Model(self.upstream)
         self.processes = {name: Process(self, name, databases[name]) for name in (*PROCESSES, _OPERATOR)}
         self.failures: list[str] = []
         self._runs = 0
+        self._deadly: str | None = None
+        self._doomed: str | None = None
         self._down_until = 0.0
 
     @property
     def months(self) -> list[Window]:
         """The months from the one before the start to the current one."""
-        first = local_day(START) - timedelta(days=25)
-        return [*Window(Window.month_of(first).start, Window.month_of(self.upstream.today).end).months()]
+        return [*Window(Window.month_of(self._first).start, Window.month_of(self.upstream.today).end).months()]
 
     def say(self, text: str) -> None:
         """Add a line to the log."""
@@ -127,7 +144,7 @@ class World:
                 self._happen(items.pop(0))
             if not self._step() and not items:
                 break
-        self.faults.are_off = True
+        self.faults.are_off, self._deadly = True, None
         self.server.is_down = False
         self.scheduler.start(_OPERATOR, _OPERATOR, self._settle)
         while self._step():
@@ -140,6 +157,8 @@ class World:
             return
         if name == "rotation.spooled" and (heard := self.processes[actor.process].heard) is not None:
             self.upstream.tokens.received.add(heard)
+        if name == self._deadly:
+            self._deadly, self._doomed = None, actor.process
         self.scheduler.yield_turn("reach", name)
 
     def _prepare(self) -> None:
@@ -147,7 +166,7 @@ class World:
         self.folder.mkdir()
         database = self.processes[_OPERATOR].database
         save_connection(database, KnownConnection(actors.CONNECTION, BASE_URL, BASE_URL, CLIENT_ID))
-        save_accounts(database, actors.CONNECTION, [(ACCOUNT.key, ACCOUNT)])
+        save_accounts(database, actors.CONNECTION, [(self.account.key, self.account)])
         names = self.upstream.tokens
         names.received.add(1)
         pair = TokenPair(names.name("access"), names.name("refresh"), self.clock.now(), ACCESS_TOKEN_SECONDS)
@@ -160,6 +179,10 @@ class World:
             self.server.is_down = False
         actor = self.scheduler.run_event()
         self._judge()
+        if self._doomed is not None:
+            self.log.add(self.clock.monotonic(), self._doomed, "killed", "")
+            self._kill(self._doomed)
+            self._doomed = None
         if len(self.log) > _MOST_EVENTS:
             raise Violation(f"the run does not end within {_MOST_EVENTS} events")
         return actor is not None
@@ -176,7 +199,12 @@ class World:
         if item.kind == "answer":
             self.faults.arm(random)
         elif item.kind == "kill":
-            self._kill(item.process)
+            if random.random() < 0.4:
+                self._kill(item.process)
+            else:
+                self._deadly = random.choice(_FAILPOINTS)
+        elif item.kind == "outage":
+            self.faults.outage_until = self.clock.monotonic() + random.choice((30.0, 300.0, 4 * 86_400.0))
         elif item.kind == "restart":
             self.server.is_down, self._down_until = True, self.clock.monotonic() + _DOWN_SECONDS
             self.server.sever(lambda _: True)
@@ -184,7 +212,9 @@ class World:
             actors.ACTIONS[item.kind](self, self.processes[item.process], random)
         else:
             process = self.processes[item.process]
-            self.scheduler.start(item.process, f"{item.process}/{item.number}", partial(self._act, item.kind, process, random))
+            self.scheduler.start(
+                item.process, f"{item.process}/{item.number}", partial(self._act, item.kind, process, random)
+            )
 
     def _act(self, kind: str, process: Process, random: Random) -> None:
         try:
@@ -210,7 +240,7 @@ class World:
         self.clock.advance(24 * 3600)
         if self.model.believed_claims or self.model.reverted:
             requests = [
-                SliceRequest(dataset, ACCOUNT.key, month)
+                SliceRequest(dataset, self.account.key, month)
                 for dataset in self.datasets
                 for month in (self.months if dataset.is_dated else [None])
             ]
@@ -223,11 +253,13 @@ class World:
         for result in results:
             if result.error is not None and not isinstance(result.error, ReadingHeldError):
                 raise Violation(f"{result.request}: {result.error}")
+        self.model.judge_holds([each.id for each in open_holds(process.database)])
         self.model.judge_quiet()
+        self.model.judge_moments(Random(self._runs), partial(rows_as_of, self.server.own))
 
     def _settle_reports(self, process: Process) -> None:
         for _ in range(40):
-            jobs = newest_jobs(process.database, [ACCOUNT.key], limit=100)
+            jobs = newest_jobs(process.database, [self.account.key], limit=100)
             if all(job.state not in AWAITED for job in jobs):
                 break
             self.clock.advance(300)

@@ -65,12 +65,11 @@ class SplitListReader:
     def _ignores(self, whole: Page, firsts: Sequence[Page]) -> bool:
         """Whether the upstream ignores the filter: each value has the rows of the unfiltered list.
 
-        Where rows are merged, equal totals alone do not say so: each product may be sold in all channels each day.
+        Equal totals alone do not say so: a first row may have come for another value meanwhile, and where rows are
+        merged, each product may be sold in all channels each day.
         """
-        if {first.total for first in firsts} != {whole.total}:
+        if {first.total for first in firsts} != {whole.total} or whole.total is None:
             return False
-        if not self._split_by.is_merged:
-            return bool(whole.total)
         return bool(whole.rows) and all(first.rows[: len(whole.rows)] == whole.rows for first in firsts)
 
     def _distance(self, total: int, counts: Sequence[int]) -> int:

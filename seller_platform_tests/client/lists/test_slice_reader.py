@@ -99,6 +99,19 @@ def test_a_filter_that_is_ignored_is_noticed_and_the_list_read_once() -> None:
     assert reading.notes["facet_ignored"] == {"unfiltered": 7, "platform": 7, "non-platform": 7}
 
 
+def test_a_first_row_of_another_channel_is_no_sign_of_an_ignored_filter() -> None:
+    rows = orders(2)
+    channels = {rows[0]["platform_order_id"]: "platform", rows[1]["platform_order_id"]: "non-platform"}
+    upstream = MovingList(rows[:1], day_of=day_of_order, channel_of=lambda row: channels[row["platform_order_id"]])
+    upstream.before_request = lambda number: upstream.rows.extend(rows[1:] if number == 2 else [])
+    sink = KeptRows()
+
+    reading = read(upstream, ORDERS, sink)
+
+    assert "facet_ignored" not in reading.notes
+    assert sink.tags == {("platform",): 1, ("non-platform",): 1}
+
+
 def test_a_filter_that_is_ignored_is_noticed_without_totals() -> None:
     upstream, sink = MovingList(orders(7), day_of=day_of_order, envelope=("per_page",)), KeptRows()
 

@@ -1,0 +1,148 @@
+"""Tests of the simulation: it repeats itself, finds broken promises, makes failures smaller, and its seeds pass."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from seller_platform_tests.simulation.clock import VirtualClock
+from seller_platform_tests.simulation.log import EventLog
+from seller_platform_tests.simulation.model import Model, Tables, Violation, grouped
+from seller_platform_tests.simulation.plan import Plan
+from seller_platform_tests.simulation.runs import Outcome
+from seller_platform_tests.simulation.scheduler import Scheduler, StuckError
+from seller_platform_tests.simulation.shrinking import shrunk
+from seller_platform_tests.simulation.upstream import DATED, UpstreamModel
+
+LEDGER = DATED[0]
+
+
+def simulate(*options: str, hash_seed: int = 1) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "seller_platform_tests.simulation", *options],
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def ledger() -> UpstreamModel:
+    return UpstreamModel(VirtualClock(), Random(3), [LEDGER], page_size=1000, ages=(0, 1))
+
+
+def stored(upstream: UpstreamModel, rows: Counter[tuple[str, str, int]], loads: int = 1) -> Tables:
+    receipts: dict[int, Mapping[str, Any]] = {
+        number: {
+            "id": number,
+            "dataset": LEDGER.name,
+            "window_start": "2040-03-01",
+            "window_end": "2040-04-01",
+            "rows": rows.total(),
+            "verdict": "match",
+            "notes": None,
+            "run_id": "run",
+            "announced": rows.total(),
+            "finished_at": f"2040-03-20 12:00:0{number}+00",
+        }
+        for number in range(1, loads + 1)
+    }
+    return Tables({LEDGER.name: rows}, {LEDGER.name: Counter()}, receipts)
+
+
+def rows_of(upstream: UpstreamModel) -> Counter[tuple[str, str, int]]:
+    return Counter((str(row.day), row.text(LEDGER), 1) for row in upstream.rows(LEDGER.name))
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_log() -> None:
+    first, second = (simulate("--seed", "7", "--log", hash_seed=number) for number in (1, 2))
+
+    assert first.returncode == 0, first.stdout
+    assert first.stdout.splitlines()[:-1] == second.stdout.splitlines()[:-1]
+    assert len(first.stdout.splitlines()) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_two_hundred_seeds_pass() -> None:
+    ended = simulate("--runs", "200")
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_rows_that_the_upstream_listed_are_accepted() -> None:
+    upstream = ledger()
+
+    Model(upstream).observe(stored(upstream, rows_of(upstream)))
+
+    assert grouped(LEDGER, upstream.rows(LEDGER.name))
+
+
+def test_rows_that_change_without_a_receipt_are_a_violation() -> None:
+    upstream = ledger()
+
+    with pytest.raises(Violation, match="rows changed with 0 receipts"):
+        Model(upstream).observe(stored(upstream, rows_of(upstream), loads=0))
+
+
+def test_a_row_that_leaves_without_a_trace_is_a_violation() -> None:
+    upstream = ledger()
+    model, rows = Model(upstream), rows_of(upstream)
+    model.observe(stored(upstream, rows))
+
+    with pytest.raises(Violation, match="left the table"):
+        model.observe(stored(upstream, rows - Counter([next(iter(rows))]), loads=2))
+
+
+def test_rows_of_two_moments_of_a_day_are_a_violation() -> None:
+    upstream = ledger()
+    day, text, _ = next(iter(rows_of(upstream)))
+    mixed = rows_of(upstream) + Counter([(day, text.replace("|v", "|x"), 1)])
+
+    with pytest.raises(Violation, match="never listed"):
+        Model(upstream).observe(stored(upstream, mixed))
+
+
+def test_actors_that_wait_for_each_other_are_reported() -> None:
+    scheduler = Scheduler(VirtualClock(), EventLog(), Random(1), 0.5)
+    scheduler.start("one", "one", lambda: scheduler.wait_until(lambda: False, "lock", "of nobody"))
+    scheduler.run_event()
+
+    with pytest.raises(StuckError, match="one waits at lock of nobody"):
+        scheduler.run_event()
+
+
+def test_a_killed_process_does_nothing_more() -> None:
+    scheduler, done = Scheduler(VirtualClock(), EventLog(), Random(1), 0.5), []
+
+    def work() -> None:
+        scheduler.yield_turn("sql", "SELECT")
+        done.append("work")
+
+    scheduler.start("one", "one", work)
+    scheduler.run_event()
+    scheduler.kill("one")
+
+    assert scheduler.run_event() is None
+    assert done == []
+
+
+def test_a_failure_is_made_as_small_as_its_causes() -> None:
+    plan = Plan.of(5)
+    causes = {plan.items[1].number, plan.items[-1].number}
+
+    def play(tried: Plan) -> Outcome:
+        fails = causes <= {item.number for item in tried.kept}
+        return Outcome(tried, "broken" if fails else None, "", (), 1)
+
+    smallest = shrunk(play(plan), play)
+
+    assert smallest.plan == replace(plan, keep=frozenset(causes))
+    assert smallest.plan.command.endswith(f"--seed 5 --keep {','.join(map(str, sorted(causes)))}")
