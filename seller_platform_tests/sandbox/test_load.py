@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from seller_platform.errors import RequestError
 from seller_platform.sandbox import load_sandbox
+from seller_platform.sandbox.late_changes import LAST_CHANGE_DAYS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.sandbox_tables import TABLES, contents, rows
 
@@ -19,7 +20,7 @@ TODAY = date(2026, 4, 15)
 
 
 def test_the_report_counts_what_is_there(database: Database) -> None:
-    report = load_sandbox(database, orders_per_month=100, today=TODAY)
+    report = load_sandbox(database, months=3, orders_per_month=100, today=TODAY)
 
     assert report.rows == {table: count for table, (count, _) in contents(database).items()}
     assert set(report.rows) == set(TABLES)
@@ -29,33 +30,33 @@ def test_the_report_counts_what_is_there(database: Database) -> None:
 
 
 def test_loading_again_gives_the_same_rows(database: Database) -> None:
-    load_sandbox(database, orders_per_month=100, today=TODAY)
+    load_sandbox(database, months=3, orders_per_month=100, today=TODAY)
     first = contents(database)
 
     load_sandbox(database, accounts=4, months=6, orders_per_month=50, seed=9, today=date(2026, 2, 3))
     other = contents(database)
-    load_sandbox(database, orders_per_month=100, today=TODAY)
+    load_sandbox(database, months=3, orders_per_month=100, today=TODAY)
 
     assert contents(database) == first
     assert all(first[table] != other[table] for table in TABLES)
 
 
 def test_another_seed_gives_other_sellers(database: Database) -> None:
-    first = load_sandbox(database, orders_per_month=20, today=TODAY, seed=1)
+    first = load_sandbox(database, months=3, orders_per_month=20, today=TODAY, seed=1)
 
-    second = load_sandbox(database, orders_per_month=20, today=TODAY, seed=-2)
+    second = load_sandbox(database, months=3, orders_per_month=20, today=TODAY, seed=-2)
 
     assert {account.key for account in first.accounts}.isdisjoint(account.key for account in second.accounts)
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_the_seed_of_hashes_does_not_matter(database: Database, database_url: str, hash_seed: str) -> None:
-    load_sandbox(database, orders_per_month=100, today=TODAY)
+    load_sandbox(database, months=3, orders_per_month=100, today=TODAY)
     expected = contents(database)
     program = (
         "import sys; from datetime import date; from seller_platform.sandbox import load_sandbox; "
         "from seller_platform.warehouse.postgres.database import Database; "
-        "load_sandbox(Database(sys.argv[1]), orders_per_month=100, today=date(2026, 4, 15))"
+        "load_sandbox(Database(sys.argv[1]), months=3, orders_per_month=100, today=date(2026, 4, 15))"
     )
 
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
@@ -75,10 +76,12 @@ def test_an_account_does_not_depend_on_how_many_there_are(database: Database) ->
     assert rows(database, query, account=key) == before
 
 
-def test_a_day_later_the_past_is_the_same(database: Database) -> None:
+def test_a_day_later_the_past_is_the_same_but_for_late_changes(database: Database) -> None:
+    unchanged = TODAY - timedelta(days=LAST_CHANGE_DAYS)
+
     def past() -> list[list[tuple[object, ...]]]:
         return [
-            rows(database, f"SELECT t::text FROM {table} t WHERE local_day < '2026-04-15' ORDER BY 1")
+            rows(database, f"SELECT t::text FROM {table} t WHERE local_day < :day ORDER BY 1", day=unchanged)
             for table in ("seller.daily_product_sales", "seller.transactions")
         ] + [
             rows(
@@ -93,10 +96,10 @@ def test_a_day_later_the_past_is_the_same(database: Database) -> None:
             ),
         ]
 
-    load_sandbox(database, orders_per_month=200, today=TODAY)
+    load_sandbox(database, months=3, orders_per_month=200, today=TODAY)
     before = past()
 
-    load_sandbox(database, orders_per_month=200, today=date(2026, 4, 16))
+    load_sandbox(database, months=3, orders_per_month=200, today=date(2026, 4, 16))
 
     assert past() == before
 
@@ -119,14 +122,14 @@ def test_rows_of_other_accounts_are_left_alone(database: Database) -> None:
 
 
 def test_a_load_that_fails_changes_nothing(database: Database) -> None:
-    load_sandbox(database, orders_per_month=20, today=TODAY)
+    load_sandbox(database, months=3, orders_per_month=20, today=TODAY)
     before = contents(database)
 
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        load_sandbox(database, orders_per_month=30, today=TODAY, progress=interrupt)
+        load_sandbox(database, months=3, orders_per_month=30, today=TODAY, progress=interrupt)
 
     assert contents(database) == before
 
