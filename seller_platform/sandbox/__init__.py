@@ -10,10 +10,7 @@
 - `demand`: orders of a day, by product and price
 - `orders`: orders and daily product sales
 - `ledger`: transactions
-- `stock`: stock in the marketplace's network
-- `shipments`: inbound shipments
-- `snapshots`: inventory and warehouse stock of today
-- `notifications`: alerts on stock and prices
+- `inventory`: stock, shipments, and alerts on them
 - `costs`: cost periods
 - `rates`: exchange rates
 - `local_days`: local days and their timestamps

@@ -13,16 +13,16 @@ from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.sandbox.catalogue import Product, invent_catalogue, unusual_products
 from seller_platform.sandbox.costs import cost_period_rows
 from seller_platform.sandbox.demand import UNITS_PER_ORDER, invent_demand
+from seller_platform.sandbox.inventory.notifications import IDS_OF_AN_ACCOUNT, Notifications
+from seller_platform.sandbox.inventory.shipments import shipment_rows
+from seller_platform.sandbox.inventory.snapshots import VELOCITY_DAYS, inventory_rows, warehouse_rows
+from seller_platform.sandbox.inventory.stock import Stock
 from seller_platform.sandbox.late_changes import LISTED_DAYS
 from seller_platform.sandbox.ledger import LAST_ENTRY_DAYS, Ledger
 from seller_platform.sandbox.local_days import local_days
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount
-from seller_platform.sandbox.notifications import IDS_OF_AN_ACCOUNT, Notifications
 from seller_platform.sandbox.orders import Texts, daily_rows, draw_sales, order_rows
 from seller_platform.sandbox.random_numbers import Ints, generator, money
-from seller_platform.sandbox.shipments import shipment_rows
-from seller_platform.sandbox.snapshots import VELOCITY_DAYS, inventory_rows, warehouse_rows
-from seller_platform.sandbox.stock import Stock
 from seller_platform.warehouse.loads.copy_format import Row
 
 _ORDERS_PER_PRODUCT = 6
@@ -50,7 +50,7 @@ PLATFORM = Channel("platform", is_platform=True, prefix="")
 ELSEWHERE = Channel("non-platform", is_platform=False, prefix="S")
 
 
-class RowSink(Protocol):
+class AccountRows(Protocol):
     """Takes the rows of an account."""
 
     def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
@@ -108,7 +108,7 @@ class AccountHistory:
         )
         self._ledger.continue_until(self.today_number, self.demand, self.days)
 
-    def as_of(self, today: date, sink: RowSink) -> "AccountHistory":
+    def as_of(self, today: date, sink: AccountRows) -> "AccountHistory":
         """Write the rows that may differ on a later day, and return the history that ends there.
 
         The days of the last three months are played again. The rows of all days before them do not change.
@@ -130,7 +130,7 @@ class AccountHistory:
     def today(self) -> date:
         return self.period.end
 
-    def write(self, sink: RowSink) -> Iterator[Window]:
+    def write(self, sink: AccountRows) -> Iterator[Window]:
         """Write the rows of the days that are not played yet, and yield each month after its last day."""
         # The fields of an account are the columns of the list of accounts, in its order.
         self._add(sink, _ACCOUNTS, [(*astuple(self.sandbox.account), CONNECTION)])
@@ -138,7 +138,7 @@ class AccountHistory:
         self.stock.receive(self.today_number)
         self._write_generated(sink, Slicing.SNAPSHOT, (4,), self.today_number)
 
-    def _play(self, sink: RowSink, end: int) -> Iterator[Window]:
+    def _play(self, sink: AccountRows, end: int) -> Iterator[Window]:
         if self._played >= end:
             return
         for month in Window(self.days[self._played].date, self.days[end - 1].date + timedelta(days=1)).months():
@@ -167,7 +167,7 @@ class AccountHistory:
             for product, price, rank in zip(self.products, offered, ranks.tolist(), strict=True)
         ]
 
-    def _write_day(self, sink: RowSink, day_number: int) -> None:
+    def _write_day(self, sink: AccountRows, day_number: int) -> None:
         rng = self._rng(3, self.days[day_number].date.toordinal())
         self.stock.receive(day_number)
         demanded = self.demand.orders[day_number]
@@ -189,7 +189,7 @@ class AccountHistory:
         )
 
     def _write_sales(
-        self, sink: RowSink, rng: np.random.Generator, day_number: int, demanded: int, channel: Channel
+        self, sink: AccountRows, rng: np.random.Generator, day_number: int, demanded: int, channel: Channel
     ) -> None:
         if not demanded:
             return
@@ -226,7 +226,7 @@ class AccountHistory:
             is_sale = sales.is_sale(today)
             np.add.at(self.sold_lately, sales.product[is_sale], sales.quantity[is_sale])
 
-    def _write_generated(self, sink: RowSink, slicing: Slicing, purpose: tuple[int, ...], day_number: int) -> None:
+    def _write_generated(self, sink: AccountRows, slicing: Slicing, purpose: tuple[int, ...], day_number: int) -> None:
         """Write what `GENERATORS` has for one day, or for today's snapshots."""
         rng = None
         for name, generate in GENERATORS.items():
@@ -235,7 +235,7 @@ class AccountHistory:
                 rng = rng or self._rng(*purpose)
                 self._add(sink, dataset, generate(self, rng, day_number))
 
-    def _add(self, sink: RowSink, dataset: Dataset, rows: Sequence[Row], *tags: str) -> None:
+    def _add(self, sink: AccountRows, dataset: Dataset, rows: Sequence[Row], *tags: str) -> None:
         sink.add(dataset, rows, account=self.sandbox.key, tags=tags)
 
     def _rng(self, *purpose: int) -> np.random.Generator:

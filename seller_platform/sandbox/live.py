@@ -87,7 +87,7 @@ class Life:
 
 
 @dataclass
-class Step:
+class LivedDay:
     """What a day changed.
 
     Attributes:
@@ -126,7 +126,7 @@ class _Listed:
         self.rows: dict[str, list[tuple[Row, tuple[str, ...]]]] = defaultdict(list)
         self._since = since.isoformat()
 
-    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:  # noqa: ARG002  # as of a `RowSink`
+    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:  # noqa: ARG002  # as of a `AccountRows`
         """Take rows of the account."""
         self.rows[dataset.name] += [(row, tags) for row in rows if not dataset.is_dated or str(row[-1]) >= self._since]
 
@@ -155,7 +155,7 @@ class LivingSandbox:
             )
         self._days = {account.number: stored[account.key] for account in listed}
 
-    def steps(self, now: Callable[[], datetime], *, until: date | None = None) -> Iterator[Step | None]:
+    def steps(self, now: Callable[[], datetime], *, until: date | None = None) -> Iterator[LivedDay | None]:
         """Yield each day after it was stored, and None where no account's next day has come yet.
 
         It ends when all accounts have reached `until`.
@@ -171,8 +171,8 @@ class LivingSandbox:
             ]
             yield self._step(day, due) if due else None
 
-    def _step(self, day: date, numbers: Sequence[int]) -> Step:
-        step, listed = Step(day), {account.number: account for account in self._life.accounts_on(day)}
+    def _step(self, day: date, numbers: Sequence[int]) -> LivedDay:
+        step, listed = LivedDay(day), {account.number: account for account in self._life.accounts_on(day)}
         for number in numbers:
             if number in listed:
                 self._store_day(listed[number], step)
@@ -182,7 +182,7 @@ class LivingSandbox:
             self._exchange_accounts(listed, step)
         return step
 
-    def _exchange_accounts(self, listed: Mapping[int, SandboxAccount], step: Step) -> None:
+    def _exchange_accounts(self, listed: Mapping[int, SandboxAccount], step: LivedDay) -> None:
         came, went = sorted(listed.keys() - self._days.keys()), sorted(self._days.keys() - listed.keys())
         for number in came:
             self._store_day(listed[number], step)
@@ -198,7 +198,7 @@ class LivingSandbox:
             del self._days[number]
             self._histories.pop(number, None)
 
-    def _store_day(self, account: SandboxAccount, step: Step) -> None:
+    def _store_day(self, account: SandboxAccount, step: LivedDay) -> None:
         """Store the lists of an account as they are on the day of a step."""
         first, day = self._life.first_day_of(account), step.day
         is_new = account.number not in self._days

@@ -1,7 +1,6 @@
 """Fixture of a sandbox with four busy months, for tests that only read it."""
 
 from collections.abc import Iterator
-from datetime import date
 
 import pytest
 
@@ -9,9 +8,7 @@ from seller_platform.sandbox import load_sandbox
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import TEMPLATE
-
-TODAY = date(2026, 4, 15)
-"""Before it lie the days on which clocks change in all three zones."""
+from seller_platform_tests.support.sandbox_tables import TODAY
 
 
 @pytest.fixture(scope="session")

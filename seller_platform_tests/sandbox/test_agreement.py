@@ -6,8 +6,7 @@ from datetime import date, timedelta
 import pytest
 
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.sandbox.conftest import TODAY
-from seller_platform_tests.support.sandbox_tables import rows
+from seller_platform_tests.support.sandbox_tables import TODAY, rows
 
 FIRST, YESTERDAY, RATES = date(2026, 1, 1), TODAY - timedelta(days=1), timedelta(days=7)
 

@@ -20,7 +20,7 @@ from seller_platform.sandbox.late_changes import (
     fees_coming_after,
     orders_changing_after,
 )
-from seller_platform.sandbox.live import Life, LivingSandbox, Step
+from seller_platform.sandbox.live import Life, LivedDay, LivingSandbox
 from seller_platform.sandbox.marketplaces import account_at
 from seller_platform.sandbox.outages import Outages
 from seller_platform.service.users.store import grant_accounts
@@ -60,7 +60,7 @@ def begin(database: Database, life: Life) -> LivingSandbox:
     return LivingSandbox(database, life)
 
 
-def live(database: Database, life: Life, until: date) -> list[Step]:
+def live(database: Database, life: Life, until: date) -> list[LivedDay]:
     """Let days go by, and return them."""
     return [step for step in begin(database, life).steps(lambda: datetime.now(UTC), until=until) if step is not None]
 

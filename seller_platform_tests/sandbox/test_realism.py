@@ -10,13 +10,12 @@ from seller_platform.contract.datasets.notifications import NOTIFICATIONS
 from seller_platform.contract.datasets.sales import SALES_CHANNEL
 from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.catalogue import invent_catalogue, unusual_products
+from seller_platform.sandbox.inventory.shipments import STATUSES
 from seller_platform.sandbox.late_changes import SETTLED_AFTER
-from seller_platform.sandbox.shipments import STATUSES
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.sandbox.conftest import TODAY
-from seller_platform_tests.support.sandbox_tables import TABLES, rows
+from seller_platform_tests.support.sandbox_tables import TABLES, TODAY, rows
 
 KEYED = [dataset for dataset in DATASETS if dataset.table in TABLES and dataset.key]
 

@@ -1,10 +1,14 @@
 """The tables that the sandbox fills, and digests of their rows."""
 
+from datetime import date
 from typing import Any
 
 from sqlalchemy import text
 
 from seller_platform.warehouse.postgres.database import Database
+
+TODAY = date(2026, 4, 15)
+"""The day of the fixture `sandbox`. Before it lie the days on which clocks change in all three zones."""
 
 TABLES = (
     "seller.accounts",

@@ -8,8 +8,8 @@ from copy import copy
 
 import numpy as np
 
+from seller_platform.sandbox.inventory.shipments import Shipment, send
 from seller_platform.sandbox.random_numbers import Floats, Ints
-from seller_platform.sandbox.shipments import Shipment, send
 
 _MOST_PRODUCTS = 20
 _LEAST_UNITS = 10

@@ -10,9 +10,9 @@ import numpy as np
 from seller_platform.counts import count_of
 from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.demand import Demand
+from seller_platform.sandbox.inventory.stock import Stock
 from seller_platform.sandbox.local_days import LocalDay
 from seller_platform.sandbox.random_numbers import Ints, money
-from seller_platform.sandbox.stock import Stock
 from seller_platform.warehouse.loads.copy_format import Row
 
 IDS_OF_AN_ACCOUNT = 10_000_000

@@ -10,9 +10,9 @@ from datetime import date, timedelta
 import numpy as np
 
 from seller_platform.sandbox.catalogue import Product
+from seller_platform.sandbox.inventory.stock import Stock
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay
 from seller_platform.sandbox.random_numbers import Ints, money
-from seller_platform.sandbox.stock import Stock
 from seller_platform.warehouse.loads.copy_format import Row
 
 VELOCITY_DAYS = 30
