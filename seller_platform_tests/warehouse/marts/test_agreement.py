@@ -74,7 +74,8 @@ def test_every_mart_says_something_of_every_account(built: Built, mart: Any) -> 
             text(f"SELECT DISTINCT account FROM {mart.table} WHERE {_SAYS_SOMETHING[mart.name]}")
         ).scalars()
 
-        assert set(accounts_in_mart) == accounts
+        # The smallest account has a dozen products, none of which may have to be ordered today.
+    assert len(accounts - set(accounts_in_mart)) <= (mart.name == "restock_plan")
 
 
 @pytest.mark.parametrize("month", MONTHS, ids=str)
