@@ -75,7 +75,7 @@ def test_every_mart_says_something_of_every_account(built: Built, mart: Any) -> 
         ).scalars()
 
         # The smallest account has a dozen products, none of which may have to be ordered today.
-    assert len(accounts - set(accounts_in_mart)) <= (mart.name == "restock_plan")
+        assert len(accounts - set(accounts_in_mart)) <= (mart.name == "restock_plan")
 
 
 @pytest.mark.parametrize("month", MONTHS, ids=str)
