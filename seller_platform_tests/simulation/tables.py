@@ -20,6 +20,7 @@ SELECT id, dataset, window_start::text, window_end::text, rows, verdict, changed
 FROM platform.loads ORDER BY id
 """
 _EMPTY = (
+    "platform.known_pages",
     "platform.loads",
     "platform.refusals",
     "platform.report_jobs",
