@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from seller_platform.cli.installation import Installation
 from seller_platform.cli.output import Output, terminal_width
 from seller_platform.cli.terminal.layout import TableColumn, wrapped
+from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
@@ -33,7 +34,7 @@ _ANY_WIDTH = 10_000
 
 def show_plan(installation: Installation, request: LoadRequest, output: Output) -> None:
     """Print what a load would take, what the requests of today suffice for, and what would be left."""
-    database, settings, now = installation.database, installation.settings, datetime.now(UTC)
+    database, settings, now = installation.database, installation.settings, utc_now()
     per_day = settings.requests_per_day
     chosen = {each.connection for each in accounts(database) if each.key in request.accounts}
     with output.progress("Reading the receipts"):

@@ -115,6 +115,9 @@ class PageDecoder:
         """
         slice_value = self._slice_value if window is None else (window.start.isoformat(),)
         page = self._strict_page(body, cut and cut[0], slice_value)
+        if page is None and cut is not None:  # another array may follow that of the rows
+            page = self._strict_page(body, None, slice_value)
+            cut = cut if page is None else None
         is_array = page is not None and self._shape.rows == "array"
         if page is None:
             lenient = lenient_rows(self.dataset, body, self.zone, self._rows_field)

@@ -220,7 +220,8 @@ class LoadingProcesses:
             return freest
 
     def _kill(self) -> None:
-        for program in self._programs:
+        while self._programs:  # a signal may have ended some already
+            program = self._programs.pop()
             with suppress(ProcessLookupError):
                 os.killpg(program.pid, signal.SIGKILL)
             program.wait()

@@ -1,10 +1,11 @@
 """The assets of lists, one for each dataset, and their freshness policies."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import dagster as dg
 
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
 from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError, WarehouseUnavailableError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, recorded
@@ -70,7 +71,7 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
     ) -> Iterator[object]:
         database, run = warehouse.database, context.run
         tag_with_title(context, warehouse)
-        now, whole = datetime.now(UTC), run.tags.get(REFRESH_TAG) != CHANGED
+        now, whole = utc_now(), run.tags.get(REFRESH_TAG) != CHANGED
         waits = WaitReports(context, dataset)
         requests = [SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys]
         keys = sorted({request.account for request in requests})

@@ -88,23 +88,6 @@ class RunEnd:
     failed_checks: tuple[str, ...] = ()
 
 
-def plan_runs(
-    datasets: Sequence[Dataset], accounts: Sequence[str], months: Sequence[Window], *, listed: Sequence[str]
-) -> Iterator[PlannedRun]:
-    """Yield the runs that load whole months, newest first, and then today's snapshots.
-
-    Args:
-        accounts: Account keys.
-        months: Consecutive months, oldest first; empty where no dated dataset is to be read.
-        listed: Every account partition, in Dagster's order: a range has all partitions between its ends.
-    """
-    dated = tuple(dataset for dataset in datasets if dataset.slicing is Slicing.MONTH)
-    if dated:
-        yield from plan_months(dated, dict.fromkeys(months, accounts), listed=listed, whole=True)
-    for group in snapshot_groups(datasets):
-        yield from plan_snapshots(group, accounts, listed=listed, whole=True)
-
-
 def snapshot_groups(datasets: Sequence[Dataset]) -> Iterator[Sequence[Dataset]]:
     """Yield the snapshot datasets, in groups that a run may read together.
 

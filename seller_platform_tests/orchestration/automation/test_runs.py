@@ -2,8 +2,8 @@
 
 from datetime import date
 
-from seller_platform.contract import LISTS, Window, dataset_named
-from seller_platform.orchestration.automation.runs import PlannedRun, plan_months, plan_runs, plan_snapshots
+from seller_platform.contract import Window, dataset_named
+from seller_platform.orchestration.automation.runs import PlannedRun, plan_months, plan_snapshots
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 
 MONTHS = list(Window(date(2024, 12, 1), date(2026, 12, 1)).months())
@@ -15,22 +15,8 @@ def ranges(planned: list[PlannedRun]) -> list[tuple[str | None, str | None]]:
     return [(run.first, run.last) for run in planned]
 
 
-def test_lists_of_one_kind_share_their_runs() -> None:
-    planned = list(plan_runs(LISTS, KEYS[:2], MONTHS, listed=KEYS))
-
-    assert ranges(planned) == [
-        (f"{KEYS[0]}|2024-12-01", f"{KEYS[1]}|2026-11-01"),
-        (KEYS[0], KEYS[1]),
-    ]
-    assert {dataset for run in planned for dataset in run.datasets} == set(LISTS)
-
-
-def test_without_months_only_snapshots_are_planned() -> None:
-    assert ranges(list(plan_runs(LISTS, KEYS[:1], [], listed=KEYS))) == [(KEYS[0], KEYS[0])]
-
-
 def test_runs_are_cut_and_newest_months_come_first_across_all_accounts() -> None:
-    planned = list(plan_runs([ORDERS], KEYS[:450], MONTHS[-2:], listed=KEYS))
+    planned = list(plan_months([ORDERS], dict.fromkeys(MONTHS[-2:], KEYS[:450]), listed=KEYS, whole=True))
 
     assert ranges(planned) == [
         (f"{KEYS[0]}|2026-11-01", f"{KEYS[299]}|2026-11-01"),
