@@ -30,6 +30,8 @@ _WORDS = {
     CODE_LOCATION: ("dagster", "api", "grpc"),
 }
 _LOOK_SECONDS = 1.0
+# Each part that is killed costs up to three minutes until the daemon looks again.
+_SETTLED_SECONDS = 5 * PATIENCE_SECONDS
 _TOLD = re.compile(r"(.+?)  +(.+)\n")
 _OPEN = ("REQUESTED", "FAILING", "CANCELING")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
@@ -243,8 +245,9 @@ class Deployment:
         wait_for(
             self.under_way,
             lambda under_way: under_way.is_quiet,
+            explain=lambda under_way: (under_way, self.failures()),
             pause_seconds=_LOOK_SECONDS,
-            seconds=3 * PATIENCE_SECONDS,
+            seconds=_SETTLED_SECONDS,
         )
 
     def settled(self) -> State:
@@ -259,7 +262,7 @@ class Deployment:
             lambda state: bool(state.assets) and not state.unfinished and state.is_quiet,
             explain=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
             pause_seconds=_LOOK_SECONDS,
-            seconds=3 * PATIENCE_SECONDS,
+            seconds=_SETTLED_SECONDS,
         )
 
     def await_progress(self, datasets: Sequence[str]) -> None:
