@@ -32,7 +32,7 @@ from seller_platform.warehouse.postgres.location import DEMO_FOLDER
 
 _NEXT_COMMANDS = (
     "--demo status",
-    '--demo query "SELECT sku, product_sales, profit, net_profit FROM marts.product_performance_monthly '
+    '--demo query "SELECT month, sku, product_sales, profit, net_profit FROM marts.product_performance_monthly '
     'WHERE rank <= 10 ORDER BY account, month, rank"',
     "dev",
 )
