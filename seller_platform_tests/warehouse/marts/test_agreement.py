@@ -112,7 +112,7 @@ def test_profit_by_product_is_that_of_the_statistics_where_it_is_known(built: Bu
         }
         assert all(stored[sku]["units"] == 0 for sku in stored.keys() - statistics.keys())
         with_profit = {sku for sku, row in stored.items() if row["profit"] is not None and sku in statistics}
-        assert len(with_profit) > len(statistics) * 0.8
+        assert len(with_profit) > len(statistics) * 0.7
         for sku in with_profit:
             assert stored[sku]["profit"] == statistics[sku]["profit"]
         assert sum(row["product_cost"] or 0 for row in stored.values()) == sum(
