@@ -26,6 +26,9 @@ from seller_platform.warehouse.schema.tables import (
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now was stored by a wrong clock and does not count."""
 
+_SOON = timedelta(hours=1)
+"""How long after midnight a reading of yesterday and today does not count as the day's reading of yesterday."""
+
 _NEWEST = 1_000
 """How many loads tell how many rows a day has."""
 
@@ -244,7 +247,12 @@ _DUE = text("""
                  AS changing (dataset, account, lookback)
           ON changing.dataset = wanted.dataset AND changing.account = day.account
         LEFT JOIN LATERAL (
-            SELECT range_agg(daterange(window_start, greatest(window_start, CASE
+            SELECT range_agg(daterange(CASE
+                       WHEN started_at >= day.begins_at AND started_at < day.begins_at + CAST(:soon AS interval)
+                            AND window_end - window_start <= 2 AND changing.lookback > 0
+                       THEN least(greatest(window_start, day.today), window_end)
+                       ELSE window_start
+                   END, greatest(window_start, CASE
                        WHEN started_at >= day.begins_at THEN window_end
                        ELSE least(window_end,
                                   CAST(started_at AT TIME ZONE 'UTC' + day.utc_offset AS date) - changing.lookback)
@@ -285,7 +293,8 @@ def days_due(
     Pairs without such days are left out. A day is due if it is not settled (see `unsettled`) and was not read since its
     account's today began. Of a snapshot only today can be due. One statement serves all accounts. Where a zone changed
     its clocks between a load and today, the statement takes a load within an hour of midnight for one of the day
-    before: a day may be read once too often, never once too seldom.
+    before: a day may be read once too often, never once too seldom. A reading of one or two days in the first hour of
+    today does not count for the days before, because it was made for the last orders of yesterday.
 
     Args:
         since: The first day of interest of dated datasets.
@@ -305,6 +314,7 @@ def days_due(
         "todays": [day.today for day in days],
         "moments": [day.moment for day in days],
         "clocks_differ": CLOCKS_DIFFER,
+        "soon": _SOON,
         "begin_at": ["infinity" if again else day.begins_at for day in days],
         "offsets": [day.utc_offset for day in days],
     }

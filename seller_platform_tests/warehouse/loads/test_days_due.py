@@ -59,6 +59,30 @@ def test_days_read_since_midnight_are_not_due(database: Database) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("today", "windows"),
+    [
+        (date(2026, 5, 20), [Window(date(2026, 5, 19), date(2026, 5, 21))]),
+        (date(2026, 6, 1), [Window.day(date(2026, 5, 31)), Window.day(date(2026, 6, 1))]),
+    ],
+)
+def test_yesterday_is_due_although_its_last_orders_were_read_at_midnight(
+    today: date, windows: list[Window], database: Database
+) -> None:
+    tokyo, yesterday = ZoneInfo("Asia/Tokyo"), today - timedelta(days=1)
+    for window in windows:
+        _load(database, ORDERS, "A", window, datetime.combine(today, time(0, 15), tokyo))
+    day = AccountDay.at(datetime.combine(today, time(20), tokyo), "A", tokyo)
+
+    due = days_due(database, [ORDERS], [day], since=yesterday)
+    never_read = days_due(database, [ORDERS], [day], since=yesterday, lookbacks={("orders", "A"): -36_500})
+    _load(database, ORDERS, "A", Window.day(yesterday), datetime.combine(today, time(20), tokyo))
+    after_a_refresh = days_due(database, [ORDERS], [day], since=yesterday)
+
+    assert due == {("orders", "A"): (Window.day(yesterday),)}
+    assert never_read == after_a_refresh == {}
+
+
 def test_each_account_and_dataset_is_checked_separately(database: Database) -> None:
     at = datetime(2026, 5, 20, 11, tzinfo=UTC)
     _load(database, ORDERS, "A", Window(date(2026, 1, 1), date(2026, 5, 21)), at)
