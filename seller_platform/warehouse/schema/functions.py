@@ -40,7 +40,9 @@ _FORMS = (
 )
 
 # How often rows and amounts of a day change at each age of the day, in days. A reading shows what changed since the
-# reading of the same days before it. Where that is several days ago, the change is spread over them evenly.
+# reading of the same days before it. Where that is several days ago, the change is spread over them evenly. Readings
+# of today alone, or with yesterday, are left out: a refresh would be compared with them and not with the refresh before
+# it. Those of the first days of a month stay, because a refresh reads no more days then.
 _SETTLEDNESS = sql.SQL("""
 CREATE VIEW platform.settledness AS
 WITH amounts (dataset, name) AS (VALUES {amounts}),
@@ -54,6 +56,7 @@ readings AS (
     FROM platform.loads JOIN amounts USING (dataset),
          LATERAL (SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS read_on) AS day
     WHERE verdict <> 'held' AND notes -> 'reverts_load' IS NULL AND started_at > now() - interval '90 days'
+      AND (window_start < read_on - 1 OR window_start = date_trunc('month', window_start))
     WINDOW month AS (PARTITION BY loads.dataset, account, date_trunc('month', window_start) ORDER BY id)
 ),
 exposed AS (

@@ -40,13 +40,13 @@ def _rows(days: Window, today: date) -> list[Row]:
     return rows
 
 
-def _refresh(database: Database, today: date, lookback_days: int) -> None:
+def _refresh(database: Database, today: date, lookback_days: int, *, hour: int = 4) -> None:
     """Read the days that a daily refresh reads, cut at the border of months."""
     for window in Window(today - timedelta(days=lookback_days), today + timedelta(days=1)).months():
         with open_load(database, Slice(TRANSACTIONS, ACCOUNT, window)) as load:
             rows = _rows(window, today)
             load.spool.write(rows, page=1)
-            at = datetime(today.year, today.month, today.day, 4, tzinfo=UTC)
+            at = datetime(today.year, today.month, today.day, hour, tzinfo=UTC)
             load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=at)
 
 
@@ -75,6 +75,19 @@ def test_a_refresh_reads_the_days_that_change_by_the_law(database: Database) -> 
     assert found.settles_after(TRANSACTIONS.lookback_days) == 5
     begins = [windows[TRANSACTIONS.name, ACCOUNT][-1].start for windows in due]
     assert (tomorrow - begins[0]).days <= 6 < (tomorrow - begins[1]).days
+
+
+def test_readings_of_today_alone_hide_no_change_that_a_refresh_finds(database: Database) -> None:
+    last_month = Window.month_of(datetime.now(UTC).date().replace(day=1) - timedelta(days=1))
+    for day in last_month.since(last_month.start + timedelta(days=14)).each_day():
+        _refresh(database, day, 1, hour=0)
+        _refresh(database, day, 0, hour=3)
+        _refresh(database, day, 14)
+
+    percent = settledness(database, [TRANSACTIONS], [ACCOUNT])[TRANSACTIONS.name, ACCOUNT].percent
+
+    assert float(percent[1]) == pytest.approx(100 * (5 + 2 + 1) / ROWS_A_DAY, rel=0.1)
+    assert percent[5] == 0
 
 
 def test_without_evidence_the_lookback_of_the_dataset_holds(database: Database) -> None:
