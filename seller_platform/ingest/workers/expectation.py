@@ -51,5 +51,5 @@ def expected_rows(
         counted = [(name, sum(window.days for window in windows)) for (name, _), windows in due.items()]
     else:
         counted = [(dataset.name, len(chosen) * sum(month.days for month in months)) for dataset in dated]
-    known = rows_a_day(database)
+    known = rows_a_day(database, dated)
     return sum(known.get(name, _ROWS_A_DAY) * days for name, days in counted)

@@ -6,7 +6,7 @@ the unfiltered list. Costs take a request for each product that is known.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
@@ -21,22 +21,38 @@ from seller_platform.warehouse.schema.tables import REFUSALS
 SECONDS_OF_A_REQUEST = 0.5
 """How long a request is expected to take where no receipt says."""
 
-_RECEIPTS = """
-    SELECT dataset, account, window_start, window_end, requests, rows,
-           extract(epoch FROM finished_at - started_at)::float8
-    FROM platform.loads
-    WHERE dataset = {dataset} {condition} AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL
-    ORDER BY id DESC LIMIT 60
+# Of each slice: the newest receipt of the same days, and those of at most as many days and of more. Only these are
+# read, by index: days that are read every 15 minutes have thousands.
+_CANDIDATES = """
+    SELECT DISTINCT slice.dataset, slice.account, receipt.*
+    FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:afters AS date[]))
+         AS slice (dataset, account, first, after)
+    CROSS JOIN LATERAL ({receipts}) AS receipt
+    ORDER BY receipt.id DESC
 """
-_OF_PAIRS = text(f"""
-    SELECT receipt.* FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[])) AS pair (dataset, account)
-    CROSS JOIN LATERAL ({_RECEIPTS.format(dataset="pair.dataset", condition="AND loads.account = pair.account")})
-        AS receipt
-""")  # noqa: S608  # constants of this module
-_OF_DATASETS = text(f"""
-    SELECT receipt.* FROM unnest(CAST(:datasets AS text[])) AS chosen (dataset)
-    CROSS JOIN LATERAL ({_RECEIPTS.format(dataset="chosen.dataset", condition="")}) AS receipt
-""")  # noqa: S608  # constants of this module
+_RECEIPT = """
+    (SELECT id, window_start, window_end, requests, rows, extract(epoch FROM finished_at - started_at)::float8
+     FROM platform.loads
+     WHERE loads.dataset = slice.dataset AND {condition} AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL
+     ORDER BY {order} LIMIT 1)
+"""
+_DAYS, _WANTED = "window_end - window_start", "slice.after - slice.first"
+_LIKE = ((f"{_DAYS} <= {_WANTED}", f"{_DAYS} DESC, id DESC"), (f"{_DAYS} > {_WANTED}", f"{_DAYS}, id DESC"))
+# The sum keeps PostgreSQL from reading all receipts by their number.
+_SAME = (("window_start = slice.first AND window_end = slice.after", "id + 0 DESC"),)
+_OF_PAIRS = text(
+    _CANDIDATES.format(
+        receipts=" UNION ALL ".join(
+            _RECEIPT.format(condition=f"loads.account = slice.account AND {condition}", order=order)
+            for condition, order in _SAME + _LIKE
+        )
+    )
+)
+_OF_DATASETS = text(
+    _CANDIDATES.format(
+        receipts=" UNION ALL ".join(_RECEIPT.format(condition=condition, order=order) for condition, order in _LIKE)
+    )
+)
 
 
 class Basis(StrEnum):
@@ -74,14 +90,13 @@ class _PastLoad:
 def expected_loads(database: Database, slices: Sequence[tuple[Dataset, str, Window]]) -> list[ExpectedLoad]:
     """Return what the load of each slice is expected to take.
 
-    The newest receipt of the same days decides; else the one of that account whose days are most nearly as many, else
-    one of another account.
+    The newest receipt of the same days decides; else the newest one of that account whose days are most nearly as many,
+    else one of another account.
 
     Args:
         slices: Each dataset with an account and the days to read.
     """
-    pairs = list(dict.fromkeys((dataset.name, account) for dataset, account, _ in slices))
-    own, of_others = _past_loads(database, pairs)
+    own, of_others = _past_loads(database, slices)
     wasted = _requests_in_vain(database)
     expected = []
     for dataset, account, window in slices:
@@ -109,17 +124,26 @@ def _requests_in_vain(database: Database) -> Mapping[tuple[str, str, str], int]:
 
 
 def _past_loads(
-    database: Database, pairs: Sequence[tuple[str, str]]
+    database: Database, slices: Sequence[tuple[Dataset, str, Window]]
 ) -> tuple[Mapping[tuple[str, str], list[_PastLoad]], Mapping[str, list[_PastLoad]]]:
-    """Return the loads of each pair, newest first, and those of each dataset of which a pair has none."""
+    """Return past loads like the slices of each pair, newest first, and those of datasets of which a pair has none."""
     own: dict[tuple[str, str], list[_PastLoad]] = defaultdict(list)
     of_others: dict[str, list[_PastLoad]] = defaultdict(list)
-    bound = {"datasets": [name for name, _ in pairs], "accounts": [account for _, account in pairs]}
+
+    def bound(chosen: Collection[tuple[str, str, Window]]) -> dict[str, list[object]]:
+        return {
+            "datasets": [name for name, _, _ in chosen],
+            "accounts": [account for _, account, _ in chosen],
+            "firsts": [window.start for _, _, window in chosen],
+            "afters": [window.end for _, _, window in chosen],
+        }
+
+    wanted = {(dataset.name, account, window) for dataset, account, window in slices}
     with database.begin() as connection:
-        for name, account, first, after, *facts in connection.execute(_OF_PAIRS, bound):
+        for name, account, _, first, after, *facts in connection.execute(_OF_PAIRS, bound(wanted)):
             own[name, account].append(_PastLoad(Window(first, after), *facts))
-        without = sorted({name for name, account in pairs if (name, account) not in own})
-        for name, _, first, after, *facts in connection.execute(_OF_DATASETS, {"datasets": without}) if without else ():
+        without = {(name, "", window) for name, account, window in wanted if (name, account) not in own}
+        for name, _, _, first, after, *facts in connection.execute(_OF_DATASETS, bound(without)) if without else ():
             of_others[name].append(_PastLoad(Window(first, after), *facts))
     return own, of_others
 

@@ -29,8 +29,8 @@ CLOCKS_DIFFER = timedelta(days=1)
 _SOON = timedelta(hours=1)
 """How long after midnight a reading of yesterday and today does not count as the day's reading of yesterday."""
 
-_NEWEST = 1_000
-"""How many loads tell how many rows a day has."""
+_NEWEST = 10
+"""How many loads of each dataset and number of days tell how many rows a day has."""
 
 
 def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
@@ -108,19 +108,27 @@ def newest_load(database: Database) -> datetime | None:
         return connection.execute(newest).scalar_one_or_none()
 
 
-def rows_a_day(database: Database) -> dict[str, float]:
-    """Return how many rows a day of an account had in the newest loads, by name of dataset."""
-    newest = (
-        select(LOADS.c.dataset, LOADS.c.rows, (LOADS.c.window_end - LOADS.c.window_start).label("days"))
-        .where(IS_PUBLISHED)
-        .order_by(LOADS.c.id.desc())
-        .limit(_NEWEST)
-        .subquery()
-    )
-    rows, days = func.sum(newest.c.rows), func.sum(newest.c.days)
+_ROWS_A_DAY = text("""
+    SELECT dataset, sum(rows)::float8 / sum(days)
+    FROM unnest(CAST(:datasets AS text[])) AS chosen (dataset)
+    CROSS JOIN generate_series(1, 31) AS days
+    CROSS JOIN LATERAL (
+        SELECT rows FROM platform.loads
+        WHERE loads.dataset = chosen.dataset AND window_end - window_start = days AND verdict <> 'held'
+        ORDER BY window_end - window_start, id DESC LIMIT :newest
+    ) AS receipt
+    GROUP BY dataset
+""")
+
+
+def rows_a_day(database: Database, datasets: Sequence[Dataset]) -> dict[str, float]:
+    """Return how many rows a day of an account had, by name of dataset.
+
+    The newest loads of each number of days count, so that many loads of one day do not outweigh those of a month.
+    """
+    bound = {"datasets": [dataset.name for dataset in datasets], "newest": _NEWEST}
     with database.begin() as connection:
-        found = connection.execute(select(newest.c.dataset, rows, days).group_by(newest.c.dataset))
-        return {dataset: float(rows / days) for dataset, rows, days in found}
+        return dict(connection.execute(_ROWS_A_DAY, bound).tuples().all())
 
 
 def upstream_offers(database: Database, dataset: Dataset, account: str) -> bool:

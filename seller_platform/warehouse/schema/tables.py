@@ -237,6 +237,9 @@ LOADS = Table(
     Index(None, "dataset", "account", "window_start"),
     Index(None, "run_id"),
     Index(None, "finished_at"),
+    # The newest loads of so many days, of an account or of all.
+    Index("ix_loads_account_days", "dataset", "account", text("(window_end - window_start)"), "id"),
+    Index("ix_loads_days", "dataset", text("(window_end - window_start)"), "id"),
     Index("ix_loads_held", "dataset", "account", postgresql_where=text("verdict = 'held'")),
     schema=PLATFORM,
     comment="The receipts: one row for each load of a slice.",

@@ -30,14 +30,14 @@ def registered(database: Database) -> Database:
     return database
 
 
-def _store_load(database: Database, account: str, rows: int) -> None:
+def _store_load(
+    database: Database, account: str, rows: int, *, dataset: str = "orders", window: Window = MARCH
+) -> None:
     facts = {"requests": 1, "pages": 1, "body_bytes": 1, "digest": b"", "changed": True, "verdict": CountVerdict.MATCH}
-    window = {"window_start": MARCH.start, "window_end": MARCH.end}
+    days = {"window_start": window.start, "window_end": window.end}
     times = {"started_at": NOW, "finished_at": NOW}
     with database.begin() as connection:
-        connection.execute(
-            insert(LOADS).values(dataset="orders", account=account, rows=rows, **window, **facts, **times)
-        )
+        connection.execute(insert(LOADS).values(dataset=dataset, account=account, rows=rows, **days, **facts, **times))
 
 
 def _expected(database: Database, months: list[Window] | None, keys: tuple[str, ...] = KEYS) -> float:
@@ -53,6 +53,16 @@ def test_loaded_lists_are_expected_to_have_as_many_rows_as_they_had(registered: 
     _store_load(registered, "S1.DE", rows=31 * 7)
 
     assert _expected(registered, [MARCH]) == 2 * 31 * 7 + 2 * 31 * 100
+
+
+def test_many_loads_of_one_day_do_not_hide_those_of_other_lists(registered: Database) -> None:
+    _store_load(registered, "S1.DE", rows=31 * 2_000)
+    _store_load(registered, "S1.DE", rows=31 * 3_000, dataset="transactions")
+    for _ in range(1_000):
+        _store_load(registered, "S1.DE", rows=0, window=Window.day(MARCH.start))
+
+    # Ten loads of one day count beside that of the month.
+    assert _expected(registered, [MARCH]) == pytest.approx(2 * 31 * (2_000 * 31 / 41 + 3_000))
 
 
 def test_only_days_that_may_have_changed_are_expected(registered: Database) -> None:

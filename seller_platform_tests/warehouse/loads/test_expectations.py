@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta
 
+import pytest
 from sqlalchemy import insert
 
 from seller_platform.contract import Dataset, Window, dataset_named
@@ -76,6 +77,17 @@ def test_without_any_receipt_each_list_is_expected_to_fit_a_page(database: Datab
     assert expected(database, ORDERS, MARCH) == ExpectedLoad(fewest_requests(ORDERS), None, 1.5, Basis.NONE)
     assert (fewest_requests(ORDERS), fewest_requests(LEDGER)) == (3, 1)
     assert fewest_requests(dataset_named("notifications")) == len(dataset_named("notifications").split_by.values)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("account", ["A.DE", "B.DE"])
+def test_many_loads_of_one_day_do_not_hide_those_of_a_month(database: Database, account: str) -> None:
+    load(database, ORDERS, "A.DE", MARCH, requests=65, rows=30_000, seconds=40)
+    for _ in range(70):
+        load(database, ORDERS, "A.DE", Window.day(APRIL.start), requests=3, rows=5, seconds=1)
+
+    month, day = (expected(database, ORDERS, window, account) for window in (APRIL, Window.day(MARCH.last_day)))
+
+    assert (month.requests, day.requests) == (63, 3)
 
 
 def test_a_slice_that_was_begun_in_vain_is_expected_to_take_twice_as_much(database: Database) -> None:
