@@ -5,7 +5,7 @@ too. The lock of a slice keeps the daily refresh and such a run apart. As only o
 other days of the month stays failed until these are read again, and runs report only what is new.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -142,8 +142,7 @@ def _job(placement: Placement, clock: Clock) -> dg.JobDefinition:
             on_wait=lambda request, reason: context.log.warning("%s waits: %s", request, reason),
         )
         key = placement.asset_key(DATASET)
-        failures = _failures(context.instance, database, key, [_partition(request) for request in requests])
-        yield from events_of(key, context.instance, _reported(context, seller_api, results, failures))
+        yield from events_of(key, context.instance, _reported(context, seller_api, results, key))
 
     @dg.job(name=placement.name_of("read_orders_today"), description=read_today.description)
     def read_orders_today() -> None:
@@ -156,14 +155,15 @@ def _reported(
     context: dg.OpExecutionContext,
     seller_api: SellerApiResource,
     results: Iterable[SliceResult],
-    failed_before: Mapping[str, _Failures],
+    key: dg.AssetKey,
 ) -> Iterator[object]:
     """Yield the events of what is new, and fail the step if days could not be read.
 
-    The refusals that `status` shows stay: they are about months, which the daily refresh reads.
+    The refusals that `status` shows stay: they are about months, which the daily refresh reads. Failed checks are read
+    when the events of their partition follow, because other runs may report the same partition meanwhile.
 
     Args:
-        failed_before: The failed checks of each partition.
+        key: The key of the asset, of which the checks are.
 
     Raises:
         dagster.Failure: Some days could not be read. All others were.
@@ -180,7 +180,8 @@ def _reported(
             loop.add(result.request.account, result.error, subject=str(result.request))
         elif result.receipt is not None:
             receipts.append(result.receipt)
-            yield from _events(context.instance, seller_api, result.receipt, partition, failed_before[partition])
+            failures = _failures(context.instance, seller_api.warehouse.database, key, partition)
+            yield from _events(context.instance, seller_api, result.receipt, partition, failures)
     context.add_output_metadata(
         {
             "accounts": len(receipts),
@@ -221,19 +222,17 @@ def _events(
             yield judgement.evaluation(asset_key(DATASET), check.name, target, partition)
 
 
-def _failures(
-    instance: dg.DagsterInstance, database: Database, key: dg.AssetKey, partitions: Sequence[str]
-) -> Mapping[str, _Failures]:
-    """Return the failed ones among the newest evaluations of each partition."""
+def _failures(instance: dg.DagsterInstance, database: Database, key: dg.AssetKey, partition: str) -> _Failures:
+    """Return the failed ones among the newest evaluations of a partition."""
     checks = [dg.AssetCheckKey(key, check.name) for check in checks_of(DATASET)]
-    evaluations = list(failed_evaluations(instance, checks, partitions))
+    evaluations = list(failed_evaluations(instance, checks, [partition]))
     loads = [each.metadata["load_id"].value for each in evaluations if "load_id" in each.metadata]
     windows = windows_of_loads(database, [int(str(load)) for load in loads])
-    failures: dict[str, dict[str, _Failure]] = {partition: {} for partition in partitions}
+    failures: dict[str, _Failure] = {}
     for each in evaluations:
         load = each.metadata.get("load_id")
         window = None if load is None else windows.get(int(str(load.value)))
-        failures[str(each.partition)][each.check_name] = _Failure(each, window)
+        failures[each.check_name] = _Failure(each, window)
     return failures
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.jobs.today import SCHEDULE, today_definitions, today_requests
-from seller_platform.orchestration.partitions import partition_key
+from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_connection
 from seller_platform.warehouse.loads.receipts import receipts_of_run
@@ -157,6 +157,41 @@ def test_a_failure_about_other_days_stays_until_these_are_read_again(
     assert _results(other_days) == {}
     assert _results(failed) == partitions
     assert _results(repaired) == dict.fromkeys(PARTITIONS, True)
+
+
+def test_a_check_that_another_run_repairs_meanwhile_does_not_fail_again(
+    today: Today, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = independent_upstream._page
+    first, last = (str(partition_key(key, FEBRUARY)) for key in (KEYS[0], KEYS[-1]))
+
+    def lying(*arguments: Any, **options: Any) -> dict[str, Any]:
+        answer = honest(*arguments, **options)
+        return {**answer, "total": str(int(answer["total"].replace(",", "")) + 1)}
+
+    unrepaired = sorted(PARTITIONS)
+
+    def repairing(*arguments: Any, **options: Any) -> dict[str, Any]:
+        while unrepaired:
+            partition = unrepaired.pop()
+            passed = dg.AssetCheckEvaluation(
+                asset_key=asset_key(ORDERS), check_name=ROW_COUNT, partition=partition, passed=True
+            )
+            today.platform.instance.report_runless_asset_event(passed)
+        return honest(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(independent_upstream, "_page", lying)
+        whole = today.platform.run([ORDERS], first, last)
+    with today.platform.database.begin() as connection:
+        connection.execute(text("DELETE FROM seller.orders WHERE local_day = '2026-02-06'"))
+    with monkeypatch.context() as patch:
+        patch.setattr(independent_upstream, "_page", repairing)
+        result = today.read()
+
+    assert _results(whole) == dict.fromkeys(PARTITIONS, False)
+    assert all(each.changed for each in today.receipts(result))
+    assert _results(result) == dict.fromkeys(PARTITIONS, True)
 
 
 def test_an_account_that_cannot_be_read_fails_by_name_and_others_are_read(
