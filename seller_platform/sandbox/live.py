@@ -8,12 +8,14 @@ and receipts say what changed.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from psycopg import sql
 from sqlalchemy import delete, text
 
+from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Account, Dataset, Slicing, Source, Window
+from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import RequestError
@@ -33,7 +35,7 @@ _SNAPSHOTS = 7
 _SHOWN = tuple(dataset.name for dataset in DATASETS if dataset.is_dated)
 _FACTS = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE)
 
-# The newest snapshot of an account is of the day of its lists. That of an outage has no rows, but a receipt.
+# A day of an account is stored when its inventory is, which comes last. That of an outage has no rows, but a receipt.
 _STORED = text("""
     SELECT account, max(day)
     FROM seller.accounts
@@ -199,7 +201,7 @@ class LivingSandbox:
             self._histories.pop(number, None)
 
     def _store_day(self, account: SandboxAccount, step: LivedDay) -> None:
-        """Store the lists of an account as they are on the day of a step."""
+        """Store the lists of an account as they are on the day of a step, and the inventory last."""
         first, day = self._life.first_day_of(account), step.day
         is_new = account.number not in self._days
         if account.number not in self._histories:
@@ -209,7 +211,8 @@ class LivingSandbox:
         since = max(first, day - timedelta(days=LISTED_DAYS))
         listed = _Listed(since)
         history = self._histories[account.number].as_of(day, listed)
-        for dataset in DATASETS:
+        self._store_facts(account.key, history, day)
+        for dataset in sorted(DATASETS, key=lambda dataset: dataset == INVENTORY):
             # Costs are the seller's own: after the first day only the seller changes them.
             is_stored = dataset.source is Source.LIST or (dataset.source is Source.PRODUCT_LOOKUP and is_new)
             if not is_stored or dataset.is_computed:
@@ -222,7 +225,6 @@ class LivingSandbox:
                     step.outages.append((dataset.name, account.key))
             window = Window(since, day) if dataset.is_dated else Window.day(day)
             step.add(dataset.name, *self._store(Slice(dataset, account.key, window), rows))
-        self._store_facts(account.key, history, day)
 
     def _store(self, slice_: Slice, rows: Sequence[tuple[Row, tuple[str, ...]]]) -> tuple[int, int]:
         """Make a slice equal to rows, and return how many came and went."""
@@ -232,7 +234,7 @@ class LivingSandbox:
         with open_load(self._database, slice_) as load:
             for page, (tags, of_tags) in enumerate(by_tags.items(), 1):
                 load.spool.write(of_tags, tags=tags, page=page)
-            receipt = load.store(_FACTS, started_at=datetime.now(UTC))
+            receipt = load.store(_FACTS, started_at=utc_now())
         if not receipt.changed:
             return 0, 0
         tables = {
@@ -248,7 +250,7 @@ class LivingSandbox:
         with open_load(self._database, Slice(ACCOUNTS, CONNECTION, Window.day(day))) as load:
             for account in accounts:
                 load.spool.write([(*astuple(account), CONNECTION)], page=1, account=account.key)
-            load.store(_FACTS, started_at=datetime.now(UTC))
+            load.store(_FACTS, started_at=utc_now())
 
     def _store_facts(self, key: str, history: AccountHistory, day: date) -> None:
         """Store what no load brings: products and the day's exchange rates. Snapshots of old days are deleted."""

@@ -226,6 +226,27 @@ def test_a_life_continues_where_it_ended_and_only_with_its_accounts(database: Da
         LivingSandbox(database, replace(life, seed=2))
 
 
+@pytest.mark.parametrize("table", ["seller.warehouse_stock", "service.products"])
+def test_a_day_that_was_interrupted_is_stored_when_a_life_continues(database: Database, table: str) -> None:
+    life, day = Life(SINCE, accounts=1, months=1, orders_per_month=30, seed=1), SINCE + timedelta(days=1)
+    world = begin(database, life)
+    with database.begin() as connection:
+        connection.execute(
+            text("CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'stopped'; END $$")
+        )
+        connection.execute(text(f"CREATE TRIGGER stops BEFORE INSERT ON {table} EXECUTE FUNCTION stop()"))
+    with pytest.raises(Exception, match="stopped"):
+        next(world.steps(lambda: datetime.now(UTC), until=day))
+    with database.begin() as connection:
+        connection.execute(text(f"DROP TRIGGER stops ON {table}"))
+
+    steps = list(LivingSandbox(database, life).steps(lambda: datetime.now(UTC), until=day))
+
+    assert [step and step.day for step in steps] == [day]
+    for name in ("inventory", "warehouse_stock"):
+        assert rows(database, f"SELECT max(local_day) FROM seller.{name}") == [(day,)]
+
+
 def test_after_today_each_account_waits_for_its_next_day(database: Database) -> None:
     life = Life(SINCE, accounts=2, months=1, orders_per_month=30, seed=1)
     moments = iter(
