@@ -139,12 +139,14 @@ def compare_ledgers(database: Database, parts: Collection[Part] | None = None) -
     """Compare months of accounts with the other accounts of the same seller, and store what they have in common.
 
     Accounts of which the upstream names no seller are compared with those of their connection. A part of the orders is
-    compared first where ledgers are large, and all of them where that part has common entries.
+    compared first where ledgers are large, and all of them where that part has common entries. Comparisons wait for one
+    another, so that the result of the newest rows is stored last.
 
     Args:
         parts: The accounts with their months; None for all.
     """
     with database.begin() as connection:
+        lock(connection, _LOCK)
         sizes = _sizes(connection, parts)
         by_month: dict[date, list[_Size]] = defaultdict(list)
         for size in sizes:
@@ -258,7 +260,6 @@ def _replace(
     connection: Connection, sizes: Iterable[_Size], found: Iterable[RepeatedLedger], parts: Collection[Part] | None
 ) -> None:
     """Store what was found in place of what was stored of the same months."""
-    lock(connection, _LOCK)
     columns = REPEATED_LEDGERS.c
     former = delete(REPEATED_LEDGERS)
     if parts is not None:

@@ -1,6 +1,8 @@
 """Tests that repeated ledgers are found, and that chance is none."""
 
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 
@@ -8,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.warehouse.monitoring.repeated_ledgers import compare_ledgers, repeated_ledgers
+from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.ledger_worlds import MARCH, Seller, planted, random_seller, store
 
@@ -84,6 +87,32 @@ def test_the_next_comparison_replaces_what_it_compares(database: Database, selle
 
     assert [each.other for each in before] == ["S1.FR"]
     assert repeated_ledgers(database) == []
+
+
+def test_a_comparison_that_waits_for_another_one_reads_the_newest_rows(database: Database, seller: Seller) -> None:
+    with ThreadPoolExecutor() as threads:
+        with database.begin() as other:
+            lock(other, "repeated ledgers")
+            comparison = threads.submit(compare_ledgers, database, [("S1.DE", seller.month)])
+            _wait_for_a_lock(database)
+            with database.begin() as connection:
+                connection.execute(text("DELETE FROM seller.transactions WHERE account = 'S1.FR'"))
+        comparison.result()
+
+    assert repeated_ledgers(database) == []
+
+
+def _wait_for_a_lock(database: Database) -> None:
+    waiting = text(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted "
+        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    with database.connect() as connection:
+        for _ in range(600):
+            if connection.execute(waiting).scalar_one():
+                return
+            time.sleep(0.05)
+    pytest.fail("no comparison waits")
 
 
 def test_sellers_without_a_number_are_compared_within_their_connection(database: Database, seller: Seller) -> None:
