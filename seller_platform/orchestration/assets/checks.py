@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +20,7 @@ from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ListChangedError, ReadingHeldError, SellerPlatformError
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
-from seller_platform.orchestration.partitions import asset_key, read_partition_key
+from seller_platform.orchestration.partitions import asset_key, partition_key, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
 from seller_platform.warehouse.loads.recounts import RowCounts
@@ -408,14 +409,24 @@ def evaluations_of_repeats(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the evaluations of the check that compares accounts, after the slices of a run were loaded.
 
-    Months are compared if their rows have changed, or one of the same seller.
+    Months are compared if their rows have changed, or one of the same seller. The other accounts that have, or had, the
+    same entries are evaluated, too.
 
     Args:
         loaded: The receipts, by partition.
     """
-    compare_ledgers(database, [read_partition_key(key) for key, receipt in loaded.items() if receipt.changed])
-    repeats = repeated_by_part(database, [read_partition_key(key) for key in loaded])
-    for key in loaded:
+    parts = [read_partition_key(key) for key in loaded]
+    changed = [read_partition_key(key) for key, receipt in loaded.items() if receipt.changed]
+    before = repeated_by_part(database, changed)
+    compare_ledgers(database, changed)
+    after = repeated_by_part(database, parts)
+    others = {
+        partition_key(each.other, month)
+        for (_, month), repeats in chain(before.items(), ((part, after.get(part, ())) for part in changed))
+        for each in repeats
+    } - loaded.keys()
+    repeats = after | repeated_by_part(database, [read_partition_key(key) for key in others])
+    for key in (*loaded, *sorted(others)):
         target = judged(instance, asset_key(LEDGER), key)
         judgement = judgement_of_repeats(repeats.get(read_partition_key(key), ()))
         yield judgement.evaluation(asset_key(LEDGER), LEDGERS_DO_NOT_REPEAT.name, target, key)

@@ -210,8 +210,7 @@ def test_a_ledger_that_two_accounts_of_a_seller_have_warns_of_both(
     of_two_sellers = evaluations()
     with platform.database.begin() as connection:
         connection.execute(text("UPDATE platform.accounts SET seller_id = 'A1'"))
-    for receipt in receipts:
-        report_load(platform.instance, platform.database, receipt)
+    report_load(platform.instance, platform.database, receipts[0])
     of_one_seller = evaluations()
     state = overview(platform.database, since=HISTORY_START, now=datetime(2026, 2, 1, tzinfo=UTC))
     ((notice,),) = [group for group in findings(state) if group[0].word == "repeated"]
@@ -225,6 +224,35 @@ def test_a_ledger_that_two_accounts_of_a_seller_have_warns_of_both(
     )
     assert all(key in notice.text for key in KEYS)
     assert notice.command == 'seller-platform query "SELECT * FROM platform.repeated_ledgers"'
+
+
+def test_a_load_evaluates_the_other_account_with_the_same_ledger(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, order = independent_upstream.transaction_rows, ["305"]
+    monkeypatch.setattr(
+        independent_upstream,
+        "transaction_rows",
+        lambda month: [
+            {**row, "platform_order_id": f"{order[-1]}-{number}"} for number in range(9) for row in honest(month)
+        ],
+    )
+    platform.discover()
+    receipts = receipts_of_run(platform.database, platform.months(TRANSACTIONS, last=MONTHS[0]).run_id)
+    loaded, other = (str(partition_key(key, MONTHS[0])) for key in KEYS)
+
+    def passed() -> bool:
+        return _evaluation(platform, TRANSACTIONS, "ledgers_do_not_repeat", other).passed
+
+    with platform.database.begin() as connection:
+        connection.execute(text("UPDATE platform.accounts SET seller_id = 'A1'"))
+    report_load(platform.instance, platform.database, next(each for each in receipts if each.account == KEYS[0]))
+    repeated = passed()
+    platform.discover()
+    order.append("306")
+    platform.run([TRANSACTIONS], loaded, loaded)
+
+    assert (repeated, passed()) == (False, True)
 
 
 @pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
