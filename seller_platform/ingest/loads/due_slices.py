@@ -196,6 +196,8 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
             is_lookup and last is not None,
             (last.date() if last else date.min) if each.days_behind == 0 else date.min,
             expected[each].requests,
+            # The schedules of all areas must come to the same division, whatever the order of the slices.
+            (each.dataset.name, each.account, each.window.start),
         )
 
     later: dict[DueSlice, RequestsUsedUpError | BudgetTooSmallError] = {}

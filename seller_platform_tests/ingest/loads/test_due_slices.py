@@ -91,6 +91,15 @@ def test_of_today_the_slice_that_waits_longest_comes_first(database: Database, a
     assert names(division.fitting) == ["inventory of B.DE"]
 
 
+def test_the_order_of_slices_does_not_change_which_of_them_fit(database: Database, accounts: list[AccountDay]) -> None:
+    slices = due(database, accounts, LEDGER, INVENTORY)
+
+    one, other = (divided(database, given, 3) for given in (slices, slices[::-1]))
+
+    assert len(one.fitting) == 3
+    assert set(one.fitting) == set(other.fitting)
+
+
 def test_requests_that_were_sent_today_are_not_left(database: Database, accounts: list[AccountDay]) -> None:
     assert take_requests(database, "default", [NOON.date()], 5, per_day=6)
 
