@@ -7,6 +7,10 @@ from typing import Protocol
 class RequestMeter(Protocol):
     """Counts the requests of a connection; threads and processes share the count."""
 
+    @property
+    def per_day(self) -> int:
+        """How many requests the connection may send on one day."""
+
     def take(self) -> None:
         """Count a request that is about to be sent.
 

@@ -98,6 +98,11 @@ class ReservedRequests:
         self._meter, self._days, self._left, self._used = meter, days, count, 0
         self._lock = threading.Lock()
 
+    @property
+    def per_day(self) -> int:
+        """How many requests the connection may send on one day."""
+        return self._meter.per_day
+
     def take(self) -> None:
         """Use a reserved request; beyond them, or on another day, count a request that is about to be sent.
 

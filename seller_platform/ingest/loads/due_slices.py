@@ -175,7 +175,8 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
         slices: In the order in which they are to be returned.
         requests_per_day: How many requests each connection may send on one day; None for any number.
     """
-    loads = expected_loads(database, [(each.dataset, each.account, each.window) for each in slices])
+    windows = [(each.dataset, each.account, each.window) for each in slices]
+    loads = expected_loads(database, windows, requests_per_day=requests_per_day)
     expected = dict(zip(slices, loads, strict=True))
     if requests_per_day is None:
         return Division(slices, {}, expected, {})

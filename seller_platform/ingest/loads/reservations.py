@@ -22,6 +22,6 @@ def reserving(
     if api.meter is None:
         yield api
         return
-    (expected,) = expected_loads(database, [(dataset, account, window)])
+    (expected,) = expected_loads(database, [(dataset, account, window)], requests_per_day=api.meter.per_day)
     with api.reserving(expected.requests) as reserved:
         yield reserved

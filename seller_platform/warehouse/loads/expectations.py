@@ -1,6 +1,7 @@
 """Expects requests, rows and seconds of loads from the receipts of earlier ones.
 
 A slice that was begun, and for which the requests of a day did not suffice, is expected to take twice what was sent.
+That is at most what a day has for it, unless as many were sent already.
 Without a receipt of a dataset a list is expected to fit one page: one request for each value of its filter, and one for
 the unfiltered list. Costs take a request for each product that is known.
 """
@@ -20,6 +21,9 @@ from seller_platform.warehouse.schema.tables import REFUSALS
 
 SECONDS_OF_A_REQUEST = 0.5
 """How long a request is expected to take where no receipt says."""
+
+_SHARE_OF_A_SLICE = 0.9
+"""The share of a day's requests that one slice can use. Accounts are discovered with the others."""
 
 # Of each slice: the newest receipt of the same days, and those of at most as many days and of more. Only these are
 # read, by index: days that are read every 15 minutes have thousands.
@@ -87,7 +91,9 @@ class _PastLoad:
     seconds: float
 
 
-def expected_loads(database: Database, slices: Sequence[tuple[Dataset, str, Window]]) -> list[ExpectedLoad]:
+def expected_loads(
+    database: Database, slices: Sequence[tuple[Dataset, str, Window]], *, requests_per_day: int | None
+) -> list[ExpectedLoad]:
     """Return what the load of each slice is expected to take.
 
     The newest receipt of the same days decides; else the newest one of that account whose days are most nearly as many,
@@ -95,6 +101,7 @@ def expected_loads(database: Database, slices: Sequence[tuple[Dataset, str, Wind
 
     Args:
         slices: Each dataset with an account and the days to read.
+        requests_per_day: How many requests each connection may send on one day; None for any number.
     """
     own, of_others = _past_loads(database, slices)
     wasted = _requests_in_vain(database)
@@ -103,7 +110,8 @@ def expected_loads(database: Database, slices: Sequence[tuple[Dataset, str, Wind
         past = own.get((dataset.name, account)) or of_others.get(dataset.name)
         load = _expected(database, dataset, account, window, past)
         month = f"{window.start:%Y-%m}" if dataset.is_dated else ""
-        expected.append(replace(load, requests=max(load.requests, 2 * wasted.get((dataset.name, account, month), 0))))
+        sent = wasted.get((dataset.name, account, month), 0)
+        expected.append(replace(load, requests=max(load.requests, _requests_after(sent, requests_per_day))))
     return expected
 
 
@@ -113,6 +121,13 @@ def fewest_requests(dataset: Dataset) -> int:
         return 2  # the user, and the accounts
     split = dataset.split_by
     return 1 if split is None else len(split.values) + (not split.required)
+
+
+def _requests_after(sent: int, requests_per_day: int | None) -> int:
+    """Return how many requests a slice is expected to take after so many were sent in vain."""
+    if requests_per_day is None:
+        return 2 * sent
+    return min(2 * sent, max(sent + 1, int(_SHARE_OF_A_SLICE * requests_per_day)))
 
 
 def _requests_in_vain(database: Database) -> Mapping[tuple[str, str, str], int]:

@@ -38,8 +38,10 @@ def load(
         )
 
 
-def expected(database: Database, dataset: Dataset, window: Window, account: str = "A.DE") -> ExpectedLoad:
-    (only,) = expected_loads(database, [(dataset, account, window)])
+def expected(
+    database: Database, dataset: Dataset, window: Window, account: str = "A.DE", per_day: int | None = None
+) -> ExpectedLoad:
+    (only,) = expected_loads(database, [(dataset, account, window)], requests_per_day=per_day)
     return only
 
 
@@ -96,3 +98,11 @@ def test_a_slice_that_was_begun_in_vain_is_expected_to_take_twice_as_much(databa
         keep_refusal(database, LEDGER, "A.DE", MARCH, error, run_id=None)
 
     assert (expected(database, LEDGER, MARCH).requests, expected(database, LEDGER, APRIL).requests) == (18, 1)
+
+
+@pytest.mark.parametrize(("sent", "requests"), [(30, 60), (60, 86), (90, 91), (96, 97)])
+def test_a_slice_begun_in_vain_is_expected_to_fit_a_day_if_it_may(database: Database, sent: int, requests: int) -> None:
+    error = RequestsUsedUpError("default", per_day=96, renews_at=AT, sent=sent)
+    keep_refusal(database, LEDGER, "A.DE", MARCH, error, run_id=None)
+
+    assert expected(database, LEDGER, MARCH, per_day=96).requests == requests
