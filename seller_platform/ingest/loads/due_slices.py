@@ -164,8 +164,9 @@ def _days_unread(
 
 
 def _postponed(refused: Iterable[Refusal]) -> Iterator[Window]:
-    """Yield the months for which a day's requests did not suffice."""
-    return (Window.month_of(read_month(each.month)) for each in refused if each.month and each.error == _POSTPONED)
+    """Yield the months for which a day's requests did not suffice, even if they failed for another reason since."""
+    waiting = (each for each in refused if each.month and (each.error == _POSTPONED or each.requests))
+    return (Window.month_of(read_month(each.month)) for each in waiting)
 
 
 def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: int | None, now: datetime) -> Division:

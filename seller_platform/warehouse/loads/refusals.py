@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import case, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.clocks import utc_now
@@ -43,7 +43,10 @@ def keep_refusal(
     *,
     run_id: str | None,
 ) -> None:
-    """Store why a slice was not loaded, in place of an earlier reason."""
+    """Store why a slice was not loaded, in place of an earlier reason.
+
+    A month for which the requests of a day did not suffice stays marked by its requests, of which it has at least one.
+    """
     # PostgreSQL stores every character but NUL, which a message may quote.
     latest = {
         "error": type(error).__name__,
@@ -55,7 +58,9 @@ def keep_refusal(
     statement = insert(REFUSALS).values(
         dataset=dataset.name, account=account, month=_key(month), since=latest["refused_at"], **latest
     )
-    most = func.greatest(REFUSALS.c.requests, statement.excluded.requests)
+    is_same = isinstance(error, RequestsUsedUpError)
+    waited = 0 if is_same else case((REFUSALS.c.error == RequestsUsedUpError.__name__, 1), else_=0)
+    most = func.greatest(REFUSALS.c.requests, statement.excluded.requests, waited)
     update = statement.on_conflict_do_update(constraint=REFUSALS.primary_key, set_={**latest, "requests": most})
     with database.begin() as connection:
         connection.execute(update)

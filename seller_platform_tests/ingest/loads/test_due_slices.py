@@ -7,12 +7,12 @@ import pytest
 
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.errors import BudgetTooSmallError, NotOfferedError, RequestsUsedUpError
+from seller_platform.errors import BudgetTooSmallError, CheckFailedError, NotOfferedError, RequestsUsedUpError
 from seller_platform.ingest.loads.due_slices import Division, DueSlice, divide, due_slices, postpone
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.connections.sent_requests import take_requests
 from seller_platform.warehouse.loads.receipts import AccountDay
-from seller_platform.warehouse.loads.refusals import keep_refusal
+from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.orchestration.automation.test_schedules import read
 
@@ -126,6 +126,19 @@ def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, acco
     (again,) = due(database, accounts, LEDGER)
 
     assert (again.month, again.whole, again.is_background, again.window) == (MARCH, True, True, MARCH)
+
+
+def test_a_postponed_month_stays_due_if_its_load_fails_for_another_reason(
+    database: Database, accounts: list[AccountDay]
+) -> None:
+    read(database, ["transactions"], "A.DE", Window(SINCE, date(2026, 5, 21)), NOON)
+    for error in (RequestsUsedUpError("default", per_day=1, renews_at=NOON), CheckFailedError("it was away")):
+        keep_refusal(database, LEDGER, "A.DE", MARCH, error, run_id=None)
+
+    slices = due(database, accounts[:1], LEDGER)
+
+    assert [(each.month, each.whole) for each in slices] == [(MARCH, True)]
+    assert [each.error for each in refusals(database)["transactions", "A.DE"]] == ["CheckFailedError"]
 
 
 def test_what_the_upstream_does_not_offer_comes_last(database: Database, accounts: list[AccountDay]) -> None:
