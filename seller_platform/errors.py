@@ -1122,7 +1122,7 @@ class RequestsUsedUpError(RetryableError):
         super().__init__(
             f"connection {connection!r} may send {count_of(per_day, 'request')} a day "
             f"(SELLER_API_REQUESTS_PER_DAY), and what is left of them does not suffice. The budget renews at "
-            f"{renews_at:%Y-%m-%d %H:%M} UTC: run the command again then, or raise the setting"
+            f"{renews_at:%Y-%m-%d %H:%M:%S} UTC: run the command again then, or raise the setting"
         )
 
 

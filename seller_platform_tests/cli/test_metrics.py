@@ -39,7 +39,7 @@ def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, 
     for day, verdict in ((1, CountVerdict.MATCH), (2, CountVerdict.MISMATCH)):
         with open_load(database, Slice(STOCK, "S1.US", Window.day(date(2026, 3, day)))) as load:
             load.store(LoadFacts(3, 2, 1000, 0, verdict), started_at=began)
-    assert take_requests(database, "ana", [began.date()], 4, per_day=96)
+    assert take_requests(database, "ana", [began.date()], 4, per_day=96) is None
     variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url, SELLER_API_REQUESTS_PER_DAY="96")
     command = [*COMMAND, "metrics", "--port", "0"]
 

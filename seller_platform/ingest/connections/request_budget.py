@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
-from seller_platform.warehouse.connections.sent_requests import give_back_requests, take_requests
+from seller_platform.warehouse.connections.sent_requests import give_back_requests, requests_left, take_requests
 from seller_platform.warehouse.postgres.database import Database
 
 AROUND_MIDNIGHT = timedelta(seconds=30)
@@ -27,9 +27,24 @@ def budget_days(moment: datetime) -> tuple[date, ...]:
     return tuple(sorted(days))
 
 
-def renewal_after(moment: datetime) -> datetime:
-    """Return when the budget of a moment's day renews."""
-    return datetime.combine(moment.astimezone(UTC).date() + timedelta(days=1), time(), UTC)
+def renewal_after(moment: datetime, lacking: date | None = None) -> datetime:
+    """Return when the budget of a day renews: shortly after midnight, when no request counts on that day.
+
+    Args:
+        lacking: The day; by default the one of the moment.
+    """
+    day = lacking or moment.astimezone(UTC).date()
+    return datetime.combine(day + timedelta(days=1), time(), UTC) + AROUND_MIDNIGHT
+
+
+def left_at(database: Database, connection: str, moment: datetime, *, per_day: int) -> tuple[int, datetime]:
+    """Return how many requests a connection may send at a moment, and when that budget renews.
+
+    What is kept for reports does not count.
+    """
+    left = {day: requests_left(database, connection, day, per_day=per_day) for day in budget_days(moment)}
+    fewest = min(left, key=lambda day: (left[day], -day.toordinal()))
+    return left[fewest], renewal_after(moment, fewest)
 
 
 @dataclass(frozen=True)
@@ -63,8 +78,9 @@ class DailyRequests:
         now = self.clock()
         days = budget_days(now)
         name, for_report = self.connection, self.may_use_kept
-        if not take_requests(self.database, name, days, count, per_day=self.per_day, for_report=for_report):
-            raise RequestsUsedUpError(self.connection, per_day=self.per_day, renews_at=renewal_after(now))
+        lacking = take_requests(self.database, name, days, count, per_day=self.per_day, for_report=for_report)
+        if lacking is not None:
+            raise RequestsUsedUpError(self.connection, per_day=self.per_day, renews_at=renewal_after(now, lacking))
         return days
 
     @contextmanager

@@ -7,14 +7,13 @@ changed. Of slices that are equally new, the one that was read the longest ago c
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from seller_platform.contract import Dataset, Source, Window
 from seller_platform.contract.window import read_month
 from seller_platform.errors import BudgetTooSmallError, NotOfferedError, RequestsUsedUpError
-from seller_platform.ingest.connections.request_budget import renewal_after
+from seller_platform.ingest.connections.request_budget import left_at
 from seller_platform.warehouse.connections.accounts import accounts
-from seller_platform.warehouse.connections.sent_requests import requests_left
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.expectations import ExpectedLoad, expected_loads
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, last_reads, pairs_read
@@ -182,11 +181,11 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
     if requests_per_day is None:
         return Division(slices, {}, expected, {})
     connection_of = {each.key: each.connection for each in accounts(database)}
-    today = now.astimezone(UTC).date()
-    left = {
-        name: requests_left(database, name, today, per_day=requests_per_day)
+    budgets = {
+        name: left_at(database, name, now, per_day=requests_per_day)
         for name in sorted({connection_of.get(each.account, each.account) for each in slices})
     }
+    left = {name: requests for name, (requests, _) in budgets.items()}
     read_at = last_reads(database, [(each.dataset.name, each.account) for each in slices])
 
     def rank(each: DueSlice) -> tuple[object, ...]:
@@ -209,7 +208,7 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
         if needed > requests_per_day:
             later[each] = BudgetTooSmallError(name, per_day=requests_per_day, needed=needed)
         elif needed > remaining[name]:
-            later[each] = RequestsUsedUpError(name, per_day=requests_per_day, renews_at=renewal_after(now))
+            later[each] = RequestsUsedUpError(name, per_day=requests_per_day, renews_at=budgets[name][1])
         else:
             remaining[name] -= needed
     return Division([each for each in slices if each not in later], later, expected, left)

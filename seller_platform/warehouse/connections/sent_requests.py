@@ -32,8 +32,8 @@ _KEPT_FOR_REPORTS = text(f"SELECT {_KEPT}")
 
 def take_requests(
     database: Database, connection: str, days: Sequence[date], count: int, *, per_day: int, for_report: bool = False
-) -> bool:
-    """Count requests that are going to be sent, on each of the days; return whether they were allowed on all of them.
+) -> date | None:
+    """Count requests that are going to be sent, on each of the days; none if one day, which it returns, has fewer left.
 
     The count is stored when this returns, so that no crash forgets a request that was sent.
 
@@ -46,9 +46,9 @@ def take_requests(
         for day in days:
             if not session.execute(_TAKE, {**bound, "day": day}).rowcount:
                 session.rollback()
-                return False
+                return day
         session.commit()
-    return True
+    return None
 
 
 def give_back_requests(database: Database, connection: str, days: Sequence[date], count: int) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account
 from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
-from seller_platform.ingest.connections.request_budget import AROUND_MIDNIGHT, DailyRequests, budget_days
+from seller_platform.ingest.connections.request_budget import AROUND_MIDNIGHT, DailyRequests, budget_days, left_at
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.connections.sent_requests import requests_left, requests_sent
 from seller_platform.warehouse.postgres.database import Database
@@ -83,7 +83,7 @@ def test_a_request_beyond_the_budget_is_not_sent(database: Database) -> None:
     api.get("/lists")
     api.get("/lists")
 
-    with pytest.raises(RequestsUsedUpError, match="renews at 2026-03-11 00:00 UTC") as raised:
+    with pytest.raises(RequestsUsedUpError, match="renews at 2026-03-11 00:00:30 UTC") as raised:
         api.get("/lists")
 
     assert (len(seen), raised.value.exit_code) == (2, 4)
@@ -128,6 +128,20 @@ def test_a_request_that_one_of_both_days_lacks_counts_on_none(database: Database
         meter(database, 1, clock).take()
 
     assert requests_sent(database, date(2026, 3, 11)) == {}
+
+
+def test_soon_after_midnight_a_used_up_yesterday_renews_within_the_minute(database: Database) -> None:
+    clock = Clock()
+    meter(database, 1, clock).take()
+    clock.moment = datetime(2026, 3, 11, 0, 0, 10, tzinfo=UTC)
+
+    with pytest.raises(RequestsUsedUpError) as raised:
+        meter(database, 1, clock).take()
+
+    assert raised.value.renews_at == datetime(2026, 3, 11, tzinfo=UTC) + AROUND_MIDNIGHT
+    assert left_at(database, "default", clock.moment, per_day=1) == (0, raised.value.renews_at)
+    clock.moment = raised.value.renews_at
+    meter(database, 1, clock).take()
 
 
 def test_reserved_requests_are_used_first_and_the_rest_is_returned(database: Database) -> None:

@@ -101,7 +101,7 @@ def test_the_order_of_slices_does_not_change_which_of_them_fit(database: Databas
 
 
 def test_requests_that_were_sent_today_are_not_left(database: Database, accounts: list[AccountDay]) -> None:
-    assert take_requests(database, "default", [NOON.date()], 5, per_day=6)
+    assert take_requests(database, "default", [NOON.date()], 5, per_day=6) is None
 
     division = divided(database, due(database, accounts, INVENTORY), 6)
 
@@ -120,7 +120,7 @@ def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, acco
         read(database, ["transactions"], account.account, Window(SINCE, date(2026, 5, 21)), NOON)
     assert due(database, accounts, LEDGER) == []
     march = DueSlice(LEDGER, "A.DE", MARCH, MARCH, whole=True, days_behind=50, is_background=True)
-    assert take_requests(database, "default", [NOON.date()], 1, per_day=1)
+    assert take_requests(database, "default", [NOON.date()], 1, per_day=1) is None
     postpone(database, divided(database, [march], 1))
 
     (again,) = due(database, accounts, LEDGER)
