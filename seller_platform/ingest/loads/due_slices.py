@@ -2,6 +2,7 @@
 
 Newest days come first. Days that were never read, and today, come before days that are read again because they may have
 changed. Of slices that are equally new, the one that was read the longest ago comes first, so that all get their turn.
+A slice that would never fit beside those of today comes first on days on which these can wait.
 """
 
 from collections import defaultdict
@@ -203,7 +204,13 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
 
     later: dict[DueSlice, RequestsUsedUpError | BudgetTooSmallError] = {}
     remaining = dict(left)
-    for each in sorted(slices, key=rank):
+    ranked = sorted(slices, key=rank)
+    turns = {
+        _first_turn(of_connection, left[name], expected, read_at, now - timedelta(days=2))
+        for name in left
+        for of_connection in [[each for each in ranked if connection_of.get(each.account, each.account) == name]]
+    }
+    for each in sorted(ranked, key=lambda each: each not in turns):
         name, needed = connection_of.get(each.account, each.account), expected[each].requests
         if needed > requests_per_day:
             later[each] = BudgetTooSmallError(name, per_day=requests_per_day, needed=needed)
@@ -219,3 +226,34 @@ def postpone(database: Database, division: Division) -> None:
     for each, error in division.later.items():
         if each.whole and each.month is not None:
             keep_refusal(database, each.dataset, each.account, each.month, error, run_id=None)
+def _first_turn(
+    ranked: Sequence[DueSlice],
+    left: int,
+    expected: Mapping[DueSlice, ExpectedLoad],
+    read_at: Mapping[tuple[str, str], datetime],
+    long_ago: datetime,
+) -> DueSlice | None:
+    """Return the slice that comes before those of today, because it would never fit beside them.
+
+    The slices of today that do not fit then must have been read since long ago. So each is one day late at most.
+
+    Args:
+        ranked: The slices of a connection, the first ones first.
+    """
+    of_today = [each for each in ranked if each.days_behind <= 0 and not each.is_background]
+    needed_today = sum(expected[each].requests for each in of_today)
+    others = [each for each in ranked if each not in set(of_today) and expected[each].requests <= left]
+    unread = [each for each in others if not each.is_background]
+    large = next((each for each in unread or others if expected[each].requests + needed_today > left), None)
+    if large is None or needed_today > left:
+        return None
+    room = left - expected[large].requests
+    for each in of_today:
+        needed, last = expected[each].requests, read_at.get((each.dataset.name, each.account))
+        if needed <= room:
+            room -= needed
+        elif last is None or last <= long_ago:
+            return None
+    return large
+
+

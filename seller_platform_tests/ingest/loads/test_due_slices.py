@@ -1,6 +1,6 @@
 """Tests which slices are due, and which of them the requests of a day suffice for."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -98,6 +98,22 @@ def test_the_order_of_slices_does_not_change_which_of_them_fit(database: Databas
 
     assert len(one.fitting) == 3
     assert set(one.fitting) == set(other.fitting)
+
+
+def test_a_slice_that_never_fits_beside_today_comes_first_if_today_can_wait(
+    database: Database, accounts: list[AccountDay]
+) -> None:
+    for account in accounts:
+        read(database, ["inventory"], account.account, Window.day(date(2026, 5, 19)), YESTERDAY)
+    march = DueSlice(ORDERS, "A.DE", MARCH, MARCH, days_behind=50)  # three requests
+
+    slices = [*due(database, accounts, INVENTORY), march]
+    before = divided(database, slices, 4)
+    later = NOON + timedelta(days=2)
+    after_two_days = divide(database, slices, requests_per_day=4, now=later)
+
+    assert names(before.fitting) == ["inventory of A.DE", "orders of A.DE, 2026-03"]
+    assert names(after_two_days.fitting) == ["inventory of A.DE", "inventory of B.DE"]
 
 
 def test_requests_that_were_sent_today_are_not_left(database: Database, accounts: list[AccountDay]) -> None:
