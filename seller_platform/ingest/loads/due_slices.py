@@ -180,6 +180,7 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
     loads = expected_loads(database, windows, requests_per_day=requests_per_day)
     expected = dict(zip(slices, loads, strict=True))
     if requests_per_day is None:
+    slices = list(dict.fromkeys(slices))
         return Division(slices, {}, expected, {})
     connection_of = {each.key: each.connection for each in accounts(database)}
     budgets = {

@@ -116,6 +116,14 @@ def test_a_slice_that_never_fits_beside_today_comes_first_if_today_can_wait(
     assert names(after_two_days.fitting) == ["inventory of A.DE", "inventory of B.DE"]
 
 
+def test_a_slice_that_is_given_twice_needs_its_requests_once(database: Database, accounts: list[AccountDay]) -> None:
+    slices = due(database, accounts, INVENTORY)
+
+    division = divided(database, [*slices, *slices], 2)
+
+    assert (names(division.fitting), division.later) == (names(slices), {})
+
+
 def test_requests_that_were_sent_today_are_not_left(database: Database, accounts: list[AccountDay]) -> None:
     assert take_requests(database, "default", [NOON.date()], 5, per_day=6) is None
 
