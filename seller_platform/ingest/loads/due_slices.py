@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from typing import TypeAlias
 
 from seller_platform.contract import Dataset, Source, Window
 from seller_platform.contract.window import read_month
@@ -24,6 +25,9 @@ from seller_platform.warehouse.postgres.database import Database
 _POSTPONED, _NOT_OFFERED = RequestsUsedUpError.__name__, NotOfferedError.__name__
 _NEVER_SETTLED = -36_500
 """A lookback with which only days that were never read are due."""
+
+Left: TypeAlias = RequestsUsedUpError | BudgetTooSmallError
+"""Why a slice is left for later."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Division:
     """
 
     fitting: Sequence[DueSlice]
-    later: Mapping[DueSlice, RequestsUsedUpError | BudgetTooSmallError]
+    later: Mapping[DueSlice, Left]
     expected: Mapping[DueSlice, ExpectedLoad]
     left: Mapping[str, int]
 
@@ -176,11 +180,11 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
         slices: In the order in which they are to be returned.
         requests_per_day: How many requests each connection may send on one day; None for any number.
     """
+    slices = list(dict.fromkeys(slices))
     windows = [(each.dataset, each.account, each.window) for each in slices]
     loads = expected_loads(database, windows, requests_per_day=requests_per_day)
     expected = dict(zip(slices, loads, strict=True))
     if requests_per_day is None:
-    slices = list(dict.fromkeys(slices))
         return Division(slices, {}, expected, {})
     connection_of = {each.key: each.connection for each in accounts(database)}
     budgets = {
@@ -203,7 +207,7 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
             (each.dataset.name, each.account, each.window.start),
         )
 
-    later: dict[DueSlice, RequestsUsedUpError | BudgetTooSmallError] = {}
+    later: dict[DueSlice, Left] = {}
     remaining = dict(left)
     ranked = sorted(slices, key=rank)
     turns = {
@@ -222,11 +226,6 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
     return Division([each for each in slices if each not in later], later, expected, left)
 
 
-def postpone(database: Database, division: Division) -> None:
-    """Store the whole months that are left for later, so that they are due from then on. Other slices are anyway."""
-    for each, error in division.later.items():
-        if each.whole and each.month is not None:
-            keep_refusal(database, each.dataset, each.account, each.month, error, run_id=None)
 def _first_turn(
     ranked: Sequence[DueSlice],
     left: int,
@@ -258,3 +257,15 @@ def _first_turn(
     return large
 
 
+def postpone(database: Database, division: Division) -> None:
+    """Store the whole months that are left for later, so that they are due from then on. Other slices are anyway."""
+    for each, error in division.later.items():
+        if each.whole and each.month is not None:
+            keep_refusal(database, each.dataset, each.account, each.month, error, run_id=None)
+
+
+def keep_too_large(database: Database, later: Mapping[DueSlice, Left]) -> None:
+    """Store the slices that no day suffices for, so that `status` names them."""
+    for each, error in later.items():
+        if isinstance(error, BudgetTooSmallError):
+            keep_refusal(database, each.dataset, each.account, each.month, error, run_id=None)

@@ -9,7 +9,7 @@ upstream that was away at eleven costs no day. Each schedule can be switched off
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -17,7 +17,7 @@ import dagster as dg
 
 from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
-from seller_platform.ingest.loads.due_slices import DueSlice, divide, due_slices
+from seller_platform.ingest.loads.due_slices import DueSlice, Left, divide, due_slices, keep_too_large
 from seller_platform.orchestration.automation.due import newest_month, plan_slices
 from seller_platform.orchestration.automation.runs import PlannedRun
 from seller_platform.orchestration.partitions import account_partitions
@@ -102,17 +102,27 @@ class _Tick:
             ranked=self.requests_per_day is not None,
         )
 
-    def fitting(self, slices: Sequence[DueSlice], beside: Sequence[Dataset]) -> Sequence[DueSlice]:
-        """Return the slices that the requests of today suffice for.
+    def planned(self, slices: Sequence[DueSlice], beside: Sequence[Dataset]) -> "_Plan":
+        """Return the runs of the slices that the requests of today suffice for.
 
         Args:
             beside: Datasets whose due slices need requests, too.
         """
-        if self.requests_per_day is None:
-            return slices
-        others = self.due(beside)
-        division = divide(self.database, [*others, *slices], requests_per_day=self.requests_per_day, now=self.now)
-        return [each for each in slices if each not in division.later]
+        fitting, later = slices, dict[DueSlice, Left]()
+        if self.requests_per_day is not None:
+            needed = [*self.due(beside), *slices]
+            division = divide(self.database, needed, requests_per_day=self.requests_per_day, now=self.now)
+            later = {each: division.later[each] for each in slices if each in division.later}
+            fitting = [each for each in slices if each not in later]
+        return _Plan(plan_slices(fitting, listed=self.listed, longest=_PARTITIONS_PER_RUN), later)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a tick reads, and the slices that it leaves for later, with the reason of each."""
+
+    runs: Sequence[PlannedRun]
+    later: Mapping[DueSlice, Left]
 
 
 def schedule_definitions(
@@ -182,7 +192,7 @@ def _schedule(
     name: str,
     description: str,
     datasets: Sequence[Dataset],
-    plan: Callable[[_Tick], Iterable[PlannedRun]],
+    plan: Callable[[_Tick], _Plan],
     scope: _Scope,
     *,
     cron: str,
@@ -211,7 +221,10 @@ def _schedule(
             return
         listed = account_partitions(context.instance, placement.accounts_name)
         tick = _Tick(now, warehouse.database, listed, warehouse.adapts_lookback, warehouse.requests_per_day, scope)
-        planned = sorted(plan(tick), key=newest_month, reverse=True)[:_RUNS_PER_TICK]
+        plan_of_tick = plan(tick)
+        planned = sorted(plan_of_tick.runs, key=newest_month, reverse=True)[:_RUNS_PER_TICK]
+        keep_too_large(warehouse.database, plan_of_tick.later)
+        reason = reason_of(plan_of_tick.later)
         known = accounts(warehouse.database)
         for run in planned:
             names = "+".join(dataset.name for dataset in run.datasets)
@@ -221,9 +234,22 @@ def _schedule(
                 tags=run.tags_with(known),
             )
         if not planned:
-            yield dg.SkipReason("nothing is due")
+            yield dg.SkipReason(reason or "nothing is due")
+        elif reason:
+            context.log.info(reason)
 
     return evaluate
+
+
+def reason_of(later: Mapping[DueSlice, Left]) -> str:
+    """Return how many slices are left for later, and why; empty if there are none."""
+    by_error: dict[type[Left], list[DueSlice]] = defaultdict(list)
+    for each, error in later.items():
+        by_error[type(error)].append(each)
+    return "; ".join(
+        f"{count_of(len(slices), 'slice', 'waits')}, the first is {slices[0]}: {later[slices[0]]}"
+        for slices in by_error.values()
+    )
 
 
 def runs_under_way(context: dg.ScheduleEvaluationContext, schedule: str, *, longest: timedelta) -> int:
@@ -237,21 +263,21 @@ def runs_under_way(context: dg.ScheduleEvaluationContext, schedule: str, *, long
     return context.instance.get_runs_count(dg.RunsFilter(tags=tags, statuses=_UNDER_WAY, created_after=created_after))
 
 
-def _refresh(tick: _Tick, datasets: Sequence[Dataset]) -> list[PlannedRun]:
+def _refresh(tick: _Tick, datasets: Sequence[Dataset]) -> _Plan:
     others = [each for each in tick.scope.datasets if each not in datasets]
-    return _runs(tick, tick.fitting(tick.due(datasets), others))
+    return tick.planned(tick.due(datasets), others)
 
 
-def _snapshot(tick: _Tick, datasets: Sequence[Dataset]) -> list[PlannedRun]:
+def _snapshot(tick: _Tick, datasets: Sequence[Dataset]) -> _Plan:
     slices = [
         DueSlice(dataset, day.account, None, Window.day(day.today), whole=True, is_background=True)
         for dataset in datasets
         for day in tick.days()
     ]
-    return _runs(tick, tick.fitting(slices, tick.scope.datasets))
+    return tick.planned(slices, tick.scope.datasets)
 
 
-def _reread(tick: _Tick, datasets: Sequence[Dataset]) -> list[PlannedRun]:
+def _reread(tick: _Tick, datasets: Sequence[Dataset]) -> _Plan:
     read_before = pairs_read(tick.database, datasets)
     slices = [
         DueSlice(dataset, day.account, month, month, True, (day.today - month.last_day).days, is_background=True)
@@ -261,11 +287,7 @@ def _reread(tick: _Tick, datasets: Sequence[Dataset]) -> list[PlannedRun]:
         for month in _closed_months(day.today)
         if month.end > tick.scope.history_start
     ]
-    return _runs(tick, tick.fitting(slices, tick.scope.datasets))
-
-
-def _runs(tick: _Tick, slices: Sequence[DueSlice]) -> list[PlannedRun]:
-    return plan_slices(slices, listed=tick.listed, longest=_PARTITIONS_PER_RUN)
+    return tick.planned(slices, tick.scope.datasets)
 
 
 def _closed_months(today: date) -> Iterator[Window]:

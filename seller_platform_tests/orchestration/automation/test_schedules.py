@@ -8,15 +8,19 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 from sqlalchemy import insert
 
 from seller_platform.contract import LISTS, Account, Window, dataset_named
+from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.automation.schedules import CLOSED_MONTHS, schedule_definitions
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, save_accounts, save_connection
+from seller_platform.warehouse.connections.sent_requests import take_requests
+from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS
 from seller_platform_tests.support import independent_upstream
@@ -72,6 +76,13 @@ def tick(
     schedule: str, at: datetime, instance: dg.DagsterInstance, database_url: str, history_start: date = HISTORY_START
 ) -> list[dg.RunRequest]:
     """Return the runs that a schedule requests at a moment."""
+    return list(ticked(schedule, at, instance, database_url, history_start).run_requests or [])
+
+
+def ticked(
+    schedule: str, at: datetime, instance: dg.DagsterInstance, database_url: str, history_start: date = HISTORY_START
+) -> ScheduleExecutionData:
+    """Return what a schedule's tick at a moment comes to."""
     assets = dg.Definitions([asset_for(dataset, history_start) for dataset in LISTS])
     resources = dg.Definitions(
         resources={
@@ -84,7 +95,7 @@ def tick(
     with dg.build_schedule_context(
         instance, scheduled_execution_time=at, resources={"warehouse": WarehouseResource(database_url=database_url)}
     ) as context:
-        return list(definition.evaluate_tick(context).run_requests or [])
+        return definition.evaluate_tick(context)
 
 
 def ranges(requests: Sequence[dg.RunRequest]) -> list[tuple[list[str], str, str]]:
@@ -325,3 +336,29 @@ def test_snapshots_are_taken_every_hour_where_that_is_switched_on(
     assert stopped == {name for name in status if name.endswith("_hourly")}
     assert set(status) >= {f"refresh_{dataset.area}" for dataset in LISTS} | {"refresh_costs"}
     assert not any("reports" in name or name == "snapshot_costs_hourly" for name in status)
+
+
+@pytest.mark.parametrize("sent", [96, 0], ids=["used up", "too small"])
+def test_a_tick_without_a_fitting_slice_names_count_and_reason(
+    sent: int,
+    database: Database,
+    database_url: str,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "96")
+    register(database, instance, {"A.DE": "Europe/Berlin"})
+    at, march = datetime(2026, 3, 20, 11, tzinfo=UTC), Window.month_of(date(2026, 3, 1))
+    for dataset in SALES if sent == 0 else ():
+        error = RequestsUsedUpError("default", per_day=96, renews_at=at, sent=96)
+        keep_refusal(database, dataset, "A.DE", march, error, run_id=None)
+    take_requests(database, "default", [at.date()], sent, per_day=96)
+
+    result = ticked("refresh_sales", at, instance, database_url, march.start)
+
+    assert result.run_requests == []
+    assert str(result.skip_message).startswith(f"{len(SALES)} slices wait, the first is {SALES[0].name} of A.DE")
+    assert ("renews at" if sent else "may send 96 a day") in str(result.skip_message)
+    assert {each.error for of_pair in refusals(database).values() for each in of_pair} == (
+        {BudgetTooSmallError.__name__} if sent == 0 else set()
+    )
