@@ -204,7 +204,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             loading = loading_jobs(history_start, self._asset_job(settings), placement, datasets)
             parts.append(dg.Definitions(jobs=[*loading, accept_job(placement)]))
             if ORDERS in datasets:
-                parts.append(today_definitions(placement))
+                parts.append(today_definitions(placement, refreshed=refreshed))
             if COST_PERIODS in datasets:
                 parts.append(cost_definitions(placement))
             if REPORT_ROWS in datasets:

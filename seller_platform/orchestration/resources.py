@@ -18,7 +18,7 @@ from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
-from seller_platform.warehouse.loads.history_start import keep_history_start
+from seller_platform.warehouse.loads.history_start import history_start_in, keep_history_start
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -73,6 +73,11 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     def second_reading_seconds(self) -> float:
         """How long after an implausible reading a slice is read once more."""
         return read_settings().second_reading_seconds
+
+    @property
+    def first_day(self) -> date:
+        """The first day of history."""
+        return history_start_in(self.database, read_settings())
 
     @property
     def adapts_lookback(self) -> bool:

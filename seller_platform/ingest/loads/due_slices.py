@@ -40,6 +40,7 @@ class DueSlice:
         whole: Read the whole month, not only the days that may have changed.
         days_behind: How many days the newest of the days is before the account's today.
         is_background: All of its days were read before, and none is today.
+        is_extra: It is read more often than daily, with requests that no other slice needs.
     """
 
     dataset: Dataset = field(hash=False)  # the hash of all its columns would take most of the time
@@ -49,6 +50,7 @@ class DueSlice:
     whole: bool = False
     days_behind: int = 0
     is_background: bool = False
+    is_extra: bool = False
 
     def __str__(self) -> str:
         return f"{self.dataset.name} of {self.account}" + (f", {self.month.start:%Y-%m}" if self.month else "")
@@ -197,7 +199,10 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
     def rank(each: DueSlice) -> tuple[object, ...]:
         last = read_at.get((each.dataset.name, each.account))
         is_lookup = each.dataset.source is Source.PRODUCT_LOOKUP
+        if each.is_extra:
+            return (True, last.timestamp() if last else 0.0, each.account, each.window.start)
         return (
+            False,
             each.is_background,
             each.days_behind,
             is_lookup and last is not None,
@@ -240,9 +245,10 @@ def _first_turn(
     Args:
         ranked: The slices of a connection, the first ones first.
     """
-    of_today = [each for each in ranked if each.days_behind <= 0 and not each.is_background]
+    due = [each for each in ranked if not each.is_extra]
+    of_today = [each for each in due if each.days_behind <= 0 and not each.is_background]
     needed_today = sum(expected[each].requests for each in of_today)
-    others = [each for each in ranked if each not in set(of_today) and expected[each].requests <= left]
+    others = [each for each in due if each not in set(of_today) and expected[each].requests <= left]
     unread = [each for each in others if not each.is_background]
     large = next((each for each in unread or others if expected[each].requests + needed_today > left), None)
     if large is None or needed_today > left:

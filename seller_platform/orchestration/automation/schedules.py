@@ -11,7 +11,7 @@ upstream that was away at eleven costs no day. Each schedule can be switched off
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
@@ -239,6 +239,28 @@ def _schedule(
             context.log.info(reason)
 
     return evaluate
+
+
+def extra_for_later(
+    slices: Sequence[DueSlice],
+    warehouse: WarehouseResource,
+    placement: Placement,
+    datasets: Sequence[Dataset],
+    now: datetime,
+) -> Mapping[DueSlice, Left]:
+    """Return which slices beyond the daily refresh have to wait, because it needs the requests of today.
+
+    Args:
+        datasets: Those that the daily refresh reads.
+    """
+    database, per_day = warehouse.database, warehouse.requests_per_day
+    if per_day is None:
+        return {}
+    scope = _Scope(warehouse.first_day, datasets, placement)
+    refresh = max(now, now.astimezone(UTC).replace(hour=REFRESH_HOUR, minute=0))
+    due = _Tick(refresh, database, (), warehouse.adapts_lookback, per_day, scope).due(datasets)
+    division = divide(database, [*due, *slices], requests_per_day=per_day, now=now)
+    return {each: division.later[each] for each in slices if each in division.later}
 
 
 def reason_of(later: Mapping[DueSlice, Left]) -> str:

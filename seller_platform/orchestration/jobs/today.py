@@ -2,7 +2,8 @@
 
 A run loads the local today of every account and no other day, except that the half hour after midnight loads yesterday,
 too. The lock of a slice keeps the daily refresh and such a run apart. As only one day is read, a check that failed for
-other days of the month stays failed until these are read again, and runs report only what is new.
+other days of the month stays failed until these are read again, and runs report only what is new. Where the requests of
+a day are limited, a run uses those that the daily refresh does not need.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,16 +14,17 @@ from typing import TypeAlias
 import dagster as dg
 
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.contract import Window
+from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
 from seller_platform.errors import ReadingHeldError
+from seller_platform.ingest.loads.due_slices import DueSlice
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested
 from seller_platform.orchestration.assets.checks import checks_of, evaluations_of_hold, judgements
 from seller_platform.orchestration.assets.datasets import load_events
 from seller_platform.orchestration.assets.events import JudgedMaterialization, events_of, judged
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.automation.schedules import runs_under_way
+from seller_platform.orchestration.automation.schedules import extra_for_later, reason_of, runs_under_way
 from seller_platform.orchestration.instance.check_results import failed_evaluations
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -75,12 +77,17 @@ _Failures: TypeAlias = Mapping[str, _Failure]
 """Failed checks of a partition, by name."""
 
 
-def today_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Definitions:
+def today_definitions(
+    placement: Placement = WHOLE, *, refreshed: Sequence[Dataset] = REFRESHED, clock: Clock = utc_now
+) -> dg.Definitions:
     """Return the job and its schedule, which is off at first.
 
     They need the resources `warehouse` and `seller_api`.
+
+    Args:
+        refreshed: The datasets that the daily refresh reads.
     """
-    job, name = _job(placement, clock), placement.name_of(SCHEDULE)
+    job, name = _job(placement, refreshed, clock), placement.name_of(SCHEDULE)
 
     @dg.schedule(
         _EVERY_15_MINUTES,
@@ -95,8 +102,13 @@ def today_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) -
     ) -> dg.RunRequest | dg.SkipReason:
         if runs_under_way(context, name, longest=_LONGEST_RUN):
             return dg.SkipReason("under way: the run of an earlier tick; the next tick reads the orders again")
-        if not today_requests(placement.chosen(accounts(warehouse.database)), context.scheduled_execution_time):
+        now = context.scheduled_execution_time
+        requests = today_requests(placement.chosen(accounts(warehouse.database)), now)
+        if not requests:
             return dg.SkipReason("no account can be read")
+        fitting, reason = _fitting(requests, warehouse, placement, refreshed, now)
+        if not fitting:
+            return dg.SkipReason(reason)
         return dg.RunRequest(tags=_FIRST)
 
     return dg.Definitions(jobs=[job], schedules=[orders_today])
@@ -116,7 +128,25 @@ def today_requests(listed: Iterable[KnownAccount], now: datetime) -> list[SliceR
     return [SliceRequest(DATASET, each.key, part) for each in readable for part in days_of(each).months()]
 
 
-def _job(placement: Placement, clock: Clock) -> dg.JobDefinition:
+def _fitting(
+    requests: Sequence[SliceRequest],
+    warehouse: WarehouseResource,
+    placement: Placement,
+    refreshed: Sequence[Dataset],
+    now: datetime,
+) -> tuple[list[SliceRequest], str]:
+    """Return the requests that the budgets of today allow besides the daily refresh, and why not the others."""
+    slices = {each: _extra(each) for each in requests}
+    later = extra_for_later(list(slices.values()), warehouse, placement, refreshed, now)
+    return [each for each in requests if slices[each] not in later], reason_of(later)
+
+
+def _extra(request: SliceRequest) -> DueSlice:
+    assert request.month is not None, "orders are dated"
+    return DueSlice(request.dataset, request.account, request.month, request.month, whole=True, is_extra=True)
+
+
+def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg.JobDefinition:
     @dg.op(
         name=placement.name_of("read_today"),
         pool=placement.pool,
@@ -128,7 +158,10 @@ def _job(placement: Placement, clock: Clock) -> dg.JobDefinition:
         context: dg.OpExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         database, now = warehouse.database, clock()
-        requests = today_requests(placement.chosen(accounts(database)), now)
+        listed = today_requests(placement.chosen(accounts(database)), now)
+        requests, reason = _fitting(listed, warehouse, placement, refreshed, now)
+        if reason:
+            context.log.warning("not read: %s", reason)
 
         def load(request: SliceRequest) -> Receipt | None:
             account = account_of(database, request.account)

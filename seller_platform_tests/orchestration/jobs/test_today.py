@@ -22,13 +22,14 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.faults.figures import all_kept
 from seller_platform_tests.benchmarks.intraday import simulate
+from seller_platform_tests.orchestration.automation.test_schedules import register
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.http_upstream import BERLIN
 from seller_platform_tests.support.platform import HISTORY_START, Platform, open_platform
 from seller_platform_tests.support.postgres import Databases
 
-ORDERS = dataset_named("orders")
+ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
 KEYS = sorted(independent_upstream.KEYS.values())
 FEBRUARY = Window.month_of(date(2026, 2, 1))
 PARTITIONS = {str(partition_key(key, FEBRUARY)) for key in KEYS}
@@ -276,6 +277,39 @@ def test_a_tick_requests_one_run_unless_one_is_under_way(
     assert of_all == (1, None)
     assert under_way == (0, "under way: the run of an earlier tick; the next tick reads the orders again")
     assert later == (1, None)
+
+
+def test_a_tick_leaves_the_requests_that_the_daily_refresh_needs(
+    database: Database, database_url: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(database, instance, {"A.DE": "Europe/Berlin", "B.DE": "Europe/Berlin"})
+    (schedule,) = today_definitions(refreshed=[INVENTORY]).schedules or ()
+    assert isinstance(schedule, dg.ScheduleDefinition)
+    warehouse = WarehouseResource(database_url=database_url)
+
+    def tick(per_day: int) -> tuple[int, str]:
+        monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", str(per_day))
+        at = datetime.now(UTC).replace(hour=3)
+        with dg.build_schedule_context(
+            instance, scheduled_execution_time=at, resources={"warehouse": warehouse}
+        ) as context:
+            data = schedule.evaluate_tick(context)
+        return len(data.run_requests or ()), str(data.skip_message)
+
+    runs, reason = tick(4)
+
+    assert runs == 0
+    assert reason.startswith("2 slices wait, the first is orders of A.DE")
+    assert tick(5)[0] == 1  # two requests of inventory, and three of orders
+
+
+def test_a_run_reads_only_accounts_that_the_budget_allows(today: Today, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "1")
+
+    result = today.read()
+
+    assert result.success
+    assert not today.receipts(result)
 
 
 def test_orders_of_a_simulated_day_are_at_most_15_minutes_old(database: Database) -> None:
