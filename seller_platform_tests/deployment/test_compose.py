@@ -60,6 +60,11 @@ def test_no_secret_is_in_the_compose_file() -> None:
             assert "postgresql://" not in str(value), f"{name}: {variable}"
 
 
+def test_every_program_gets_the_budget_of_the_shell() -> None:
+    for name, program in PROGRAMS.items():
+        assert program["environment"].get("SELLER_API_REQUESTS_PER_DAY", "") is None, name
+
+
 def test_git_ignores_the_secrets_and_the_page_keeps_others_from_them() -> None:
     secrets = [f"docker/{secret['file'].removeprefix('./')}" for secret in COMPOSE["secrets"].values()]
 
