@@ -100,7 +100,7 @@ def test_the_order_of_slices_does_not_change_which_of_them_fit(database: Databas
     assert set(one.fitting) == set(other.fitting)
 
 
-def test_a_slice_that_never_fits_beside_today_comes_first_if_today_can_wait(
+def test_a_slice_that_never_fits_beside_today_gets_the_first_turn(
     database: Database, accounts: list[AccountDay]
 ) -> None:
     for account in accounts:
