@@ -61,7 +61,7 @@ _UNDER_WAY = """
 """
 _PROGRESS = """
 query ($assets: [AssetKeyInput!]!) {
-  assetNodes(assetKeys: $assets) { partitionStats { numMaterialized } }
+  assetNodes(assetKeys: $assets) { partitionStats { numMaterialized numPartitions } }
 }
 """
 _STATE = """
@@ -266,18 +266,18 @@ class Deployment:
         )
 
     def await_progress(self, datasets: Sequence[str]) -> None:
-        """Wait until more partitions of some datasets are materialized than now."""
+        """Wait until more partitions of some datasets are materialized than now, or all of them."""
         keys = [{"path": ["seller", name]} for name in datasets]
 
-        def materialized() -> int:
-            nodes = self.ask(_PROGRESS, assets=keys)["assetNodes"]
-            return sum(node["partitionStats"]["numMaterialized"] for node in nodes)
+        def materialized() -> tuple[int, int]:
+            stats = [node["partitionStats"] for node in self.ask(_PROGRESS, assets=keys)["assetNodes"]]
+            return sum(each["numMaterialized"] for each in stats), sum(each["numPartitions"] for each in stats)
 
-        before = materialized()
+        before, _ = materialized()
         wait_for(
             materialized,
-            lambda count: count > before,
-            explain=lambda count: (count, before, self.under_way(), self.failures()),
+            lambda counts: counts[0] > before or counts[0] == counts[1],
+            explain=lambda counts: (counts, before, self.under_way(), self.failures()),
             pause_seconds=_LOOK_SECONDS,
         )
 
