@@ -21,6 +21,7 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import (
     GrantSpoolError,
     ReauthorizationRequiredError,
+    SellerPlatformError,
     TokenRefusedError,
     UpstreamUnavailableError,
     WarehouseUnavailableError,
@@ -149,6 +150,7 @@ class GrantKeeper:
         Raises:
             GrantSpoolError: The disk has no room for the pair, which is lost.
         """
+        received = replace(received, generation=self._next_generation())
         self._spool.keep(received)
         register()
         self._grants.store(self.connection, received)
@@ -209,6 +211,18 @@ class GrantKeeper:
                 pause.total_seconds(),
             )
             return pair
+
+    def _next_generation(self) -> int:
+        """Return the generation after that of the stored pair.
+
+        With it, a pair on disk replaces the stored one if this process ends before it stores the pair.
+        """
+        with suppress(SellerPlatformError):  # the pair must be kept on disk whatever the warehouse answers
+            return (
+                max((each.generation for each in self._grants.facts() if each.connection == self.connection), default=0)
+                + 1
+            )
+        return 1
 
     def _current(self) -> TokenPair:
         if self._spool.kept() is not None:

@@ -120,6 +120,25 @@ def test_a_refused_grant_stays_refused_until_authorised_again(shared: SharedGran
     assert shared.keeper().token().access_token == "access-9"
 
 
+def test_a_new_authorisation_survives_the_end_of_its_process(shared: SharedGrant) -> None:
+    shared.keeper().rotate("access-1")
+    shared.issuer.valid = "another"
+    with pytest.raises(ReauthorizationRequiredError):
+        shared.keeper().rotate("access-2")
+
+    with pytest.raises(KeyboardInterrupt):
+        shared.keeper().adopt(TokenPair("access-9", "refresh-9", START, 3600), register=interrupted)
+
+    assert shared.keeper().token().access_token == "access-9"
+    assert shared.grants.current("default")[0].refresh_token == "refresh-9"
+    assert shared.files() == []
+
+
+def interrupted() -> None:
+    """End a process after its pair is on disk and before it is stored."""
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [((401, "invalid_client"), TokenRefusedError), ((500, "oops"), UpstreamUnavailableError)],
