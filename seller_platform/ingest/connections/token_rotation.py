@@ -21,7 +21,6 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import (
     GrantSpoolError,
     ReauthorizationRequiredError,
-    SellerPlatformError,
     TokenRefusedError,
     UpstreamUnavailableError,
     WarehouseUnavailableError,
@@ -150,7 +149,6 @@ class GrantKeeper:
         Raises:
             GrantSpoolError: The disk has no room for the pair, which is lost.
         """
-        received = replace(received, generation=self._next_generation())
         self._spool.keep(received)
         register()
         self._grants.store(self.connection, received)
@@ -212,18 +210,6 @@ class GrantKeeper:
             )
             return pair
 
-    def _next_generation(self) -> int:
-        """Return the generation after that of the stored pair.
-
-        With it, a pair on disk replaces the stored one if this process ends before it stores the pair.
-        """
-        with suppress(SellerPlatformError):  # the pair must be kept on disk whatever the warehouse answers
-            return (
-                max((each.generation for each in self._grants.facts() if each.connection == self.connection), default=0)
-                + 1
-            )
-        return 1
-
     def _current(self) -> TokenPair:
         if self._spool.kept() is not None:
             with self._grants.locked(self.connection) as grant:
@@ -252,7 +238,7 @@ class GrantKeeper:
     def _recover(self, grant: LockedGrant) -> None:
         """Commit a pair that a process received and did not commit before it ended."""
         kept = self._spool.kept()
-        if kept is not None and kept.generation > grant.pair.generation:
+        if kept is not None and _is_newer(kept, grant.pair):
             grant.replace(kept)
 
     def _clear_spool(self) -> None:
@@ -262,9 +248,9 @@ class GrantKeeper:
         """
         # Without the warehouse, the files stay until the next rotation. Their pair is not newer than the stored one.
         with suppress(WarehouseUnavailableError), self._grants.locked(self.connection) as grant:
-            kept, stored = self._spool.kept(), grant.pair.generation
-            is_interrupted = grant.refused is None and self._spool.interrupted(stored) is not None
-            if not is_interrupted and (kept is None or kept.generation <= stored):
+            kept, stored = self._spool.kept(), grant.pair
+            is_interrupted = grant.refused is None and self._spool.interrupted(stored.generation) is not None
+            if not is_interrupted and (kept is None or not _is_newer(kept, stored)):
                 self._spool.clear()
 
     def _refresh(self, grant: LockedGrant) -> str | None:
@@ -296,3 +282,13 @@ class GrantKeeper:
         grant.replace(pair)
         reach("rotation.replaced")
         return None
+
+
+def _is_newer(kept: TokenPair, stored: TokenPair) -> bool:
+    """Whether a pair on disk is newer than the stored one.
+
+    The first pair of a new authorisation has generation 1, whatever the stored one has. Its time decides.
+    """
+    if kept.generation == 1:
+        return kept.issued_at > stored.issued_at
+    return kept.generation > stored.generation

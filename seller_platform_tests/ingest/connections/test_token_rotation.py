@@ -127,7 +127,7 @@ def test_a_new_authorisation_survives_the_end_of_its_process(shared: SharedGrant
         shared.keeper().rotate("access-2")
 
     with pytest.raises(KeyboardInterrupt):
-        shared.keeper().adopt(TokenPair("access-9", "refresh-9", START, 3600), register=interrupted)
+        shared.keeper().adopt(TokenPair("access-9", "refresh-9", datetime.now(UTC), 3600), register=interrupted)
 
     assert shared.keeper().token().access_token == "access-9"
     assert shared.grants.current("default")[0].refresh_token == "refresh-9"
