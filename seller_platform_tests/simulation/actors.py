@@ -73,6 +73,8 @@ def load_all(
         world.say(f"{result.request}: {_end_of(result)}")
         tell(world, result.error)
     world.model.judge_end(run_id)
+    if any(isinstance(result.error, ReadingHeldError) for result in results):
+        world.model.judge_holds([each.id for each in open_holds(database)])
     return results
 
 
@@ -153,18 +155,27 @@ def token(world: "World", process: "Process", random: Random) -> None:
 
 
 def connect(world: "World", process: "Process") -> None:
-    """Authorise the connection again."""
+    """Authorise the connection again, unless another user does so at this moment."""
+    if world.connecting in world.scheduler.actors:
+        return
+    world.connecting = world.scheduler.current
     world.upstream.authorize()
     names = world.upstream.tokens
     pair = TokenPair(names.name("access"), names.name("refresh"), world.clock.now(), ACCESS_TOKEN_SECONDS)
-    process.keeper.adopt(pair)
+
+    def keep() -> None:
+        names.is_kept = True
+
+    process.keeper.adopt(pair, register=keep)
+    world.connecting = None
     world.say("connected again")
 
 
 def report(world: "World", process: "Process", random: Random) -> None:
     """Request a report."""
     account = account_of(process.database, world.account.key)
-    order = ReportOrder(give_up_after=timedelta(hours=random.choice((1, 6))))
+    day = world.upstream.today - timedelta(days=random.choice((1, 2)))
+    order = ReportOrder(value=str(day), give_up_after=timedelta(hours=random.choice((1, 6))))
     job = request_report(process.api, process.database, account, order, now=world.clock.now())
     world.say("open already" if job is None else f"report job {job.id} is {job.state.value}")
 

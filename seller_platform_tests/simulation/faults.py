@@ -113,7 +113,10 @@ class FaultyTransport(httpx.BaseTransport):
         if kind in {"missing", "twice"}:
             sent = upstream.listed(request.url.path, asked)
             changed = sent[:-1] if kind == "missing" else sent + sent[-1:]
-            upstream.claim(request.url.path, changed, fits_total=False)
+            whole = list(upstream.rows_at(request.url.path))
+            if sent:
+                whole.append(sent[-1]) if kind == "twice" else whole.remove(sent[-1])
+            upstream.claim(request.url.path, whole, fits_total=not upstream.sends_totals)
             return httpx.Response(200, json={**page, "data": [row.cells for row in changed]})
         if kind == "no total":
             return httpx.Response(200, json={name: page[name] for name in ("data", "current_page")})

@@ -204,8 +204,8 @@ _TOKENS = (
     Mutation(
         "A pair on disk is never committed by the next process.",
         "ingest/connections/token_rotation.py",
-        "if kept is not None and kept.generation > grant.pair.generation:",
-        "if kept is not None and kept.generation < grant.pair.generation:",
+        "if kept is not None and _is_newer(kept, grant.pair):",
+        "if kept is not None and _is_newer(grant.pair, kept):",
     ),
     Mutation(
         "A new pair has the generation of the old one.",

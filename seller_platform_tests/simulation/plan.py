@@ -6,22 +6,27 @@ from random import Random
 
 PROCESSES = ("one", "two", "three")
 
-ACTIONS = {
-    "load": 5,
-    "refresh": 3,
-    "change": 6,
-    "advance": 3,
-    "token": 1,
-    "report": 2,
-    "poll": 3,
-    "accept": 2,
-    "revert": 1,
-    "daily": 1,
+FOCI: dict[str, tuple[dict[str, int], dict[str, int]]] = {
+    "all": (
+        {
+            **{"load": 5, "refresh": 3, "change": 6, "advance": 3, "token": 1},
+            **{"report": 2, "poll": 3, "accept": 2, "revert": 1, "daily": 1},
+        },
+        {"answer": 6, "kill": 3, "outage": 2, "restart": 1},
+    ),
+    "loads": (
+        {"load": 6, "refresh": 2, "change": 6, "advance": 2, "revert": 2, "daily": 1},
+        {"kill": 3, "answer": 1, "restart": 1},
+    ),
+    "lists": ({"load": 5, "change": 8, "refresh": 1, "advance": 1, "daily": 1}, {"answer": 1}),
+    "holds": (
+        {"load": 4, "refresh": 2, "change": 3, "advance": 2, "accept": 5, "revert": 1, "daily": 2},
+        {"outage": 4, "answer": 1},
+    ),
+    "tokens": ({"token": 6, "load": 1, "advance": 1}, {"answer": 4, "kill": 3, "restart": 1}),
+    "reports": ({"report": 4, "poll": 7, "advance": 2}, {"answer": 3, "kill": 3}),
 }
-"""What actors do, and how often each is chosen."""
-
-FAULTS = {"answer": 6, "kill": 3, "outage": 2, "restart": 1}
-"""What goes wrong, and how often each is chosen."""
+"""What actors do and what goes wrong, and how often each is chosen, by the subject of a run."""
 
 _FEWEST, _MOST = 4, 9
 _EVENTS = 90
@@ -57,6 +62,7 @@ class Plan:
     """
 
     seed: int
+    focus: str
     items: tuple[Item, ...]
     keep: frozenset[int] | None = None
 
@@ -64,9 +70,11 @@ class Plan:
     def of(cls, seed: int, keep: Collection[int] | None = None) -> "Plan":
         """Return the plan of a seed."""
         random = Random(f"plan {seed}")
+        focus = random.choice(list(FOCI))
+        actions, faults = FOCI[focus]
         kinds = ["load", "refresh"]
-        kinds += random.choices(list(ACTIONS), list(ACTIONS.values()), k=random.randint(_FEWEST, _MOST))
-        kinds += random.choices(list(FAULTS), list(FAULTS.values()), k=random.choice((0, 1, 2, 3, 4, 6)))
+        kinds += random.choices(list(actions), list(actions.values()), k=random.randint(_FEWEST, _MOST))
+        kinds += random.choices(list(faults), list(faults.values()), k=random.choice((0, 1, 2, 3, 4, 6)))
         moments = [0, 0, *sorted(random.randrange(_EVENTS) for _ in kinds[2:])]
         rest = kinds[2:]
         random.shuffle(rest)
@@ -74,7 +82,7 @@ class Plan:
             Item(number, at, kind, random.choice(PROCESSES), random.getrandbits(32))
             for number, (at, kind) in enumerate(zip(moments, [*kinds[:2], *rest], strict=True), start=1)
         )
-        return cls(seed, items, None if keep is None else frozenset(keep))
+        return cls(seed, focus, items, None if keep is None else frozenset(keep))
 
     @property
     def kept(self) -> list[Item]:

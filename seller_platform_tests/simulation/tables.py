@@ -2,15 +2,23 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 
 from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform_tests.simulation.model import Tables
-from seller_platform_tests.simulation.upstream import DATED, SNAPSHOT
+from seller_platform_tests.simulation.upstream import DATED, SNAPSHOT, Group, Report
+
+Receipt = Mapping[str, Any]
+"""A row of `platform.loads`, or of `platform.report_jobs`, by column."""
+Stored = tuple[str, str, int]
+"""A row: its day, its values as text, and its load."""
+Rows = Counter[tuple[str, str]]
+"""Rows without their load."""
 
 JUDGED = (*DATED, SNAPSHOT, REPORT_ROWS)
 
@@ -19,6 +27,7 @@ SELECT id, dataset, window_start::text, window_end::text, rows, verdict, changed
        announced, finished_at::text
 FROM platform.loads ORDER BY id
 """
+_JOBS = "SELECT id, state, report_id, requested_at::text, attempt, load_id FROM platform.report_jobs ORDER BY id"
 _EMPTY = (
     "platform.known_pages",
     "platform.loads",
@@ -43,6 +52,21 @@ _CLEAN = "; ".join(
 )
 
 
+@dataclass
+class Tables:
+    """The rows of all judged tables, and the receipts and report jobs by number.
+
+    Attributes:
+        rows: The rows by dataset.
+        former: The rows in schema `history`, by dataset.
+    """
+
+    rows: dict[str, Counter[Stored]] = field(default_factory=dict)
+    former: dict[str, Counter[Stored]] = field(default_factory=dict)
+    receipts: dict[int, Receipt] = field(default_factory=dict)
+    jobs: dict[int, Receipt] = field(default_factory=dict)
+
+
 def empty_tables(connection: psycopg.Connection[Any], *, anew: bool) -> None:
     """Delete all rows, and number receipts and jobs from 1 again.
 
@@ -61,11 +85,11 @@ def read_tables(connection: psycopg.Connection[Any], datasets: Sequence[Dataset]
     former: dict[str, Counter[Any]] = {name: Counter() for name in names}
     for name, is_former, day, text, load in connection.execute(_rows_statement(names)):
         (former if is_former else rows)[name][day, text, load] += 1
-    return Tables(rows, former, _receipts(connection))
+    return Tables(rows, former, _by_number(connection, _RECEIPTS), _by_number(connection, _JOBS))
 
 
-def _receipts(connection: psycopg.Connection[Any]) -> dict[int, Mapping[str, Any]]:
-    cursor = connection.execute(_RECEIPTS)
+def _by_number(connection: psycopg.Connection[Any], statement: LiteralString) -> dict[int, Receipt]:
+    cursor = connection.execute(statement)
     columns = [column.name for column in cursor.description or ()]
     return {row[0]: dict(zip(columns, row, strict=True)) for row in cursor}
 
@@ -80,6 +104,48 @@ def _rows_statement(names: tuple[str, ...]) -> str:
                 f"SELECT '{dataset.name}', {is_former}, local_day::text, {text}, load_id FROM {schema}.{dataset.name}"
             )
     return " UNION ALL ".join(parts)
+
+
+def rows_inside(rows: Counter[Stored], first: str, end: str) -> Rows:
+    """Return the rows of the days from the first to before the end."""
+    inside: Rows = Counter()
+    for (day, text, _), count in rows.items():
+        if first <= day < end:
+            inside[day, text] += count
+    return inside
+
+
+def rows_of_group(rows: Rows, group: Group) -> Counter[str]:
+    """Return the rows of a day, and of a sales channel where the group has one; without a day, all rows."""
+    of_day, part = group
+    texts: Counter[str] = Counter()
+    for (day, text), count in rows.items():
+        if of_day in {"", day} and (not part or text.endswith(f"|{part}")):
+            texts[text] += count
+    return texts
+
+
+def groups_of(dataset: Dataset, first: str, end: str) -> list[Group]:
+    """Return the groups of a window."""
+    if not dataset.is_dated:
+        return [("", "")]
+    start, days = date.fromisoformat(first), (date.fromisoformat(end) - date.fromisoformat(first)).days
+    parts = dataset.split_by.values if dataset.tags and dataset.split_by else ("",)
+    return [(str(start + timedelta(days=number)), part) for number in range(days) for part in parts]
+
+
+def has_amounts(dataset: Dataset, rows: Rows) -> bool:
+    """Whether a row has an amount other than zero."""
+    money = [number for number, column in enumerate(dataset.columns) if column in dataset.money]
+    return any(text.split("|")[number] not in "~0" for _, text in rows for number in money)
+
+
+def report_texts(report: Report) -> Counter[str]:
+    """Return the rows of a report as they are stored."""
+    return Counter(
+        f"{report.number}|{position}|{row['sku']}|~|{row['units_ordered']}|~"
+        for position, row in enumerate(report.rows, start=1)
+    )
 
 
 def rows_as_of(connection: psycopg.Connection[Any], name: str, moment: str) -> Counter[tuple[str, str]]:
@@ -100,3 +166,8 @@ def _cell(name: str, kind: Kind) -> str:
     if kind is Kind.TIMESTAMP:
         return f"coalesce(to_char({name} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS'), '~')"
     return f"coalesce({name}::text, '~')"
+
+
+def some(rows: Counter[Any]) -> str:
+    """Return up to three rows as text, for a message."""
+    return str(sorted(map(str, rows.elements()))[:3])

@@ -13,12 +13,13 @@ import pytest
 
 from seller_platform_tests.simulation.clock import VirtualClock
 from seller_platform_tests.simulation.log import EventLog
-from seller_platform_tests.simulation.model import Model, Tables, Violation, grouped
+from seller_platform_tests.simulation.model import Model, Violation
 from seller_platform_tests.simulation.plan import Plan
 from seller_platform_tests.simulation.runs import Outcome
 from seller_platform_tests.simulation.scheduler import Scheduler, StuckError
 from seller_platform_tests.simulation.shrinking import shrunk
-from seller_platform_tests.simulation.upstream import DATED, UpstreamModel
+from seller_platform_tests.simulation.tables import Tables
+from seller_platform_tests.simulation.upstream import DATED, UpstreamModel, grouped
 
 LEDGER = DATED[0]
 

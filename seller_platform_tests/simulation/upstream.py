@@ -1,6 +1,7 @@
 """A model of the upstream: lists that change, reports, and a token endpoint whose refresh tokens work once."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -22,6 +23,9 @@ CLIENT_ID, CLIENT_SECRET = "simulation", "secret"
 DATED = (dataset_named("transactions"), dataset_named("orders"))
 SNAPSHOT = dataset_named("inventory")
 CHANNELS = ("platform", "non-platform")
+
+Group = tuple[str, str]
+"""The rows that one answer of the upstream holds: of a day, and of a sales channel where the list has one."""
 
 _AMOUNTS = ("amount", "order_total")
 _REFRESH_DAYS = 30
@@ -72,6 +76,8 @@ class Tokens:
     Attributes:
         superseded_sent: How often a refresh token was sent whose successor the client had received.
         received: The generations that a client certainly has.
+        is_kept: Whether a client has the first pair on its disk, after a new authorisation.
+        is_refused: Whether a refresh was answered with invalid_grant.
     """
 
     generation: int = 1
@@ -80,6 +86,8 @@ class Tokens:
     superseded_sent: int = 0
     received: set[int] = field(default_factory=set)
     family: int = 1
+    is_kept: bool = False
+    is_refused: bool = False
 
     def name(self, kind: str, generation: int | None = None) -> str:
         return f"{kind}-{self.family}-{generation or self.generation}"
@@ -99,12 +107,13 @@ class UpstreamModel:
         self.clock, self.random, self.datasets, self.page_size = clock, random, datasets, page_size
         self.account = replace(ACCOUNT, timezone=random.choice(ZONES))
         self.zone = ZoneInfo(self.account.timezone)
-        self._sends_totals, self._ages = random.random() < 0.8, ages
+        self.sends_totals, self._ages = random.random() < 0.8, ages
         self.tokens = Tokens()
         self.rejects_former_access = random.random() < 0.5
         self.reports: list[Report] = []
         self.versions: dict[str, list[tuple[Row, ...]]] = {}
         self.claims: dict[str, list[tuple[tuple[Row, ...], bool]]] = {}
+        self._grouped: dict[tuple[str, int], Mapping[Group, Counter[str]]] = {}
         self._serial = 0
         for dataset in datasets:
             self.versions[dataset.name] = [tuple(self._first_rows(dataset))]
@@ -117,6 +126,13 @@ class UpstreamModel:
     def rows(self, dataset: str) -> tuple[Row, ...]:
         """Return the rows of a list now."""
         return self.versions[dataset][-1]
+
+    def version(self, dataset: Dataset, number: int) -> Mapping[Group, Counter[str]]:
+        """Return the rows of a list as they were after a number of changes, by group."""
+        key = (dataset.name, number)
+        if key not in self._grouped:
+            self._grouped[key] = grouped(dataset, self.versions[dataset.name][number])
+        return self._grouped[key]
 
     def _first_rows(self, dataset: Dataset) -> Iterator[Row]:
         if not dataset.is_dated:
@@ -184,7 +200,7 @@ class UpstreamModel:
         listed = [row for row in (self.rows(dataset.name) if rows is None else rows) if _is_asked_for(row, asked)]
         number, size = int(asked["page"]), self._page_size(asked)
         page = {"current_page": number, "data": [row.cells for row in listed[(number - 1) * size : number * size]]}
-        if not self._sends_totals:
+        if not self.sends_totals:
             return {**page, "per_page": size}
         return {**page, "total": len(listed), "per_page": size, "last_page": max(1, -(-len(listed) // size))}
 
@@ -240,9 +256,10 @@ class UpstreamModel:
             if sent.startswith(f"refresh-{tokens.family}-"):
                 later = range(int(sent.rpartition("-")[2]) + 1, tokens.generation + 1)
                 tokens.superseded_sent += any(each in tokens.received for each in later)
-                tokens.is_revoked = True
+                tokens.is_revoked = tokens.is_refused = True
             return _json(400, {"error": "invalid_grant"})
         if tokens.is_revoked or self.clock.monotonic() > tokens.issued_at + _REFRESH_DAYS * 86_400:
+            tokens.is_refused = True
             return _json(400, {"error": "invalid_grant"})
         tokens.generation, tokens.issued_at = tokens.generation + 1, self.clock.monotonic()
         return _json(200, self.pair())
@@ -282,6 +299,15 @@ class UpstreamModel:
             return _json(409, {"message": "not ready"})
         report.downloads += 1
         return _json(200, list(report.rows))
+
+
+def grouped(dataset: Dataset, rows: tuple[Row, ...]) -> Mapping[Group, Counter[str]]:
+    """Return the rows of a list by day and sales channel."""
+    groups: dict[Group, Counter[str]] = {}
+    for row in rows:
+        group = (str(row.day), row.part or "") if dataset.is_dated else ("", "")
+        groups.setdefault(group, Counter())[row.text(dataset)] += 1
+    return groups
 
 
 def _order(row: Row) -> tuple[str, ...]:

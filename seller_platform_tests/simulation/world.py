@@ -28,7 +28,7 @@ from seller_platform_tests.simulation.faults import Faults, FaultyTransport
 from seller_platform_tests.simulation.log import EventLog
 from seller_platform_tests.simulation.model import Model, Violation
 from seller_platform_tests.simulation.plan import PROCESSES, Item, Plan
-from seller_platform_tests.simulation.scheduler import Scheduler
+from seller_platform_tests.simulation.scheduler import Actor, Scheduler
 from seller_platform_tests.simulation.tables import read_tables, rows_as_of
 from seller_platform_tests.simulation.threads import use_scheduler
 from seller_platform_tests.simulation.upstream import (
@@ -49,6 +49,9 @@ _FAILPOINTS = (
     *("rotation.intended", "rotation.received", "rotation.spooled", "rotation.replaced", "rotation.committed"),
     "rotation.cleared",
 )
+
+_POINTS = {"tokens": "rotation.", "loads": "slice.", "reports": "slice."}
+"""The failpoints at which a process is killed, by the subject of the run."""
 
 
 class Process:
@@ -79,6 +82,7 @@ class World:
     Attributes:
         datasets: The lists of this run.
         months: The months of the history, oldest first.
+        connecting: The actor that authorises the connection again.
     """
 
     def __init__(
@@ -95,18 +99,20 @@ class World:
             ([DATED[0]], [DATED[1]], [DATED[0], SNAPSHOT], [*DATED], [SNAPSHOT])
         )
         self._is_long = random.random() < 0.3
+        ages = (0, 0, 0, 0, 1, 1) if plan.focus == "lists" else (0, 1, 2, 8, 24) if self._is_long else (0, 1, 2, 8)
         self.upstream = UpstreamModel(
             self.clock,
             random,
             self.datasets,
-            page_size=random.choice((2, 4, 1000, 1000)),
-            ages=(0, 1, 2, 8, 24) if self._is_long else (0, 1, 2, 8),
+            page_size=random.choice((2, 3) if plan.focus == "lists" else (2, 4, 1000, 1000)),
+            ages=ages,
         )
         self.account = self.upstream.account
         self._first = (START - timedelta(days=25 if self._is_long else 10)).date()
         self.model = Model(self.upstream)
         self.processes = {name: Process(self, name, databases[name]) for name in (*PROCESSES, _OPERATOR)}
         self.failures: list[str] = []
+        self.connecting: Actor | None = None
         self._runs = 0
         self._deadly: str | None = None
         self._doomed: str | None = None
@@ -169,6 +175,7 @@ class World:
         save_accounts(database, actors.CONNECTION, [(self.account.key, self.account)])
         names = self.upstream.tokens
         names.received.add(1)
+        names.is_kept = True
         pair = TokenPair(names.name("access"), names.name("refresh"), self.clock.now(), ACCESS_TOKEN_SECONDS)
         Grants(database, self.box).store(actors.CONNECTION, pair)
         self.model.observe(read_tables(self.server.own, self.datasets))
@@ -202,7 +209,8 @@ class World:
             if random.random() < 0.4:
                 self._kill(item.process)
             else:
-                self._deadly = random.choice(_FAILPOINTS)
+                points = [each for each in _FAILPOINTS if each.startswith(_POINTS.get(self.plan.focus, ""))]
+                self._deadly = random.choice(points)
         elif item.kind == "outage":
             self.faults.outage_until = self.clock.monotonic() + random.choice((30.0, 300.0, 4 * 86_400.0))
         elif item.kind == "restart":
@@ -235,6 +243,7 @@ class World:
         try:
             process.keeper.token()
         except ReauthorizationRequiredError:
+            self.model.judge_refusal()
             actors.connect(self, process)
         self._settle_reports(process)
         self.clock.advance(24 * 3600)
