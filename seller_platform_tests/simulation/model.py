@@ -99,8 +99,7 @@ class Model:
         if any(grouped(dataset, claim).get(group, Counter()) == rows for claim, fits in claims if fits or may_differ):
             self.believed_claims = True
             return
-        never = f"that the upstream never listed since its version {floor}"
-        raise Violation(f"{dataset.name}: load {receipt['id']} stores rows of {group} {never}: {read.some(rows)}")
+        raise Violation(f"{dataset.name}: load {receipt['id']} stores rows of {group} never listed: {read.some(rows)}")
 
     def _judge_acceptance(self, load: str, receipt: Receipt) -> None:
         """Check that a reading which lost its rows or amounts is accepted by an operator, or by three readings."""
@@ -129,8 +128,9 @@ class Model:
             before = self._last.jobs.get(number, job)["state"]
             if before not in {"requested", "pending", "ready", job["state"]}:
                 raise Violation(f"job {number} was {before}, and is {job['state']}")
-            if job["state"] == "loaded" and tables.receipts[job["load_id"]]["notes"]["report_id"] != job["report_id"]:
-                raise Violation(f"job {number} is loaded by load {job['load_id']}, which is of another report")
+            notes = tables.receipts.get(job["load_id"], {"notes": {}})["notes"]
+            if job["state"] == "loaded" and notes.get("report_id") != job["report_id"]:
+                raise Violation(f"job {number} is loaded, and load {job['load_id']} did not load its report")
         if len(self._upstream.reports) > (attempts := sum(job["attempt"] for job in tables.jobs.values())):
             raise Violation(f"{len(self._upstream.reports)} reports were requested in {attempts} attempts")
 
