@@ -182,10 +182,7 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
         slices: In the order in which they are to be returned.
         requests_per_day: How many requests each connection may send on one day; None for any number.
     """
-<<<<<<< Updated upstream
     slices = list(dict.fromkeys(slices))
-=======
->>>>>>> Stashed changes
     windows = [(each.dataset, each.account, each.window) for each in slices]
     loads = expected_loads(database, windows, requests_per_day=requests_per_day)
     expected = dict(zip(slices, loads, strict=True))

@@ -6,7 +6,7 @@ other days of the month stays failed until these are read again, and runs report
 a day are limited, a run uses those that the daily refresh does not need.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
