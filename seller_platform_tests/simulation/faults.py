@@ -100,6 +100,8 @@ class FaultyTransport(httpx.BaseTransport):
         page = _page_of(answer)
         if page is None:
             return answer if kind in {"gone", "other error"} else httpx.Response(503)
+        if page["current_page"] > 1 and not upstream.sends_totals:
+            return answer  # no client sees what two wrong pages make together, and no claim names it
         return self._short(request, kind, random, page)
 
     def _short(self, request: httpx.Request, kind: str, random: Random, page: Mapping[str, Any]) -> httpx.Response:
@@ -129,8 +131,10 @@ class FaultyTransport(httpx.BaseTransport):
         if kind == "zero":
             zeros = [row.without_amounts for row in upstream.rows_at(request.url.path)]
             upstream.claim(request.url.path, zeros)
+            upstream.claim_page(request.url.path, asked, zeros)
             return httpx.Response(200, json=upstream.page(request.url.path, asked, zeros))
         kept: Sequence[Row] = () if kind == "empty" else upstream.without_one(request.url.path, random)
+        upstream.claim_page(request.url.path, asked, kept)
         return httpx.Response(200, json=upstream.page(request.url.path, asked, upstream.claim(request.url.path, kept)))
 
 

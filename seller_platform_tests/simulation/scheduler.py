@@ -14,6 +14,9 @@ from greenlet import getcurrent, greenlet
 from seller_platform_tests.simulation.clock import EVENT_SECONDS, VirtualClock
 from seller_platform_tests.simulation.log import EventLog
 
+# A clock that was advanced to a moment may stand a little before it.
+_ROUNDING_SECONDS = 1e-6
+
 
 class KilledError(BaseException):
     """Ends an actor whose process is killed. No code of the product catches it."""
@@ -154,7 +157,7 @@ class Scheduler:
         return (actor for actor in self.actors if actor.process == process)
 
     def _ready(self) -> list[Actor]:
-        now = self.clock.monotonic()
+        now = self.clock.monotonic() + _ROUNDING_SECONDS
         return [each for each in self.actors if each.wakes_at <= now and (each.may_go_on is None or each.may_go_on())]
 
     def _remove_dead(self) -> None:

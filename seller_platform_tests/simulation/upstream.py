@@ -228,6 +228,15 @@ class UpstreamModel:
         self.claims.setdefault(self._dataset_at(path).name, []).append((tuple(rows), fits_total))
         return rows
 
+    def claim_page(self, path: str, asked: Mapping[str, str], rows: Sequence[Row]) -> None:
+        """Remember the list that a client reads if one page is that of other rows."""
+        listed, others = ([row for row in each if _is_asked_for(row, asked)] for each in (self.rows_at(path), rows))
+        size = self._page_size(asked)
+        begin = (int(asked["page"]) - 1) * size
+        sent = others[begin : begin + size]
+        rest = listed[begin + size :] if len(sent) == size else []
+        self.claim(path, [*listed[:begin], *sent, *rest], fits_total=not self.sends_totals)
+
     def listed(self, path: str, asked: Mapping[str, str]) -> tuple[Row, ...]:
         """Return the rows on a page."""
         rows = [row for row in self.rows(self._dataset_at(path).name) if _is_asked_for(row, asked)]
