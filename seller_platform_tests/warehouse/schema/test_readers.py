@@ -31,7 +31,7 @@ PASSWORD = "correct horse battery"
 
 # The tables and views of the schemas seller, history and marts are readable, whatever their names.
 NOT_READABLE = {
-    "platform": {"connections", "grants", "schema_version"},
+    "platform": {"connections", "grants", "known_pages", "schema_version", "sent_requests"},
     "service": {
         "access_tokens",
         "account_group_members",
