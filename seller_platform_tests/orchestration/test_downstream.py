@@ -137,10 +137,11 @@ def test_a_script_loads_values_by_key(loaded: Platform) -> None:
 
 
 def test_our_assets_are_declared_with_their_own_keys_and_partitions() -> None:
-    from seller_platform.orchestration.definitions import defs
+    from seller_platform.orchestration.definitions import definitions_for
 
-    own = {spec.key: spec for spec in defs.resolve_all_asset_specs()}
-    external = {spec.key: spec for spec in seller_asset_specs(read_settings().history_start)}
+    settings = read_settings()
+    own = {spec.key: spec for spec in definitions_for(settings).resolve_all_asset_specs()}
+    external = {spec.key: spec for spec in seller_asset_specs(settings.history_start)}
 
     assert set(external) == {key for key in own if key.path[0] in ("seller", "marts")}
     assert [key for key in external if external[key].partitions_def != own[key].partitions_def] == []

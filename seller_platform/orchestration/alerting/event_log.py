@@ -342,7 +342,8 @@ def _left(instance: dg.DagsterInstance, run: dg.DagsterRun, subject: str) -> Seq
     """Return the partitions that a run was to materialize and has not; "" stands for a run without partitions."""
     if subject.startswith(_JOB):
         return [""]
-    return [name for name, (run_id, _) in _unfinished(instance, subject).items() if run_id == run.run_id] or [""]
+    unfinished = _unfinished(instance, subject).items()
+    return sorted(name for name, (run_id, _) in unfinished if run_id == run.run_id) or [""]
 
 
 def _first_line(error: SerializableErrorInfo | None) -> str:
