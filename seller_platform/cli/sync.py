@@ -162,10 +162,7 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         NotConnectedError: No connection is authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
-    datasets = datasets_named(selection.datasets)
-    if not connections(installation.database):
-        raise NotConnectedError
-    scope = _scope_of(installation, selection, datasets, output)
+    scope = _scope_of(installation, selection, _chosen_datasets(installation, selection), output)
     with _processes_for(installation, selection, scope):
         return _load(installation, selection, scope, output)
 
@@ -290,12 +287,17 @@ def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope
         NotConnectedError: No connection is authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
-    datasets = datasets_named(selection.datasets)
-    if not connections(installation.database):
-        raise NotConnectedError
+    datasets = _chosen_datasets(installation, selection)
     since = history_start_in(installation.database, installation.settings)
     months = _months_of(selection, datasets, since)
     return SyncScope(datasets, min(since, months[0].start) if months else since, months)
+
+
+def _chosen_datasets(installation: Installation, selection: SliceOptions) -> Sequence[Dataset]:
+    datasets = datasets_named(selection.datasets)
+    if not connections(installation.database):
+        raise NotConnectedError
+    return datasets
 
 
 def _months_of(selection: SliceOptions, datasets: Sequence[Dataset], since: date) -> list[Window]:

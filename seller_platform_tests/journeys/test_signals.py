@@ -5,9 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -68,16 +66,6 @@ class Connected:
             statement = sql.SQL("SELECT status, count(*) FROM {} GROUP BY 1").format(table)
             return dict(connection.execute(statement).fetchall())
 
-    @contextmanager
-    def silent(self) -> Iterator[None]:
-        """Let the upstream answer no list until the block ends."""
-        self.upstream.waiting, self.upstream.hangs_until = 0, threading.Event()
-        try:
-            yield
-        finally:
-            self.upstream.hangs_until.set()
-            self.upstream.hangs_until = None
-
 
 @pytest.fixture(scope="module")
 def connected(
@@ -128,7 +116,7 @@ def test_a_signal_during_imports_ends_in_a_sentence(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_sync_waits_cancels_its_run(connected: Connected, number: signal.Signals) -> None:
     with (
-        connected.silent(),
+        connected.upstream.silent(),
         started(["sync", "--full", "--dataset", "orders"], connected.variables) as (sync, _, errors),
     ):
         wait_for(connected.runs, lambda runs: runs.get("STARTED") and connected.upstream.waiting)
@@ -145,7 +133,10 @@ def test_loading_processes_end_with_sync(connected: Connected, number: signal.Si
     home = Path(connected.variables["SELLER_PLATFORM_HOME"])
     # Of lists that were never loaded, so many rows are expected that it starts them.
     arguments = ["sync", "--full", *(f"--dataset={name}" for name in ("daily_product_sales", "orders"))]
-    with connected.silent(), started([*arguments, "--dataset=transactions"], connected.variables) as (sync, _, _):
+    with (
+        connected.upstream.silent(),
+        started([*arguments, "--dataset=transactions"], connected.variables) as (sync, _, _),
+    ):
         wait_for(lambda: connected.upstream.waiting)
         programs = [command for command in left_behind(home, seconds=0) if "ingest.workers.program" in command]
         os.kill(sync.pid, number)
@@ -158,7 +149,7 @@ def test_loading_processes_end_with_sync(connected: Connected, number: signal.Si
 
 def test_the_next_sync_ends_the_run_of_a_killed_one(connected: Connected) -> None:
     arguments = ["sync", "--full", "--dataset", "orders"]
-    with connected.silent(), started(arguments, connected.variables) as (sync, _, _):
+    with connected.upstream.silent(), started(arguments, connected.variables) as (sync, _, _):
         wait_for(connected.runs, lambda runs: runs.get("STARTED") and connected.upstream.waiting)
         sync.kill()
         sync.wait()

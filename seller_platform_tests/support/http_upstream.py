@@ -13,7 +13,6 @@ import httpx
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.retries import RequestClock
-from seller_platform.client.lists.row_sink import KnowsNoPages
 from seller_platform.contract import Account, Window
 
 BERLIN = Account(1, "Berlin", "DE", "EUR", "Europe/Berlin", "A1PA6795UKMFR9", "S1")
@@ -64,7 +63,7 @@ def recording(seen: list[httpx.Request], body: object) -> Callable[[httpx.Reques
     return answer
 
 
-class KeptRows(KnowsNoPages):
+class KeptRows:
     """A sink that keeps rows and tags in memory."""
 
     def __init__(self) -> None:

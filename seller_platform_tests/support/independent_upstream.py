@@ -191,6 +191,16 @@ class IndependentUpstream:
         """Issue tokens that are valid for the whole test from now on."""
         self.token_seconds, self.token_requests = 86_400, 1_000_000
 
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Answer no list until the block ends."""
+        self.waiting, self.hangs_until = 0, threading.Event()
+        try:
+            yield
+        finally:
+            self.hangs_until.set()
+            self.hangs_until = None
+
     def honours(self, access_token: str) -> bool:
         """Whether an access token answers this request, too."""
         return next(self.access.get(access_token, iter(())), None) is not None

@@ -202,7 +202,7 @@ class SellerApi:
             yield self._metered(reserved)
 
     def for_reports(self) -> "SellerApi":
-        """Return the same API, which may use what is kept of the day for reports. Both share their connections."""
+        """Return the API for reports, for which some requests of each day are kept. Both share their connections."""
         return self if self.meter is None else self._metered(self.meter.for_reports())
 
     def _metered(self, meter: RequestMeter) -> "SellerApi":

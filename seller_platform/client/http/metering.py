@@ -27,4 +27,4 @@ class RequestMeter(Protocol):
         """
 
     def for_reports(self) -> "RequestMeter":
-        """Return the meter that may also use what is kept for reports."""
+        """Return the meter for reports, for which some requests of each day are kept."""

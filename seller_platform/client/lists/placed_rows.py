@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seller_platform.client.lists.row_sink import KnowsNoPages, RowSink
+from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Dataset
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError
 
 
-class PlacedRows(KnowsNoPages):
+class PlacedRows:
     """A sink that completes the day of rows, and writes them to another sink.
 
     Rows come with the day that was asked for as their last value.

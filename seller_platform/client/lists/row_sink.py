@@ -1,4 +1,4 @@
-"""The protocol of the object that receives the rows of a slice."""
+"""The protocols of the objects that receive the rows of a slice and remember its pages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -29,29 +29,15 @@ class RowSink(Protocol):
         """Append the rows of one page."""
 
 
-class SliceSink(RowSink, Protocol):
-    """Receives the rows of a slice that may be known from an earlier reading."""
+class PageMemory(Protocol):
+    """Knows the pages of an earlier reading of a slice, and remembers those of this one."""
 
     @property
-    def known(self) -> Mapping[bytes, PageFacts] | None:
-        """Pages of an earlier reading of the slice, by key; None if the sink needs every row at once."""
+    def known(self) -> Mapping[bytes, PageFacts]:
+        """The pages of the earlier reading, by key."""
 
     def remember(self, key: bytes, *, duplicate_keys: int, unknown_fields: frozenset[str]) -> None:
         """Remember the page that was written last, so that a later reading knows it."""
 
     def write_late(self, key: bytes, body: bytes, decode: Decode, *, tags: Sequence[str | None], page: int) -> None:
         """Append the rows of a known page, which are decoded only if they are needed."""
-
-
-class KnowsNoPages:
-    """The part of a sink that needs every row at once."""
-
-    known = None
-
-    def remember(self, *_: object, **__: object) -> None:
-        """Is never called, because no page is known."""
-        raise NotImplementedError
-
-    def write_late(self, *_: object, **__: object) -> None:
-        """Is never called, because no page is known."""
-        raise NotImplementedError

@@ -10,7 +10,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.pagination import WalkEndedError
 from seller_platform.client.lists.placed_rows import PlacedRows
 from seller_platform.client.lists.prefetch import PageFetcher
-from seller_platform.client.lists.row_sink import SliceSink
+from seller_platform.client.lists.row_sink import PageMemory, RowSink
 from seller_platform.client.lists.split_lists import SplitListReader
 from seller_platform.client.lists.windows import SliceAttempt, WindowReader
 from seller_platform.contract import Account, Dataset, Window
@@ -29,8 +29,9 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     account: Account,
     window: Window | None,
     snapshot_day: date | None,
-    sink: SliceSink,
+    sink: RowSink,
     *,
+    memory: PageMemory | None = None,
     look_ahead: int = 4,
 ) -> LoadFacts:
     """Read the rows of a slice into the sink.
@@ -42,6 +43,7 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     Args:
         window: The days of a dated dataset; None for others.
         snapshot_day: The day that an undated list is stored for; None for dated datasets.
+        memory: Pages that it knows are not decoded; it appends their rows to the sink. Without it, all are decoded.
         look_ahead: How many pages are under way at once.
 
     Raises:
@@ -51,12 +53,12 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     """
     plans = _plans(dataset, window)
     try:
-        return _read(api, dataset, account, window, snapshot_day, sink, plans, look_ahead)
+        return _read(api, dataset, account, window, snapshot_day, sink, memory, plans, look_ahead)
     except DayMissingError:
         if window is None or not dataset.is_computed:
             raise
     rows, days = PlacedRows(dataset, sink), [list(window.split(1))] * ATTEMPTS
-    facts = _read(api, dataset.asked_by_day(), account, window, snapshot_day, rows, days, look_ahead)
+    facts = _read(api, dataset.asked_by_day(), account, window, snapshot_day, rows, None, days, look_ahead)
     return replace(facts, requests=facts.requests + 1, notes={**facts.notes, "asked_by_day": window.days})
 
 
@@ -66,14 +68,15 @@ def _read(  # noqa: PLR0917  # the facts of `read_slice`
     account: Account,
     window: Window | None,
     snapshot_day: date | None,
-    sink: SliceSink,
+    sink: RowSink,
+    memory: PageMemory | None,
     plans: Iterable[Sequence[Window | None]],
     look_ahead: int,
 ) -> LoadFacts:
     zone, slice_value = zone_named(account.timezone, account.key), window.start if window else snapshot_day
-    decoder = PageDecoder(dataset, zone, slice_value, known=sink.known)
+    decoder = PageDecoder(dataset, zone, slice_value, known=memory.known if memory else None)
     with PageFetcher(api, decoder, look_ahead) as fetcher:
-        reader = WindowReader(fetcher, ListQuery(dataset, account, window), sink)
+        reader = WindowReader(fetcher, ListQuery(dataset, account, window), sink, memory)
         source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
         previous: tuple[bytes, int | None] | None = None
         for number, windows in enumerate(plans, start=1):

@@ -12,7 +12,7 @@ from seller_platform.client.decoding.pages import Page, Row
 from seller_platform.client.lists.null_keys import NullKeys
 from seller_platform.client.lists.pagination import KeysOfPages, ReadResult, holds_the_list, is_short, read_pages
 from seller_platform.client.lists.prefetch import PageFetcher
-from seller_platform.client.lists.row_sink import SliceSink
+from seller_platform.client.lists.row_sink import PageMemory, RowSink
 from seller_platform.contract import Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.counts import count_of
@@ -47,6 +47,7 @@ class WindowReader:
 
     Args:
         query: Requests the first page of the whole slice, unfiltered.
+        memory: Pages of an earlier reading; None where every page is decoded.
 
     Attributes:
         pages: Pages read in the attempt under way.
@@ -54,8 +55,8 @@ class WindowReader:
         follows_links: Whether pages are requested of the moment that the upstream links to.
     """
 
-    def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: SliceSink) -> None:
-        self.fetcher, self.query, self.sink = fetcher, query, sink
+    def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink, memory: PageMemory | None) -> None:
+        self.fetcher, self.query, self.sink, self._memory = fetcher, query, sink, memory
         self.pages, self.null_keys, self.follows_links = 0, NullKeys(query.dataset), True
         numbers = [number for number, column in enumerate(query.dataset.columns) if column.key]
         self._keys: KeysOfPages = {}
@@ -140,12 +141,12 @@ class WindowReader:
     def _write(self, part: ListPart, page: Page, duplicates: int | None = None) -> None:
         self.pages += 1
         rows = page.rows
-        if isinstance(rows, LateRows):
-            self.sink.write_late(rows.key, rows.body, rows.decode, tags=part.tags, page=self.pages)
+        if self._memory is not None and isinstance(rows, LateRows):
+            self._memory.write_late(rows.key, rows.body, rows.decode, tags=part.tags, page=self.pages)
             return
         lacking = self.null_keys.count
         self.null_keys.add(rows, page=self.pages)
         self.sink.write(rows, tags=part.tags, extras=page.extras, page=self.pages)
-        if page.key and self.null_keys.count == lacking:
+        if self._memory is not None and page.key and self.null_keys.count == lacking:
             duplicates = self._duplicates(rows) if duplicates is None else duplicates
-            self.sink.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)
+            self._memory.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)

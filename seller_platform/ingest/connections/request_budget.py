@@ -100,7 +100,7 @@ class DailyRequests:
             reserved.give_back()
 
     def for_reports(self) -> "DailyRequests":
-        """Return the meter that may also use what is kept for reports."""
+        """Return the meter for reports, for which some requests of each day are kept."""
         return DailyRequests(self.database, self.connection, self.per_day, self.clock, may_use_kept=True)
 
 
@@ -143,7 +143,7 @@ class ReservedRequests:
         return self._meter.reserved(count)
 
     def for_reports(self) -> DailyRequests:
-        """Return the meter that may also use what is kept for reports."""
+        """Return the meter for reports, for which some requests of each day are kept."""
         return self._meter.for_reports()
 
     def give_back(self) -> None:

@@ -148,7 +148,9 @@ def load_slice(
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
         try:
             with reserving(api, database, dataset, account.key, window) as reserved:
-                facts = read_slice(reserved, dataset, account.account, days, snapshot_day, load.spool)
+                facts = read_slice(
+                    reserved, dataset, account.account, days, snapshot_day, load.spool, memory=load.spool
+                )
         except RequestRefusedError as error:
             if dataset.is_computed and error.status in _NOT_OFFERED:
                 raise NotOfferedError(dataset.name, dataset.path, error.status) from error

@@ -12,7 +12,6 @@ from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.prefetch import PageFetcher
-from seller_platform.client.lists.row_sink import KnowsNoPages
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Column, Kind, Window
 from seller_platform.contract.cost_periods import AMOUNT, COST_ELEMENT, COST_ELEMENTS, CURRENCY, NOTES, PROVIDER
@@ -26,7 +25,7 @@ _ELEMENT_FIELDS = (COST_ELEMENT, AMOUNT, CURRENCY, PROVIDER, NOTES)
 Row = tuple[Any, ...]
 
 
-class ReadAnswer(KnowsNoPages):
+class ReadAnswer:
     """Digests the rows of an answer in one spelling, and keeps them on request."""
 
     def __init__(self, query: AccountQuery, *, keeps_rows: bool = False) -> None:

@@ -63,7 +63,7 @@ class _Apis:
 
 
 class _Parent(logging.Handler):
-    """The process that gives tasks; threads send to it, and it logs what is logged here."""
+    """The socket to the process that gives tasks. Threads share it; log records are sent through it, too."""
 
     def __init__(self, socket: Connection) -> None:
         super().__init__()

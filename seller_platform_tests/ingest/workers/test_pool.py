@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -63,16 +62,6 @@ class Connected:
             yield processes
         finally:
             processes.end()
-
-    @contextmanager
-    def silent(self) -> Iterator[None]:
-        """Let the upstream answer no list until the block ends."""
-        self.upstream.waiting, self.upstream.hangs_until = 0, threading.Event()
-        try:
-            yield
-        finally:
-            self.upstream.hangs_until.set()
-            self.upstream.hangs_until = None
 
     @contextmanager
     def own_loader(self) -> Iterator[OwnLoader]:
@@ -213,7 +202,7 @@ def test_waits_for_the_upstream_are_reported_with_their_slice(connected: Connect
     task = _task("transactions", MONTHS[0])
 
     with connected.processes() as processes, ThreadPoolExecutor(1) as threads:
-        with connected.silent():
+        with connected.upstream.silent():
             load = threads.submit(processes.load, task, lambda *wait: waits.append(wait), NO_OWN)
             wait_for(lambda: waits)
         assert load.result(PATIENCE_SECONDS) is not None
@@ -246,7 +235,7 @@ def test_the_slices_of_a_dead_process_are_loaded_by_the_other(
     connected: Connected, caplog: pytest.LogCaptureFixture
 ) -> None:
     with connected.processes() as processes, ThreadPoolExecutor(4) as threads:
-        with connected.silent():
+        with connected.upstream.silent():
             loads = [threads.submit(_load, processes, _task("orders", month)) for month in MONTHS]
             wait_for(lambda: connected.upstream.waiting >= len(MONTHS))
             os.kill(_pids(processes)[1], signal.SIGKILL)
@@ -260,7 +249,7 @@ def test_the_slices_of_a_dead_process_are_loaded_by_the_other(
 
 def test_without_a_living_process_this_one_loads(connected: Connected) -> None:
     with connected.own_loader() as own, connected.processes() as processes, ThreadPoolExecutor(4) as threads:
-        with connected.silent():
+        with connected.upstream.silent():
             loads = [threads.submit(_load, processes, _task("orders", month), own) for month in MONTHS]
             wait_for(lambda: connected.upstream.waiting >= len(MONTHS))
             for pid in _pids(processes):
@@ -287,7 +276,7 @@ def _load_until_killed(_: object, settings: Settings, database_url: str) -> None
 
 
 def test_processes_end_with_a_parent_that_is_killed(connected: Connected) -> None:
-    with connected.silent():
+    with connected.upstream.silent():
         parent, _ = begin(_load_until_killed, connected.settings, connected.database.url)
         wait_for(lambda: connected.upstream.waiting > 0)
         programs = [pid for pid, of in _parents().items() if of == parent.pid]

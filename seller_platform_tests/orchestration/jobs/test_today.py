@@ -1,6 +1,6 @@
 """Tests the job that reads today's orders, and its schedule."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -132,20 +132,14 @@ def test_each_account_has_its_own_today(today: Today) -> None:
 def test_a_failure_about_other_days_stays_until_these_are_read_again(
     today: Today, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = independent_upstream._page
     first, last = (str(partition_key(key, FEBRUARY)) for key in (KEYS[0], KEYS[-1]))
-
-    def lying(*arguments: Any, **options: Any) -> dict[str, Any]:
-        answer = honest(*arguments, **options)
-        return {**answer, "total": str(int(answer["total"].replace(",", "")) + 1)}
-
     with monkeypatch.context() as patch:
-        patch.setattr(independent_upstream, "_page", lying)
+        patch.setattr(independent_upstream, "_page", _with_wrong_total)
         whole = today.platform.run([ORDERS], first, last)
     today.now = FRIDAY + timedelta(days=1)
     other_days = today.read()
     with monkeypatch.context() as patch:
-        patch.setattr(independent_upstream, "_page", lying)
+        patch.setattr(independent_upstream, "_page", _with_wrong_total)
         with today.platform.database.begin() as connection:
             connection.execute(text("DELETE FROM seller.orders WHERE local_day = '2026-02-07'"))
         failed = today.read()
@@ -165,11 +159,6 @@ def test_a_check_that_another_run_repairs_meanwhile_does_not_fail_again(
 ) -> None:
     honest = independent_upstream._page
     first, last = (str(partition_key(key, FEBRUARY)) for key in (KEYS[0], KEYS[-1]))
-
-    def lying(*arguments: Any, **options: Any) -> dict[str, Any]:
-        answer = honest(*arguments, **options)
-        return {**answer, "total": str(int(answer["total"].replace(",", "")) + 1)}
-
     unrepaired = sorted(PARTITIONS)
 
     def repairing(*arguments: Any, **options: Any) -> dict[str, Any]:
@@ -182,7 +171,7 @@ def test_a_check_that_another_run_repairs_meanwhile_does_not_fail_again(
         return honest(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(independent_upstream, "_page", lying)
+        patch.setattr(independent_upstream, "_page", _with_wrong_total)
         whole = today.platform.run([ORDERS], first, last)
     with today.platform.database.begin() as connection:
         connection.execute(text("DELETE FROM seller.orders WHERE local_day = '2026-02-06'"))
@@ -316,3 +305,11 @@ def test_orders_of_a_simulated_day_are_at_most_15_minutes_old(database: Database
     figures = simulate(database, accounts=2, hours=12)
 
     assert all_kept(figures), [(each.what, each.measured) for each in figures]
+
+
+def _with_wrong_total(
+    *arguments: Any, honest: Callable[..., dict[str, Any]] = independent_upstream._page, **options: Any
+) -> dict[str, Any]:
+    """Return a page of the upstream whose total is one too many."""
+    answer = honest(*arguments, **options)
+    return {**answer, "total": str(int(answer["total"].replace(",", "")) + 1)}
