@@ -111,7 +111,7 @@ def read_pages(
     if record.has_one_answer and first.total not in (None, len(first.rows)):
         again = fetcher.one(query)
         record.confirm(is_same=(again.total, again.rows) == (first.total, first.rows))
-    return record.result(query)
+    return record.result(query, first)
 
 
 def _pages(fetcher: PageFetcher, query: ListQuery, first: Page, record: "_Record") -> Iterator[Page]:
@@ -205,7 +205,7 @@ class _Record:
         *pins, last = self._pins
         return len(set(pins)) == 1 and pins[0] is not None and last is None
 
-    def result(self, query: ListQuery) -> ReadResult:
+    def result(self, query: ListQuery, first: Page) -> ReadResult:
         """Return the result of all pages."""
         rows, announced = sum(self._rows_by_page), self._totals[-1]
         # Keys on two pages are counted in buckets, so that the memory does not grow with the list.
@@ -219,8 +219,9 @@ class _Record:
             doubts.append(f"{count_of(announced, 'row', 'was')} announced and {rows} read")
         if duplicates:
             doubts.append(f"{count_of(duplicates, 'row', 'was')} on two pages")
-        # A single page that is not full was the whole list at one moment.
+        # A single page that is not full is the whole list. The upstream may use smaller pages than were asked for.
+        is_one_page = len(self._rows_by_page) == 1 and (holds_the_list(first) or is_short(first, query))
         is_whole = self._is_confirmed or (self._is_pinned and announced in (None, rows))
-        if not is_whole and (len(self._rows_by_page) != 1 or rows >= (query.page_size or 0)):
+        if not is_whole and not is_one_page:
             doubts.append("a list of several pages is read until two readings agree")
         return ReadResult(rows, announced, tuple(doubts), duplicates + self._duplicates_within_pages)

@@ -328,6 +328,17 @@ def test_longer_lists_without_a_total_are_read_twice() -> None:
     assert (sink.count, reading.verdict, reading.notes) == (351, CountVerdict.UNVERIFIABLE, {"attempts": 2})
 
 
+def test_no_row_is_lost_between_pages_that_are_smaller_than_asked_for() -> None:
+    upstream, sink = ledger(orders(3), page_size=2, envelope=("per_page",)), KeptRows()
+    # Page 2 of the upstream is empty then.
+    upstream.before_request = lambda number: upstream.rows.pop(0) if number == 2 else None
+
+    reading = read(upstream, TRANSACTIONS, sink)
+
+    assert (sink.count, len(upstream.rows), reading.verdict) == (2, 2, CountVerdict.UNVERIFIABLE)
+    assert [row[3] for row in sink.rows] == [row["sku"] for row in upstream.rows]
+
+
 def test_a_list_without_total_whose_upstream_ignores_the_page_number_ends() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"data": [{"id": number} for number in range(30)]})
