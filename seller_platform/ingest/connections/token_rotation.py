@@ -235,11 +235,13 @@ class GrantKeeper:
             raise ReauthorizationRequiredError(self.connection, refused)
         return grant.pair
 
-    def _recover(self, grant: LockedGrant) -> None:
-        """Commit a pair that a process received and did not commit before it ended."""
+    def _recover(self, grant: LockedGrant) -> bool:
+        """Commit a pair that a process received and did not commit before it ended, and return whether there is one."""
         kept = self._spool.kept()
-        if kept is not None and _is_newer(kept, grant.pair):
-            grant.replace(kept)
+        if kept is None or not _is_newer(kept, grant.pair):
+            return False
+        grant.replace(kept)
+        return True
 
     def _clear_spool(self) -> None:
         """Delete the files of a rotation that is committed.
@@ -262,6 +264,9 @@ class GrantKeeper:
         interrupted = self._spool.interrupted(grant.pair.generation)
         self._spool.intend(grant.pair.generation, self._now())
         reach("rotation.intended")
+        # A restart of the server ends row locks: the process that held this one may have received a pair since.
+        if self._recover(grant):
+            return None
         try:
             received = self._endpoint.refresh(grant.pair.refresh_token)
         except TokenRefusedError as error:

@@ -107,6 +107,24 @@ def test_of_many_keepers_with_a_rejected_token_one_refreshes(shared: SharedGrant
     assert {pair.access_token for pair in pairs} == {"access-2"}
 
 
+class OvertakenSpool(PairSpool):
+    """A spool to which a process writes that has lost its row lock, while the next one prepares its refresh."""
+
+    def intend(self, generation: int, at: datetime) -> None:
+        super().intend(generation, at)
+        self.keep(TokenPair("access-2", "refresh-2", START, 3600, generation + 1))
+
+
+def test_a_pair_that_a_process_without_its_lock_has_received_is_committed(shared: SharedGrant) -> None:
+    spool = OvertakenSpool(shared.home / "grants", "default", shared.box)
+
+    pair = shared.keeper(spool=spool).rotate("access-1")
+
+    assert (pair.access_token, shared.issuer.requests) == ("access-2", 0)
+    assert shared.grants.current("default")[0].generation == 2
+    assert shared.files() == []
+
+
 def test_a_refused_grant_stays_refused_until_authorised_again(shared: SharedGrant) -> None:
     shared.issuer.valid = "another"
 
