@@ -43,47 +43,78 @@ _FORMS = (
 # reading of the same days before it. Where that is several days ago, the change is spread over them evenly. Readings
 # of today alone, or with yesterday, are left out: a refresh would be compared with them and not with the refresh before
 # it. Those of the first days of a month stay, because a refresh reads no more days then.
+# A change counts as a share of its day: in a season, the days that still change are larger or smaller than the average
+# day of a reading. Receipts have the size of a day, as the sum of what loads changed of it. Only a load into an empty
+# window says no more than the average of its days; so does the first load of an account, as rows may have no receipt.
+# The receipts of 160 days have every load of the days that readings of 90 days show at an age of 61 days.
+# Each dataset and account is computed by itself, so that a query for one of them reads its receipts alone.
 _SETTLEDNESS = sql.SQL("""
 CREATE VIEW platform.settledness AS
-WITH amounts (dataset, name) AS (VALUES {amounts}),
-readings AS (
-    SELECT loads.dataset, account, rows::numeric / (window_end - window_start) AS rows,
-           (SELECT sum(abs(value::numeric)) FROM jsonb_each_text(sums)
-            WHERE key = amounts.name OR key LIKE amounts.name || ' %') / (window_end - window_start) AS amount,
-           changed_days, read_on, read_on - lag(read_on) OVER month AS gap,
-           greatest(window_start, lag(window_start) OVER month) AS first_day,
-           least(window_end, lag(window_end) OVER month) - 1 AS last_day
-    FROM platform.loads JOIN amounts USING (dataset),
-         LATERAL (SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS read_on) AS day
-    WHERE verdict <> 'held' AND notes -> 'reverts_load' IS NULL AND started_at > now() - interval '90 days'
-      AND (window_start < read_on - 1 OR window_start = date_trunc('month', window_start))
-    WINDOW month AS (PARTITION BY loads.dataset, account, date_trunc('month', window_start) ORDER BY id)
-),
-exposed AS (
-    SELECT dataset, account, age, sum(gap * rows) AS rows, sum(gap * amount) AS amount
-    FROM readings, generate_series(greatest(1, read_on - last_day), least(61, read_on - first_day)) AS age
-    WHERE gap > 0
-    GROUP BY dataset, account, age
-),
-changed AS (
-    SELECT dataset, account, read_on - day.key::date AS age,
-           sum(greatest((day.value ->> 0)::numeric, (day.value ->> 1)::numeric)) AS rows,
-           sum(abs((day.value ->> 2)::numeric)) AS amount
-    FROM readings, jsonb_each(changed_days) AS day
-    WHERE gap > 0 AND day.key::date BETWEEN first_day AND last_day
-    GROUP BY dataset, account, age
-),
-rates AS (
-    SELECT dataset, account, age, coalesce(changed.rows, 0) / nullif(exposed.rows, 0) AS rows,
-           coalesce(changed.amount, 0) / nullif(exposed.amount, 0) AS amount
-    FROM exposed LEFT JOIN changed USING (dataset, account, age)
-)
-SELECT dataset, account, after_days,
-       round(100 * coalesce(sum(rows) FILTER (WHERE age > after_days), 0), 3) AS rows_percent,
-       round(100 * coalesce(sum(amount) FILTER (WHERE age > after_days), 0), 3) AS amounts_percent,
-       max(age) AS observed_days
-FROM rates, unnest(ARRAY[1, 2, 3, 5, 7, 10, 14, 21, 30, 60]) AS after_days
-GROUP BY dataset, account, after_days
+SELECT dataset, account, after_days, rows_percent, amounts_percent, observed_days
+FROM (SELECT DISTINCT dataset, account FROM platform.loads) AS pair
+JOIN (VALUES {amounts}) AS amounts (dataset, name) USING (dataset)
+CROSS JOIN LATERAL (
+    WITH receipts AS MATERIALIZED (
+        SELECT id, window_start, window_end, started_at, notes, read_on, changed_days,
+               rows::numeric / (window_end - window_start) AS rows,
+               (SELECT sum(abs(value::numeric)) FROM jsonb_each_text(sums)
+                WHERE key = amounts.name OR key LIKE amounts.name || ' %') / (window_end - window_start) AS amount,
+               changed AND changed_days IS NULL OR id = min(id) OVER () AS is_first
+        FROM platform.loads,
+             LATERAL (SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS read_on) AS day
+        WHERE loads.dataset = pair.dataset AND loads.account = pair.account AND verdict <> 'held'
+          AND started_at > now() - interval '160 days'
+    ),
+    sizes AS (
+        SELECT day, sum(rows) AS rows, abs(sum(amount)) AS amount
+        FROM (
+            SELECT window_start + number AS day, rows, amount
+            FROM receipts, generate_series(0, window_end - window_start - 1) AS number
+            WHERE is_first
+            UNION ALL
+            SELECT day.key::date, (day.value ->> 0)::numeric - (day.value ->> 1)::numeric, (day.value ->> 2)::numeric
+            FROM receipts, jsonb_each(changed_days) AS day
+            WHERE NOT is_first
+        ) AS change
+        GROUP BY day
+    ),
+    readings AS (
+        SELECT rows, amount, changed_days, read_on, read_on - lag(read_on) OVER month AS gap,
+               greatest(window_start, lag(window_start) OVER month) AS first_day,
+               least(window_end, lag(window_end) OVER month) - 1 AS last_day
+        FROM receipts
+        WHERE notes -> 'reverts_load' IS NULL AND started_at > now() - interval '90 days'
+          AND (window_start < read_on - 1 OR window_start = date_trunc('month', window_start))
+        WINDOW month AS (PARTITION BY date_trunc('month', window_start) ORDER BY id)
+    ),
+    exposed AS (
+        SELECT age, sum(gap * coalesce(sizes.rows, readings.rows)) AS rows,
+               sum(gap * coalesce(sizes.amount, readings.amount)) AS amount
+        FROM readings
+        CROSS JOIN generate_series(greatest(1, read_on - last_day), least(61, read_on - first_day)) AS age
+        LEFT JOIN sizes ON day = read_on - age
+        WHERE gap > 0
+        GROUP BY age
+    ),
+    changed AS (
+        SELECT read_on - day.key::date AS age,
+               sum(greatest((day.value ->> 0)::numeric, (day.value ->> 1)::numeric)) AS rows,
+               sum(abs((day.value ->> 2)::numeric)) AS amount
+        FROM readings, jsonb_each(changed_days) AS day
+        WHERE gap > 0 AND day.key::date BETWEEN first_day AND last_day
+        GROUP BY age
+    ),
+    rates AS (
+        SELECT age, coalesce(changed.rows, 0) / nullif(exposed.rows, 0) AS rows,
+               coalesce(changed.amount, 0) / nullif(exposed.amount, 0) AS amount
+        FROM exposed LEFT JOIN changed USING (age)
+    )
+    SELECT after_days, round(100 * coalesce(sum(rows) FILTER (WHERE age > after_days), 0), 3) AS rows_percent,
+           round(100 * coalesce(sum(amount) FILTER (WHERE age > after_days), 0), 3) AS amounts_percent,
+           max(age) AS observed_days
+    FROM rates, unnest(ARRAY[1, 2, 3, 5, 7, 10, 14, 21, 30, 60]) AS after_days
+    GROUP BY after_days
+) AS settledness
 """)
 
 _SETTLEDNESS_COLUMNS = {

@@ -1,5 +1,6 @@
 """Tests that settledness finds the law by which days change, and that a refresh reads no more days than it says."""
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -26,13 +27,13 @@ def _amount(number: int, age: int) -> Decimal:
     return Decimal(10 + changes)
 
 
-def _rows(days: Window, today: date) -> list[Row]:
+def _rows(days: Window, today: date, grows_on: Sequence[date]) -> list[Row]:
     rows = []
     for day in days.each_day():
-        for number in range(ROWS_A_DAY):
+        for number in range(ROWS_A_DAY * (1 + sum(day >= each for each in grows_on))):
             values = {
                 "order_id": f"order-{number}",
-                "amount": _amount(number, (today - day).days),
+                "amount": _amount(number % ROWS_A_DAY, (today - day).days),
                 "currency": "USD",
                 str(TRANSACTIONS.day): f"{day}T10:00:00+00:00",
             }
@@ -40,11 +41,17 @@ def _rows(days: Window, today: date) -> list[Row]:
     return rows
 
 
-def _refresh(database: Database, today: date, lookback_days: int, *, hour: int = 4) -> None:
-    """Read the days that a daily refresh reads, cut at the border of months."""
+def _refresh(
+    database: Database, today: date, lookback_days: int, *, hour: int = 4, grows_on: Sequence[date] = ()
+) -> None:
+    """Read the days that a daily refresh reads, cut at the border of months.
+
+    Args:
+        grows_on: From each of these days on, a day has as many rows more as at first.
+    """
     for window in Window(today - timedelta(days=lookback_days), today + timedelta(days=1)).months():
         with open_load(database, Slice(TRANSACTIONS, ACCOUNT, window)) as load:
-            rows = _rows(window, today)
+            rows = _rows(window, today, grows_on)
             load.spool.write(rows, page=1)
             at = datetime(today.year, today.month, today.day, hour, tzinfo=UTC)
             load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=at)
@@ -88,6 +95,19 @@ def test_readings_of_today_alone_hide_no_change_that_a_refresh_finds(database: D
 
     assert float(percent[1]) == pytest.approx(100 * (5 + 2 + 1) / ROWS_A_DAY, rel=0.1)
     assert percent[5] == 0
+
+
+def test_a_season_changes_no_share_that_settledness_has(database: Database) -> None:
+    today = datetime.now(UTC).date()
+    grows_on = [today - timedelta(days=ago) for ago in (16, 12, 8, 4)]
+    for ago in range(35, -1, -1):
+        _refresh(database, today - timedelta(days=ago), 14, grows_on=grows_on)
+
+    percent = settledness(database, [TRANSACTIONS], [ACCOUNT])[TRANSACTIONS.name, ACCOUNT].percent
+
+    for days in (1, 2, 3, 5):
+        expected = sum(100 * rows / ROWS_A_DAY for age, rows in CHANGED_AT_AGE.items() if age > days)
+        assert float(percent[days]) == pytest.approx(expected, rel=0.02), days
 
 
 def test_without_evidence_the_lookback_of_the_dataset_holds(database: Database) -> None:
