@@ -9,6 +9,7 @@ from seller_platform.logs import write_json_logs
 from seller_platform.orchestration.automation.lost_retries import lost_retry_definitions
 from seller_platform.orchestration.automation.pruning import pruning_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
+from seller_platform.orchestration.instance.run_workers import fork_run_workers
 from seller_platform.settings import Settings, read_settings
 from seller_platform.traces import send_traces
 from seller_platform.warehouse.loads.history_start import history_start_of
@@ -28,6 +29,7 @@ def definitions_for(settings: Settings) -> dg.Definitions:
 
 _SETTINGS = read_settings()
 use_start(_SETTINGS.home)
+fork_run_workers()
 _STORED = {"history_start": history_start_of(_SETTINGS)}
 if _SETTINGS.log_format == "json":
     write_json_logs()

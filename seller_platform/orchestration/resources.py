@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 
 import dagster as dg
@@ -171,8 +172,9 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
             with suppress(KeyError):
                 self._apis.popitem()[1].close()
 
-    @property
+    @cached_property
     def _settings(self) -> Settings:
+        # Read once for a run: reading takes milliseconds, as much as the request of a small slice.
         configured = {
             "base_url": self.base_url and self.base_url.rstrip("/"),
             "auth_url": self.auth_url and self.auth_url.rstrip("/"),

@@ -16,7 +16,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
@@ -24,6 +24,7 @@ from typing import Any, Self, cast
 
 from dagster import AssetCheckKey, AssetKey, DagsterEventType, EventLogEntry, Field, StringSource
 from dagster._config import UserConfigSchema
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecord,
@@ -32,7 +33,7 @@ from dagster._core.storage.asset_check_execution_record import (
 from dagster._core.storage.asset_check_state import AssetCheckState
 from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._core.utils import make_new_run_id
-from dagster._serdes import ConfigurableClassData
+from dagster._serdes import ConfigurableClassData, serialize_value
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.storage import DagsterPostgresStorage
 from dagster_postgres.utils import (
@@ -56,6 +57,7 @@ from seller_platform.orchestration.instance.check_states import (
     checked_partitions,
     latest_executions,
 )
+from seller_platform.orchestration.instance.held_evaluations import hold, is_evaluation_of_run
 from seller_platform.orchestration.instance.partition_keys import use_faster_functions
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.dagster_tables import DAGSTER_SCHEMA, place_tables
@@ -93,39 +95,59 @@ _DELETIONS = "seller_platform/deletions"
 _READERS = 4
 _RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0)
 
-# One statement. `store_event` of dagster-postgres takes three with a commit each, one of them a NOTIFY without a
-# listener. Most events are evaluations of checks, five for each slice.
-_EVALUATION = """
-WITH stored AS (
-    INSERT INTO event_logs (run_id, event, dagster_event_type, timestamp, step_key, asset_key, partition)
-    VALUES (%(run_id)s, %(event)s, %(dagster_event_type)s, %(timestamp)s, %(step_key)s, %(asset_key)s, %(partition)s)
-    RETURNING id, run_id, event, timestamp
+# One statement for all evaluations of a slice. `store_event` of dagster-postgres takes three for each, with a commit
+# each, one of them a NOTIFY without a listener.
+_EVALUATIONS = """
+WITH given AS (
+    SELECT * FROM unnest(
+        %(run_id)s::text[], %(event)s::text[], %(dagster_event_type)s::text[], %(timestamp)s::timestamp[],
+        %(step_key)s::text[], %(asset_key)s::text[], %(partition)s::text[], %(checked_asset)s::text[],
+        %(check_name)s::text[], %(checked_partition)s::text[], %(status)s::text[], %(materialization)s::bigint[]
+    ) WITH ORDINALITY AS evaluation (
+        run_id, event, dagster_event_type, timestamp, step_key, asset_key, partition, checked_asset, check_name,
+        checked_partition, status, materialization, number
+    )
 ),
+stored AS (
+    INSERT INTO event_logs (run_id, event, dagster_event_type, timestamp, step_key, asset_key, partition)
+    SELECT run_id, event, dagster_event_type, timestamp, step_key, asset_key, partition FROM given ORDER BY number
+    RETURNING id, event
+),
+evaluated AS (SELECT given.*, stored.id FROM given JOIN stored USING (event)),
 planned AS (
     UPDATE asset_check_executions AS execution
-    SET execution_status = %(status)s, evaluation_event = stored.event, evaluation_event_timestamp = stored.timestamp,
-        evaluation_event_storage_id = stored.id, materialization_event_storage_id = %(materialization)s
-    FROM stored
-    WHERE execution.asset_key = %(checked_asset)s AND execution.check_name = %(check_name)s
-      AND execution.run_id = %(run_id)s AND execution.partition {is_partition}
-    RETURNING execution.id
+    SET execution_status = evaluated.status, evaluation_event = evaluated.event,
+        evaluation_event_timestamp = evaluated.timestamp, evaluation_event_storage_id = evaluated.id,
+        materialization_event_storage_id = evaluated.materialization
+    FROM evaluated
+    WHERE execution.asset_key = evaluated.checked_asset AND execution.check_name = evaluated.check_name
+      AND execution.run_id = evaluated.run_id AND execution.partition {is_partition}
+    RETURNING evaluated.id
 )
 INSERT INTO asset_check_executions (
     asset_key, check_name, partition, run_id, execution_status, evaluation_event, evaluation_event_timestamp,
     evaluation_event_storage_id, materialization_event_storage_id
 )
-SELECT %(checked_asset)s, %(check_name)s, %(checked_partition)s, run_id, %(status)s, event, timestamp, id,
-       %(materialization)s
-FROM stored
-WHERE NOT EXISTS (SELECT FROM planned)
+SELECT checked_asset, check_name, checked_partition, run_id, status, event, timestamp, id, materialization
+FROM evaluated
+WHERE id NOT IN (SELECT id FROM planned)
+"""
+# The event that a check is planned names all partitions of the run, and is stored with the execution of each.
+_PLANNED = """
+INSERT INTO asset_check_executions (
+    asset_key, check_name, partition, run_id, execution_status, evaluation_event, evaluation_event_timestamp,
+    evaluation_event_storage_id
+)
+SELECT %(asset)s, %(check)s, partition, %(run_id)s, %(status)s, %(event)s, %(timestamp)s, %(id)s
+FROM unnest(%(partitions)s::text[]) AS partition
 """
 # Dagster keeps one execution of a check for each run and partition. Evaluations without a run have the same empty run.
 _FORGET_RUNLESS = """
 DELETE FROM asset_check_executions
 WHERE asset_key = %(asset)s AND check_name = %(check)s AND partition = %(partition)s AND run_id = ''
 """
-_OF_WHOLE = _EVALUATION.format(is_partition="IS NULL")
-_OF_PARTITION = _EVALUATION.format(is_partition="= %(checked_partition)s")
+_OF_WHOLE = _EVALUATIONS.format(is_partition="IS NULL")
+_OF_PARTITION = _EVALUATIONS.format(is_partition="= evaluated.checked_partition")
 
 
 class PooledPostgresStorage(DagsterPostgresStorage):
@@ -303,42 +325,66 @@ class _EventLogStorage(PostgresEventLogStorage):
         super().dispose()
 
     def store_event(self, event: EventLogEntry) -> None:
-        """Store an event, and try again while the server restarts.
+        """Store an event, and try again while the server restarts, unless it is held for those that follow.
 
         Thus a restart fails no run. An event may be stored twice if its commit was not confirmed; that does no harm.
         """
-        for pause in _RESTART_PAUSES_SECONDS:
+        if is_evaluation_of_run(event):
+            if not hold(event):
+                self._store_evaluations([event])
+        else:
+            self._retried(lambda connection: self._store_once(connection, event))
+
+    def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
+        """Store events; evaluations of a run with one statement, and again while the server restarts."""
+        if all(is_evaluation_of_run(event) for event in events):
+            self._store_evaluations(events)
+        else:
+            super().store_event_batch(events)
+
+    def _retried(self, store: Callable[[Connection], None]) -> None:
+        for pause in (*_RESTART_PAUSES_SECONDS, None):
             try:
-                return self._store_once(event)
-            except DagsterPostgresException:
-                pass  # it could not connect within some seconds
+                with retry_pg_connection_fn(self._events.connect) as connection:
+                    return store(connection)
+            except DagsterPostgresException:  # it could not connect within some seconds
+                if pause is None:
+                    raise
             except DBAPIError as error:
-                if not error.connection_invalidated:
+                if pause is None or not error.connection_invalidated:
                     raise
             time.sleep(pause)
-        return self._store_once(event)
+        return None
 
-    def _store_once(self, event: EventLogEntry) -> None:
-        with retry_pg_connection_fn(self._events.connect) as connection:
-            if event.dagster_event_type == DagsterEventType.ASSET_CHECK_EVALUATION:
-                if event.run_id:
-                    self._store_evaluation(connection, event)
-                    return
-                evaluation = event.get_dagster_event().asset_check_evaluation_data
-                asset, check, partition = evaluation.asset_key.to_string(), evaluation.check_name, evaluation.partition
-                connection.exec_driver_sql(_FORGET_RUNLESS, {"asset": asset, "check": check, "partition": partition})
-            self._of_event.connection = connection
-            try:
-                super().store_event(event)
-            finally:
-                self._of_event.connection = None
+    def _store_once(self, connection: Connection, event: EventLogEntry) -> None:
+        if event.dagster_event_type == DagsterEventType.ASSET_CHECK_EVALUATION:
+            evaluation = event.get_dagster_event().asset_check_evaluation_data
+            asset, check, partition = evaluation.asset_key.to_string(), evaluation.check_name, evaluation.partition
+            connection.exec_driver_sql(_FORGET_RUNLESS, {"asset": asset, "check": check, "partition": partition})
+        self._of_event.connection = connection
+        try:
+            super().store_event(event)
+        finally:
+            self._of_event.connection = None
 
-    def _store_evaluation(self, connection: Connection, event: EventLogEntry) -> None:
-        """Store the event of a check's evaluation, and its status in the table of executions."""
+    def _store_evaluations(self, events: Sequence[EventLogEntry]) -> None:
+        """Store the events of evaluations, and their statuses in the table of executions."""
+        rows = [self._row_of(event) for event in events]
+
+        def store(connection: Connection) -> None:
+            for statement, is_whole in ((_OF_WHOLE, True), (_OF_PARTITION, False)):
+                chosen = [row for row in rows if (row["checked_partition"] is None) is is_whole]
+                if chosen:
+                    connection.exec_driver_sql(statement, {name: [row[name] for row in chosen] for name in chosen[0]})
+
+        self._retried(store)
+
+    def _row_of(self, event: EventLogEntry) -> Mapping[str, Any]:
+        """Return the values of an evaluation, for its event and for the table of executions."""
         evaluation = event.get_dagster_event().asset_check_evaluation_data
         judged, passed = evaluation.target_materialization_data, evaluation.passed
         status = AssetCheckExecutionRecordStatus.SUCCEEDED if passed else AssetCheckExecutionRecordStatus.FAILED
-        values = {
+        return {
             **self._event_to_row(event),
             "checked_asset": evaluation.asset_key.to_string(),
             "check_name": evaluation.check_name,
@@ -346,7 +392,23 @@ class _EventLogStorage(PostgresEventLogStorage):
             "status": status.value,
             "materialization": judged.storage_id if judged else None,
         }
-        connection.exec_driver_sql(_OF_WHOLE if evaluation.partition is None else _OF_PARTITION, values)
+
+    def _store_asset_check_evaluation_planned(self, event: EventLogEntry, event_id: int | None) -> None:
+        """Store the planned executions of a check; Dagster serialises and sends the event for each partition anew."""
+        planned = cast("AssetCheckEvaluationPlanned", event.get_dagster_event().event_specific_data)
+        subset = planned.partitions_subset
+        values = {
+            "asset": planned.asset_key.to_string(),
+            "check": planned.check_name,
+            "partitions": [*subset.get_partition_keys()] if subset else [None],
+            "run_id": event.run_id,
+            "status": AssetCheckExecutionRecordStatus.PLANNED.value,
+            "event": serialize_value(event),
+            "timestamp": self._event_insert_timestamp(event),  # type: ignore[no-untyped-call]  # Dagster has no types here
+            "id": event_id,
+        }
+        with self.index_connection() as connection:
+            connection.exec_driver_sql(_PLANNED, values)
 
     @contextmanager
     def _connect(self) -> Iterator[Connection]:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -13,6 +14,7 @@ import psycopg
 import pytest
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluation,
+    AssetCheckEvaluationPlanned,
     AssetCheckEvaluationTargetMaterializationData,
 )
 from dagster._core.events import DagsterEvent
@@ -24,6 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seller_platform.orchestration.instance.check_states import CheckedAssets
+from seller_platform.orchestration.instance.held_evaluations import stored_together
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.dagster_instance import connect_to_tables, postgres_instance
@@ -129,7 +132,10 @@ def _evaluation(run: str, partition: str | None, *, passed: bool, judged: int | 
         target_materialization_data=target,
         partition=partition,
     )
-    event = DagsterEvent("ASSET_CHECK_EVALUATION", "job", step_key="it", event_specific_data=evaluation)
+    return _entry(run, DagsterEvent("ASSET_CHECK_EVALUATION", "job", step_key="it", event_specific_data=evaluation))
+
+
+def _entry(run: str, event: DagsterEvent) -> dg.EventLogEntry:
     return dg.EventLogEntry(  # type: ignore[no-untyped-call]  # its constructor is made while it runs
         error_info=None,
         level=10,
@@ -142,7 +148,8 @@ def _evaluation(run: str, partition: str | None, *, passed: bool, judged: int | 
     )
 
 
-def test_evaluations_are_stored_as_dagster_stores_them(database: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("together", [False, True])
+def test_evaluations_are_stored_as_dagster_stores_them(database: Database, tmp_path: Path, together: bool) -> None:
     runs = {"pooled": make_new_run_id(), "unpooled": make_new_run_id()}
     partitions = ("a|2026-01-01", "b|2026-01-01", "ü'%|2026-01-01", None)
     plain_url = database.url.replace("postgresql:", "postgresql+psycopg2:", 1)
@@ -151,15 +158,57 @@ def test_evaluations_are_stored_as_dagster_stores_them(database: Database, tmp_p
         connect_to_tables(database.url) as direct,
     ):
         plain = PostgresEventLogStorage(f"{plain_url}&options=-csearch_path%3Ddagster")
-        for number, partition in enumerate(partitions):
-            for storage, run in ((instance.event_log_storage, runs["pooled"]), (plain, runs["unpooled"])):
-                if number % 2:
-                    direct.execute(_PLANNED, (partition, run))
-                storage.store_event(_evaluation(run, partition, passed=number < 2, judged=number or None))
+        for name, storage in (("pooled", instance.event_log_storage), ("unpooled", plain)):
+            with stored_together(instance) if together and name == "pooled" else nullcontext():
+                for number, partition in enumerate(partitions):
+                    if number % 2:
+                        direct.execute(_PLANNED, (partition, runs[name]))
+                    storage.store_event(_evaluation(runs[name], partition, passed=number < 2, judged=number or None))
         plain.dispose()
         pooled, unpooled = (direct.execute(_STORED, (runs[name],)).fetchall() for name in ("pooled", "unpooled"))
 
     assert len(pooled) == len(partitions)
+    assert pooled == unpooled
+
+
+def test_evaluations_of_an_interrupted_step_are_stored_in_order(database: Database, tmp_path: Path) -> None:
+    run = make_new_run_id()
+    with postgres_instance(database.url, tmp_path) as instance, connect_to_tables(database.url) as direct:
+        _execute(database, _ENDING_THE_FIRST)  # they are stored again
+        with suppress(KeyboardInterrupt), stored_together(instance):
+            for number in range(20):
+                instance.event_log_storage.store_event(_evaluation(run, str(number), passed=True, judged=None))
+            raise KeyboardInterrupt
+        stored = direct.execute(
+            "SELECT executed.partition FROM event_logs "
+            "JOIN asset_check_executions AS executed ON executed.evaluation_event_storage_id = event_logs.id "
+            "WHERE event_logs.run_id = %s ORDER BY event_logs.id",
+            (run,),
+        ).fetchall()
+
+    assert [partition for (partition,) in stored] == [str(number) for number in range(20)]
+
+
+@pytest.mark.parametrize("keys", [("a", "ü'%", "c"), None])
+def test_planned_checks_are_stored_as_dagster_stores_them(
+    database: Database, tmp_path: Path, keys: tuple[str, ...] | None
+) -> None:
+    runs = {"pooled": make_new_run_id(), "unpooled": make_new_run_id()}
+    subset = dg.StaticPartitionsDefinition(keys).subset_with_partition_keys(keys) if keys else None
+    plain_url = database.url.replace("postgresql:", "postgresql+psycopg2:", 1)
+    with (
+        postgres_instance(database.url, tmp_path) as instance,
+        connect_to_tables(database.url) as direct,
+    ):
+        plain = PostgresEventLogStorage(f"{plain_url}&options=-csearch_path%3Ddagster")
+        for storage, run in ((instance.event_log_storage, runs["pooled"]), (plain, runs["unpooled"])):
+            planned = AssetCheckEvaluationPlanned(asset_key=KEY, check_name="c", partitions_subset=subset)
+            event = DagsterEvent("ASSET_CHECK_EVALUATION_PLANNED", "job", step_key="it", event_specific_data=planned)
+            storage.store_event(_entry(run, event))
+        plain.dispose()
+        pooled, unpooled = (direct.execute(_STORED, (runs[name],)).fetchall() for name in ("pooled", "unpooled"))
+
+    assert len(pooled) == len(keys or [None])
     assert pooled == unpooled
 
 

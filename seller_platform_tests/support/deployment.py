@@ -24,7 +24,7 @@ LOADED = (*(dataset.name for dataset in LISTS), "cost_periods")
 RUN_WORKER, WEB_SERVER, DAEMON, POSTGRESQL = "run worker", "web server", "daemon", "PostgreSQL"
 CODE_LOCATION = "code location"
 _WORDS = {
-    RUN_WORKER: ("multiprocessing.spawn", "spawn_main"),
+    RUN_WORKER: ("multiprocessing.forkserver",),
     WEB_SERVER: ("dagster_webserver",),
     DAEMON: ("dagster._daemon", "run"),
     CODE_LOCATION: ("dagster", "api", "grpc"),
@@ -190,9 +190,7 @@ class Deployment:
                 return found
             return {"errors": "no answer"}
 
-        found: dict[str, Any] = wait_for(answer, lambda found: "errors" not in found, pause_seconds=_LOOK_SECONDS)[
-            "data"
-        ]
+        found: dict[str, Any] = wait_for(answer, _is_answer, pause_seconds=_LOOK_SECONDS)["data"]
         return found
 
     def backfill(self, datasets: Sequence[str]) -> str:
@@ -214,8 +212,13 @@ class Deployment:
         self._launch("__ASSET_JOB", [{"path": ["seller", name]}])
 
     def _launch(self, job: str, assets: Sequence[dict[str, list[str]]] | None = None) -> None:
-        launched = self.ask(_RUN, job=job, assets=assets)["launchRun"]
-        assert launched["__typename"] == "LaunchRunSuccess", launched
+        # The code location may have been killed a moment ago.
+        wait_for(
+            lambda: self.ask(_RUN, job=job, assets=assets)["launchRun"],
+            lambda launched: launched["__typename"] == "LaunchRunSuccess",
+            explain=str,
+            pause_seconds=_LOOK_SECONDS,
+        )
 
     def state(self) -> State:
         """Return what the UI shows now."""
@@ -312,7 +315,9 @@ class Deployment:
             return
 
         def running() -> list[int]:
-            return [pid for pid in self.processes() if _is_of(pid, _WORDS[part])]
+            found = [pid for pid in self.processes() if _is_of(pid, _WORDS[part])]
+            # Run workers have the words of the fork server, which is their parent.
+            return [pid for pid in found if part != RUN_WORKER or _parent(pid) in found]
 
         for pid in wait_for(running, explain=lambda _: f"there is no {part} to kill"):
             with suppress(ProcessLookupError):
@@ -410,6 +415,11 @@ def _failed_checks(checks: Any) -> list[str]:
     return [check["name"] for check in checks["checks"] if is_red(check)]
 
 
+def _is_answer(found: dict[str, Any]) -> bool:
+    """Return whether the interface has answered, and no part of it says that the code location is away."""
+    return "errors" not in found and all(part or not name.endswith("OrError") for name, part in found["data"].items())
+
+
 def _until_told(process: subprocess.Popen[str]) -> Iterator[str]:
     assert process.stdout is not None
     for line in process.stdout:
@@ -421,6 +431,13 @@ def _until_told(process: subprocess.Popen[str]) -> Iterator[str]:
 def _descendants(pid: int) -> list[int]:
     found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
     return [each for child in map(int, found) for each in (child, *_descendants(child))]
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
 
 
 def _is_of(pid: int, words: Sequence[str]) -> bool:

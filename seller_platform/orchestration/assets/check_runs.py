@@ -29,6 +29,7 @@ from seller_platform.orchestration.assets.checks import (
 )
 from seller_platform.orchestration.assets.events import CheckRun, judged
 from seller_platform.orchestration.instance.check_results import judged_partitions
+from seller_platform.orchestration.instance.held_evaluations import stored_together
 from seller_platform.orchestration.partitions import ACCOUNT, MONTH, partition_key, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
@@ -102,8 +103,9 @@ def reported(
     for partition, of_checks in results:
         without_rows.pop(partition, None)
         target = judged(context.instance, key, partition)
-        for name in names & of_checks.keys():
-            yield of_checks[name].evaluation(key, name, target, partition)
+        with stored_together(context.instance):
+            for name in names & of_checks.keys():
+                yield of_checks[name].evaluation(key, name, target, partition)
     for partition in without_rows:
         context.log.warning("%s of %s was never loaded: there is nothing to check.", key.to_user_string(), partition)
 
@@ -145,8 +147,9 @@ def _reported_of_all(
                 changed[name] += 1
                 news[name] = judgement
         target = judged(context.instance, key, partition) if news else None
-        for name, judgement in news.items():
-            yield judgement.evaluation(key, name, target, partition)
+        with stored_together(context.instance):
+            for name, judgement in news.items():
+                yield judgement.evaluation(key, name, target, partition)
     for name in sorted(passed):
         named = ", ".join(failed[name][:_NAMED_PARTITIONS])
         more = len(failed[name]) - _NAMED_PARTITIONS

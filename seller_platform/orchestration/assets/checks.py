@@ -20,6 +20,7 @@ from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ListChangedError, ReadingHeldError, SellerPlatformError
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
+from seller_platform.orchestration.instance.held_evaluations import stored_together
 from seller_platform.orchestration.partitions import asset_key, partition_key, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
@@ -369,8 +370,9 @@ def evaluations(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the checks' evaluations of the slice whose materialization was just stored."""
     target = judged(instance, asset_key(dataset), partition)
-    for check, judgement in judgements(dataset, receipt):
-        yield judgement.evaluation(asset_key(dataset), check.name, target, partition)
+    with stored_together(instance):
+        for check, judgement in judgements(dataset, receipt):
+            yield judgement.evaluation(asset_key(dataset), check.name, target, partition)
 
 
 def judgement_of_repeats(repeated: Sequence[RepeatedLedger]) -> Judgement:
@@ -426,10 +428,11 @@ def evaluations_of_repeats(
         for each in repeats
     } - loaded.keys()
     repeats = after | repeated_by_part(database, [read_partition_key(key) for key in others])
-    for key in (*loaded, *sorted(others)):
-        target = judged(instance, asset_key(LEDGER), key)
-        judgement = judgement_of_repeats(repeats.get(read_partition_key(key), ()))
-        yield judgement.evaluation(asset_key(LEDGER), LEDGERS_DO_NOT_REPEAT.name, target, key)
+    targets = {key: judged(instance, asset_key(LEDGER), key) for key in (*loaded, *sorted(others))}
+    with stored_together(instance):
+        for key, target in targets.items():
+            judgement = judgement_of_repeats(repeats.get(read_partition_key(key), ()))
+            yield judgement.evaluation(asset_key(LEDGER), LEDGERS_DO_NOT_REPEAT.name, target, key)
 
 
 def together(of_parts: Mapping[str, Judgement], part: str) -> Judgement:

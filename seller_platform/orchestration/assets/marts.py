@@ -30,6 +30,7 @@ from seller_platform.orchestration.automation.provenance import input_versions, 
 from seller_platform.orchestration.charts.figures import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.instance.check_results import failed_evaluations
+from seller_platform.orchestration.instance.held_evaluations import stored_together
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
     MONTH,
@@ -289,9 +290,10 @@ def evaluations(instance: dg.DagsterInstance, build: Build) -> Iterator[dg.Asset
     """Yield the checks' evaluations of the partition whose materialization was just stored."""
     partition = partition_key(build.account, build.window)
     target = judged(instance, mart_key(build.mart), partition)
-    for result in build.check_results:
-        judgement = judgement_of(build.mart, result, build.id, build.rows)
-        yield judgement.evaluation(mart_key(build.mart), result.check.name, target, partition)
+    with stored_together(instance):
+        for result in build.check_results:
+            judgement = judgement_of(build.mart, result, build.id, build.rows)
+            yield judgement.evaluation(mart_key(build.mart), result.check.name, target, partition)
 
 
 def judgement_of(mart: Mart, result: CheckResult, build_id: int, rows: int) -> Judgement:

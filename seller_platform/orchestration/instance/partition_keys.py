@@ -2,7 +2,7 @@
 
 The web server calls `build_multi_partition_ranges_generic` for every partitioned asset and check of a page, and
 `get_validated_partition_keys` for every asset that it has no status of. Dagster's functions make an object of every
-key. `use_faster_functions` replaces them. This module is the only one that replaces code of Dagster. Its tests compare
+key. `use_faster_functions` replaces them. Only this module and `run_workers` replace code of Dagster. Its tests compare
 the results with those of Dagster's functions, and fail when a new version changes these. In a new version, look
 whether the changes are still needed.
 

@@ -106,6 +106,11 @@ class Desk:
         requested = {key.to_user_string(): set(map(str, result.get_requested_partitions(key))) for key in keys}
         return {name: partitions for name, partitions in requested.items() if partitions}
 
+    def following(self, name: str) -> set[dg.AssetKey]:
+        """Return a dataset's asset, and all assets that need it."""
+        graph = self.backfills.workspace.create_request_context().asset_graph
+        return set(dg.AssetSelection.assets(asset_key(dataset_named(name))).downstream().resolve(graph))
+
     def stale(self, partition: str) -> tuple[str, set[str]]:
         """Return what the UI says about a partition of a mart: whether it is stale, and why."""
         variables = {"asset": {"path": mart_key(PROFIT).path}, "partition": partition}
@@ -197,7 +202,7 @@ def test_a_backfill_with_a_failed_partition_names_it_and_what_needs_it(
     monkeypatch.setattr(desk.platform.upstream, "page", page)
     desk.tick()
 
-    result = desk.backfills.run()
+    result = desk.backfills.run(desk.following("transactions") | {asset_key(dataset_named("orders"))})
     requested = desk.tick()
 
     assert result.status == "COMPLETED_FAILED"

@@ -1,0 +1,162 @@
+"""Tests runs of a code server of Dagster whose run workers are forked."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.errors import DagsterUserCodeUnreachableError
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import GrpcServerTarget
+from dagster._grpc.client import DagsterGrpcClient
+from dagster_graphql.test.utils import execute_dagster_graphql
+
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support import forking_location
+from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.processes import environment, free_port, left_behind
+from seller_platform_tests.support.waiting import wait_for
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Dagster starts its run workers itself"),
+]
+
+_AT_ONCE = """
+telemetry: {enabled: false}
+run_coordinator: {module: dagster._core.run_coordinator, class: DefaultRunCoordinator}
+"""
+_LAUNCH = """
+mutation ($asset: String!) {
+  launchRun(executionParams: {
+    selector: {
+      repositoryName: "__repository__", repositoryLocationName: "forking", jobName: "__ASSET_JOB",
+      assetSelection: [{path: [$asset]}]
+    }, runConfigData: {}
+  }) { __typename ... on PythonError { message } ... on LaunchRunSuccess { run { runId } } }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Location:
+    """A code location with its server, and an instance whose runs begin at once."""
+
+    instance: dg.DagsterInstance
+    workspace: WorkspaceProcessContext
+    ended: Path
+
+    def launch(self, asset: str) -> str:
+        """Launch a run of an asset, and return its id."""
+        context = self.workspace.create_request_context()
+        launched = execute_dagster_graphql(context, _LAUNCH, {"asset": asset}).data["launchRun"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        return str(launched["run"]["runId"])
+
+    def end_of(self, run: str) -> dg.DagsterRunStatus:
+        """Return the status of a run that has ended."""
+        return wait_for(lambda: self._run(run), lambda found: found.is_finished).status
+
+    def described(self) -> dict[str, object]:
+        """Execute a run of the asset `process`, and return what it says."""
+        assert self.end_of(self.launch("process")) is dg.DagsterRunStatus.SUCCESS
+        (record,) = self.instance.fetch_materializations(dg.AssetKey("process"), limit=1).records
+        assert record.asset_materialization is not None
+        return {name: value.value for name, value in record.asset_materialization.metadata.items()}
+
+    def messages(self, run: str) -> list[str]:
+        """Return the messages of a run's events."""
+        return [entry.message for entry in self.instance.all_logs(run)]
+
+    def await_waiting(self, run: str) -> int:
+        """Wait until a run of the asset `waiting` waits, and return its process."""
+        messages = wait_for(lambda: self.messages(run), lambda found: "waits" in found)
+        (started,) = (each for each in messages if each.startswith("Started process for run"))
+        return int("".join(filter(str.isdigit, started)))
+
+    def _run(self, run: str) -> dg.DagsterRun:
+        found = self.instance.get_run_by_id(run)
+        assert found is not None
+        return found
+
+
+@pytest.fixture(scope="module")
+def location(
+    postgres: EmbeddedServer, dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Location]:
+    folder = tmp_path_factory.mktemp("forking")
+    name = dagster_databases.lend()
+    port, ended = free_port(), folder / "ended"
+    command = ["api", "grpc", "--module-name", forking_location.__name__, "--host", "127.0.0.1", "--port", str(port)]
+    with (
+        postgres_instance(postgres.url(name), folder, _AT_ONCE) as instance,
+        subprocess.Popen(
+            [sys.executable, "-m", "dagster", *command, "--use-python-environment-entry-point"],
+            env=environment(folder, **{forking_location.ENDED: str(ended)}),
+        ) as server,
+        ExitStack() as opened,
+    ):
+        opened.callback(server.send_signal, signal.SIGINT)
+        wait_for(partial(_answers, port))
+        target = GrpcServerTarget("127.0.0.1", port, None, "forking")
+        yield Location(instance, opened.enter_context(WorkspaceProcessContext(instance, target)), ended)
+    assert left_behind(folder) == []
+    dagster_databases.take_back(name)
+
+
+def _answers(port: int) -> bool:
+    with suppress(DagsterUserCodeUnreachableError):
+        DagsterGrpcClient(port=port, host="127.0.0.1").ping("")
+        return True
+    return False
+
+
+def test_runs_are_forked_from_one_process_and_load_their_definitions(location: Location) -> None:
+    described = [location.described() for _ in range(2)]
+
+    assert [each["loads its definitions itself"] for each in described] == [True, True]
+    assert [each["threads of the parent"] for each in described] == [1, 1]
+    assert described[0]["parent"] == described[1]["parent"]
+
+
+def test_a_fork_server_that_was_killed_is_started_again(location: Location) -> None:
+    parent = location.described()["parent"]
+    assert isinstance(parent, int)
+
+    os.kill(parent, signal.SIGKILL)
+
+    assert location.described()["parent"] != parent
+
+
+def test_a_forked_run_executes_what_was_registered_for_its_end(location: Location) -> None:
+    location.ended.unlink(missing_ok=True)
+    run = location.launch("process")
+    location.end_of(run)
+    pid = wait_for(lambda: location.ended.read_text().strip() if location.ended.exists() else "")
+
+    assert f"Started process for run (pid: {pid})." in location.messages(run)
+
+
+def test_a_forked_run_is_canceled(location: Location) -> None:
+    run = location.launch("waiting")
+    location.await_waiting(run)
+
+    assert location.instance.run_launcher.terminate(run)
+    assert location.end_of(run) is dg.DagsterRunStatus.CANCELED
+
+
+def test_a_forked_run_that_is_killed_has_failed(location: Location) -> None:
+    run = location.launch("waiting")
+
+    os.kill(location.await_waiting(run), signal.SIGKILL)
+
+    assert location.end_of(run) is dg.DagsterRunStatus.FAILURE
+    assert any("terminated by signal 9 (SIGKILL)" in message for message in location.messages(run))
