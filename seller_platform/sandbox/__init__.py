@@ -1,7 +1,7 @@
-"""Invented sellers, with rows whose numbers agree with each other.
+"""Generated sellers, with rows whose numbers agree with each other.
 
 - `load`: fills a database in one transaction
-- `live`: lets days go by
+- `live`: advances the sandbox day by day
 - `account_history`: the days of one account, one after the other
 - `marketplaces`: marketplaces and accounts
 - `catalogue`: products with parents and variants

@@ -10,16 +10,16 @@ from typing import Protocol
 import numpy as np
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
-from seller_platform.sandbox.catalogue import Product, invent_catalogue, unusual_products
+from seller_platform.sandbox.catalogue import Product, generate_catalogue, unusual_products
 from seller_platform.sandbox.costs import cost_period_rows
-from seller_platform.sandbox.demand import UNITS_PER_ORDER, invent_demand
+from seller_platform.sandbox.demand import UNITS_PER_ORDER, generate_demand
 from seller_platform.sandbox.inventory.notifications import IDS_OF_AN_ACCOUNT, Notifications
 from seller_platform.sandbox.inventory.shipments import shipment_rows
 from seller_platform.sandbox.inventory.snapshots import VELOCITY_DAYS, inventory_rows, warehouse_rows
 from seller_platform.sandbox.inventory.stock import Stock
 from seller_platform.sandbox.late_changes import LISTED_DAYS
 from seller_platform.sandbox.ledger import LAST_ENTRY_DAYS, Ledger
-from seller_platform.sandbox.local_days import local_days
+from seller_platform.sandbox.local_days import DAY_SECONDS, local_days
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount
 from seller_platform.sandbox.orders import Texts, daily_rows, draw_sales, order_rows
 from seller_platform.sandbox.random_numbers import Ints, generator, money
@@ -29,12 +29,15 @@ _ORDERS_PER_PRODUCT = 6
 _FEWEST_PRODUCTS, _MOST_PRODUCTS = 12, 2_000
 _ELSEWHERE = 0.08
 _WEEK = 7
-_REPLAYED_DAYS = LISTED_DAYS + LAST_ENTRY_DAYS
+_REPEATED_DAYS = LISTED_DAYS + LAST_ENTRY_DAYS
 
 _ACCOUNTS = dataset_named("accounts")
 _ORDERS = dataset_named("orders")
 _DAILY = dataset_named("daily_product_sales")
 _TRANSACTIONS = dataset_named("transactions")
+
+LISTED_TODAY = (_ORDERS, _DAILY)
+"""The lists that may have rows of the present day."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class AccountRows(Protocol):
         """Take rows of one account."""
 
 
-class _Nowhere:
+class _Discarded:
     """Drops rows."""
 
     def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
@@ -68,11 +71,11 @@ class AccountHistory:
     """One account from its first day until yesterday, as its lists are read today.
 
     Random numbers depend on the seed, the account and the day only. A history that ends a day later differs by the rows
-    of that day, and by what `late_changes` says.
+    of that day, and by the changes that `late_changes` declares.
 
     Attributes:
         today_number: The index of today among the account's days.
-        days: Its days to the end of yesterday's month.
+        days: Its days to the end of today's month.
     """
 
     def __init__(self, sandbox: SandboxAccount, period: Window, *, orders_per_month: int, seed: int) -> None:
@@ -80,7 +83,7 @@ class AccountHistory:
         market = sandbox.marketplace
         self._demanded = orders_per_month * sandbox.size
         count = min(_MOST_PRODUCTS, max(_FEWEST_PRODUCTS, round(self._demanded / _ORDERS_PER_PRODUCT)))
-        self.products: tuple[Product, ...] = invent_catalogue(count, seed)
+        self.products: tuple[Product, ...] = generate_catalogue(count, seed)
         self._texts = Texts.of(self.products)
         self._ledger = Ledger(market, self._texts, lambda day: self._rng(9, day.toordinal()))
         self._continue_until(period)
@@ -92,13 +95,14 @@ class AccountHistory:
         self.sold_lately: Ints = np.zeros(count, dtype=np.int64)
         self.sold_elsewhere: Ints = np.zeros(count, dtype=np.int64)
         self._numbers: Counter[str] = Counter()
-        self._played = 0
+        self._days_written = 0
+        self._last_second = DAY_SECONDS
 
     def _continue_until(self, period: Window) -> None:
         self.period, self.today_number = period, period.days
-        whole_months = Window(self.period.start, Window.month_of(self.period.last_day).end)
+        whole_months = Window(self.period.start, Window.month_of(self.period.end).end)
         self.days = local_days(self.sandbox.account.timezone, whole_months.start, whole_months.days)
-        self.demand = invent_demand(
+        self.demand = generate_demand(
             self._rng(0),
             tuple(whole_months.each_day()),
             products=len(self.products),
@@ -111,19 +115,34 @@ class AccountHistory:
     def as_of(self, today: date, sink: AccountRows) -> "AccountHistory":
         """Write the rows that may differ on a later day, and return the history that ends there.
 
-        The days of the last three months are played again. The rows of all days before them do not change.
+        The rows of the last three months are computed again. The rows of all days before them do not change.
         """
         self._continue_until(Window(self.period.start, today))
         self._ledger.written_from = self.today_number
-        for _ in self._play(_Nowhere(), self.today_number - _REPLAYED_DAYS):
+        for _ in self._write_until(_Discarded(), self.today_number - _REPEATED_DAYS):
             pass
+        other = self._fork()
+        other._ledger.written_from = self.today_number - LISTED_DAYS
+        for _ in other.write(sink):
+            pass
+        return other
+
+    def write_today(self, sink: AccountRows, second: int) -> None:
+        """Write the orders that were placed today until a second of the day, and their daily product sales.
+
+        The rows of the days before must have been written. The history itself does not change: at a later second, the
+        same orders are written, and further ones.
+        """
+        other = self._fork()
+        other._last_second = second
+        other._write_orders(sink, self.today_number)
+
+    def _fork(self) -> "AccountHistory":
+        """Return a copy that continues by itself."""
         other = copy(self)
         other.stock, other.notifications = self.stock.fork(), self.notifications.fork()
         other._ledger, other._numbers = self._ledger.fork(), Counter(self._numbers)
         other.sold_lately, other.sold_elsewhere = self.sold_lately.copy(), self.sold_elsewhere.copy()
-        other._ledger.written_from = self.today_number - LISTED_DAYS
-        for _ in other.write(sink):
-            pass
         return other
 
     @property
@@ -131,21 +150,21 @@ class AccountHistory:
         return self.period.end
 
     def write(self, sink: AccountRows) -> Iterator[Window]:
-        """Write the rows of the days that are not played yet, and yield each month after its last day."""
+        """Write the rows of the days that are not written yet, and yield each month after its last day."""
         # The fields of an account are the columns of the list of accounts, in its order.
         self._add(sink, _ACCOUNTS, [(*astuple(self.sandbox.account), CONNECTION)])
-        yield from self._play(sink, self.today_number)
+        yield from self._write_until(sink, self.today_number)
         self.stock.receive(self.today_number)
         self._write_generated(sink, Slicing.SNAPSHOT, (4,), self.today_number)
 
-    def _play(self, sink: AccountRows, end: int) -> Iterator[Window]:
-        if self._played >= end:
+    def _write_until(self, sink: AccountRows, end: int) -> Iterator[Window]:
+        if self._days_written >= end:
             return
-        for month in Window(self.days[self._played].date, self.days[end - 1].date + timedelta(days=1)).months():
+        for month in Window(self.days[self._days_written].date, self.days[end - 1].date + timedelta(days=1)).months():
             for day in month.each_day():
                 self._write_day(sink, (day - self.period.start).days)
             yield month
-        self._played = end
+        self._days_written = end
 
     def product_rows(self) -> list[tuple[object, ...]]:
         """Return the rows of `service.products` for today."""
@@ -168,12 +187,7 @@ class AccountHistory:
         ]
 
     def _write_day(self, sink: AccountRows, day_number: int) -> None:
-        rng = self._rng(3, self.days[day_number].date.toordinal())
-        self.stock.receive(day_number)
-        demanded = self.demand.orders[day_number]
-        elsewhere = int(rng.binomial(demanded, _ELSEWHERE))
-        self._write_sales(sink, rng, day_number, demanded - elsewhere, PLATFORM)
-        self._write_sales(sink, rng, day_number, elsewhere, ELSEWHERE)
+        rng = self._write_orders(sink, day_number)
         charging = self._rng(6, self.days[day_number].date.toordinal())
         self._add(sink, _TRANSACTIONS, self._ledger.charges(charging, day_number))
         self._write_generated(sink, Slicing.MONTH, (5, self.days[day_number].date.toordinal()), day_number)
@@ -187,6 +201,16 @@ class AccountHistory:
             reordered=reordered,
             today=self.today_number,
         )
+
+    def _write_orders(self, sink: AccountRows, day_number: int) -> np.random.Generator:
+        """Write the orders of a day with what follows from them, and return the random numbers of the day."""
+        rng = self._rng(3, self.days[day_number].date.toordinal())
+        self.stock.receive(day_number)
+        demanded = self.demand.orders[day_number]
+        elsewhere = int(rng.binomial(demanded, _ELSEWHERE))
+        self._write_sales(sink, rng, day_number, demanded - elsewhere, PLATFORM)
+        self._write_sales(sink, rng, day_number, elsewhere, ELSEWHERE)
+        return rng
 
     def _write_sales(
         self, sink: AccountRows, rng: np.random.Generator, day_number: int, demanded: int, channel: Channel
@@ -208,9 +232,10 @@ class AccountHistory:
         )
         self._numbers[channel.tag] += demanded
         if day_number >= self._ledger.written_from:
-            placed = order_rows(sales, self._texts, self.days, day_number, market.currency, today=today)
+            listed = sales.until(self._last_second)
+            placed = order_rows(listed, self._texts, self.days, day_number, market.currency, today=today)
             self._add(sink, _ORDERS, placed, channel.tag)
-            self._add(sink, _DAILY, daily_rows(sales, self._texts, day, today=today), channel.tag)
+            self._add(sink, _DAILY, daily_rows(listed, self._texts, day, today=today), channel.tag)
         if channel.is_platform:
             listing = self._rng(7, day.date.toordinal())
             self._add(sink, _TRANSACTIONS, self._ledger.settle(rng, listing, sales))

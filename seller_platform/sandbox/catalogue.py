@@ -71,7 +71,7 @@ class Product:
 
 
 @lru_cache(maxsize=4)
-def invent_catalogue(size: int, seed: int) -> tuple[Product, ...]:
+def generate_catalogue(size: int, seed: int) -> tuple[Product, ...]:
     """Return the products of a catalogue. The last of them, at most one in six, are unusual.
 
     A longer catalogue has the same usual products, and others after them.

@@ -84,7 +84,7 @@ class Demand:
         return np.where((starts <= day) & (day <= ends), rebates, 0)
 
 
-def invent_demand(
+def generate_demand(
     rng: np.random.Generator,
     days: Sequence[date],
     *,

@@ -47,7 +47,7 @@ LAST_CHANGE_DAYS = max(len(SETTLED_AFTER), len(LISTED_AFTER), RESTATED_ON + REST
 """The greatest age at which a row of a day changes."""
 
 LISTED_DAYS = 31
-"""How many days the living sandbox compares with what it lists: more than may change, and what velocity needs."""
+"""How many days the live sandbox compares with the stored ones: more than may change, and what velocity needs."""
 
 
 def orders_changing_after(days: int) -> float:

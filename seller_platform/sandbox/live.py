@@ -1,8 +1,8 @@
-"""Lets the sandbox live: day after day its lists change, as those of a marketplace do.
+"""Advances the sandbox day by day: its lists change, as those of a marketplace do.
 
 What an account lists on a day follows from the seed, the account, its first day and that day alone. A step compares
 these rows with the stored ones and stores the difference as a load does: rows that are gone move to schema `history`,
-and receipts say what changed.
+and receipts have what changed.
 """
 
 from collections import defaultdict
@@ -19,9 +19,10 @@ from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import RequestError
-from seller_platform.sandbox.account_history import AccountHistory
+from seller_platform.sandbox.account_history import LISTED_TODAY, AccountHistory
 from seller_platform.sandbox.late_changes import LISTED_DAYS
 from seller_platform.sandbox.load import copy_rows, day_of, forget_accounts, period_until
+from seller_platform.sandbox.local_days import second_of_day
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
 from seller_platform.sandbox.outages import Outages
 from seller_platform.sandbox.rates import rates
@@ -32,6 +33,7 @@ from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PROD
 from seller_platform.warehouse.schema.tables import table_for
 
 _SNAPSHOTS = 7
+_TODAY_EVERY = timedelta(minutes=1)
 _SHOWN = tuple(dataset.name for dataset in DATASETS if dataset.is_dated)
 _FACTS = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE)
 
@@ -46,7 +48,7 @@ _STORED = text("""
     GROUP BY account
 """)
 
-# Rows that a load brought, and rows that it found gone.
+# Rows that a load added, and rows that it removed.
 _CHANGED = sql.SQL("""
 SELECT (SELECT count(*) FROM {stored} WHERE account = %(account)s AND load_id = %(load)s),
        (SELECT count(*) FROM {former} WHERE account = %(account)s AND gone_load_id = %(load)s)
@@ -54,13 +56,13 @@ SELECT (SELECT count(*) FROM {stored} WHERE account = %(account)s AND load_id = 
 
 
 @dataclass(frozen=True)
-class Life:
-    """What decides how a sandbox lives.
+class LiveOptions:
+    """The options of a live sandbox.
 
     Attributes:
         since: The day on which its lists were stored for the first time.
         months: Calendar months of sales before that day.
-        turnover_days: After so many days a new account comes and the oldest one goes; None for never.
+        turnover_days: After so many days an account is added and the oldest one is removed; None for never.
     """
 
     since: date
@@ -72,7 +74,7 @@ class Life:
     turnover_days: int | None = None
 
     def arrivals(self, day: date) -> int:
-        """Return how many accounts have come until a day."""
+        """Return how many accounts were added until a day."""
         return (day - self.since).days // self.turnover_days if self.turnover_days else 0
 
     def accounts_on(self, day: date) -> list[SandboxAccount]:
@@ -81,42 +83,44 @@ class Life:
         return [account_at(number, self.seed) for number in range(gone, gone + self.accounts)]
 
     def first_day_of(self, account: SandboxAccount) -> date:
-        """Return the first day of an account's sales: of one that came later, that of its month."""
+        """Return the first day of an account's sales: of one that was added later, that of its month."""
         if account.number < self.accounts:
             return period_until(self.months, self.since).start
-        came = (account.number - self.accounts + 1) * (self.turnover_days or 0)
-        return period_until(1, self.since + timedelta(days=came)).start
+        added = (account.number - self.accounts + 1) * (self.turnover_days or 0)
+        return period_until(1, self.since + timedelta(days=added)).start
 
 
 @dataclass
-class LivedDay:
-    """What a day changed.
+class DayChanges:
+    """The changes of a day.
 
     Attributes:
-        changes: Rows that came and rows that went, by dataset.
+        changes: How many rows were added and removed, by dataset.
         outages: The lists that are empty or short, as dataset and account.
     """
 
     day: date
     changes: dict[str, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
-    came: list[Account] = field(default_factory=list)
-    went: list[Account] = field(default_factory=list)
+    added_accounts: list[Account] = field(default_factory=list)
+    removed_accounts: list[Account] = field(default_factory=list)
     outages: list[tuple[str, str]] = field(default_factory=list)
 
-    def add(self, dataset: str, came: int, went: int) -> None:
+    def add(self, dataset: str, added: int, removed: int) -> None:
         """Count rows of a dataset."""
         before = self.changes[dataset]
-        self.changes[dataset] = before[0] + came, before[1] + went
+        self.changes[dataset] = before[0] + added, before[1] + removed
 
     def __str__(self) -> str:
         changes = ", ".join(
-            f"{name} +{came} -{went}" for name, (came, went) in self.changes.items() if name in _SHOWN and came + went
+            f"{name} +{added} -{removed}"
+            for name, (added, removed) in self.changes.items()
+            if name in _SHOWN and added + removed
         )
         parts = [
             changes or "nothing changed",
             *(f"outage: {name} of {key}" for name, key in self.outages),
-            *(f"came: {account.key}" for account in self.came),
-            *(f"went: {account.key}" for account in self.went),
+            *(f"new account: {account.key}" for account in self.added_accounts),
+            *(f"closed account: {account.key}" for account in self.removed_accounts),
         ]
         return f"{self.day}  {'; '.join(parts)}"
 
@@ -133,23 +137,26 @@ class _Listed:
         self.rows[dataset.name] += [(row, tags) for row in rows if not dataset.is_dated or str(row[-1]) >= self._since]
 
 
-class LivingSandbox:
+class LiveSandbox:
     """The accounts of a sandbox, each as of a day.
 
-    It continues where the stored lists end: as `load_sandbox` or an earlier life has left them.
+    It continues where the stored lists end: as `load_sandbox` or an earlier live sandbox has stored them.
     """
 
-    def __init__(self, database: Database, life: Life) -> None:
-        """Continue a life.
+    def __init__(self, database: Database, options: LiveOptions) -> None:
+        """Continue a live sandbox.
 
         Raises:
-            RequestError: The stored accounts are not those of this life.
+            RequestError: The stored accounts are not those of these options.
         """
-        self._database, self._life = database, life
+        self._database, self._options = database, options
         self._histories: dict[int, AccountHistory] = {}
+        self._written: dict[int, AccountHistory] = {}
+        self._today_stored_at: datetime | None = None
+        self._rows_of_today: dict[tuple[str, str], Sequence[tuple[Row, tuple[str, ...]]]] = {}
         with database.begin() as connection:
             stored = dict(connection.execute(_STORED, {"connection": CONNECTION}).tuples().all())
-        listed = life.accounts_on(max(stored.values(), default=life.since))
+        listed = options.accounts_on(max(stored.values(), default=options.since))
         if {account.key for account in listed} != set(stored):
             raise RequestError(
                 "the stored sandbox has other accounts than these options give. Begin again without --continue, or "
@@ -157,7 +164,7 @@ class LivingSandbox:
             )
         self._days = {account.number: stored[account.key] for account in listed}
 
-    def steps(self, now: Callable[[], datetime], *, until: date | None = None) -> Iterator[LivedDay | None]:
+    def steps(self, now: Callable[[], datetime], *, until: date | None = None) -> Iterator[DayChanges | None]:
         """Yield each day after it was stored, and None where no account's next day has come yet.
 
         It ends when all accounts have reached `until`.
@@ -166,68 +173,101 @@ class LivingSandbox:
             day = min(self._days.values()) + timedelta(days=1)
             if until is not None and day > until:
                 return
-            due = [
-                number
-                for number, stored in self._days.items()
-                if stored < day <= day_of(now(), account_at(number, self._life.seed).account.timezone)
-            ]
+            moment = now()
+            due = [number for number, stored in self._days.items() if stored < day <= self._today_of(number, moment)]
+            if not due:
+                self._store_today(moment)
             yield self._step(day, due) if due else None
 
-    def _step(self, day: date, numbers: Sequence[int]) -> LivedDay:
-        step, listed = LivedDay(day), {account.number: account for account in self._life.accounts_on(day)}
+    def _today_of(self, number: int, moment: datetime) -> date:
+        return day_of(moment, account_at(number, self._options.seed).account.timezone)
+
+    def _store_today(self, moment: datetime) -> None:
+        """Store the orders that were placed today, once a minute, of the accounts that have reached the present day."""
+        if self._today_stored_at is not None and moment - self._today_stored_at < _TODAY_EVERY:
+            return
+        self._today_stored_at = moment
+        for account in self._options.accounts_on(min(self._days.values())):
+            day = self._today_of(account.number, moment)
+            if self._days.get(account.number) != day:
+                continue
+            if account.number not in self._written or self._written[account.number].today != day:
+                self._written[account.number] = self._history_of(account, day).as_of(day, _Listed(day))
+            listed = _Listed(day)
+            self._written[account.number].write_today(listed, second_of_day(account.account.timezone, moment))
+            for dataset in LISTED_TODAY:
+                key, rows = (account.key, dataset.name), self._without_outage(account, dataset, day, listed)
+                # A load of equal rows would write a receipt every minute.
+                if rows != self._rows_of_today.get(key, []):
+                    self._store(Slice(dataset, account.key, Window.day(day)), rows)
+                self._rows_of_today[key] = rows
+
+    def _step(self, day: date, numbers: Sequence[int]) -> DayChanges:
+        step, listed = DayChanges(day), {account.number: account for account in self._options.accounts_on(day)}
         for number in numbers:
             if number in listed:
                 self._store_day(listed[number], step)
             self._days[number] = day
-        # Accounts come and go when it is that day in every zone.
+        # Accounts are added and removed when it is that day in every zone.
         if min(self._days.values()) == day:
             self._exchange_accounts(listed, step)
         return step
 
-    def _exchange_accounts(self, listed: Mapping[int, SandboxAccount], step: LivedDay) -> None:
-        came, went = sorted(listed.keys() - self._days.keys()), sorted(self._days.keys() - listed.keys())
-        for number in came:
+    def _exchange_accounts(self, listed: Mapping[int, SandboxAccount], step: DayChanges) -> None:
+        added, removed = sorted(listed.keys() - self._days.keys()), sorted(self._days.keys() - listed.keys())
+        for number in added:
             self._store_day(listed[number], step)
             self._days[number] = step.day
-            step.came.append(listed[number].account)
-        if came or went:
+            step.added_accounts.append(listed[number].account)
+        if added or removed:
             self._store_accounts([each.account for each in listed.values()], step.day)
-        for number in went:
-            gone = account_at(number, self._life.seed)
+        for number in removed:
+            gone = account_at(number, self._options.seed)
             with self._database.begin() as connection:
                 forget_accounts(connection, [gone.key])
-            step.went.append(gone.account)
+            step.removed_accounts.append(gone.account)
             del self._days[number]
             self._histories.pop(number, None)
+            self._written.pop(number, None)
 
-    def _store_day(self, account: SandboxAccount, step: LivedDay) -> None:
+    def _store_day(self, account: SandboxAccount, step: DayChanges) -> None:
         """Store the lists of an account as they are on the day of a step, and the inventory last."""
-        first, day = self._life.first_day_of(account), step.day
-        is_new = account.number not in self._days
-        if account.number not in self._histories:
-            self._histories[account.number] = AccountHistory(
-                account, Window(first, day), orders_per_month=self._life.orders_per_month, seed=self._life.seed
-            )
-        since = max(first, day - timedelta(days=LISTED_DAYS))
+        day, is_new = step.day, account.number not in self._days
+        since = max(self._options.first_day_of(account), day - timedelta(days=LISTED_DAYS))
         listed = _Listed(since)
-        history = self._histories[account.number].as_of(day, listed)
+        history = self._written[account.number] = self._history_of(account, day).as_of(day, listed)
         self._store_facts(account.key, history, day)
         for dataset in sorted(DATASETS, key=lambda dataset: dataset == INVENTORY):
             # Costs are the seller's own: after the first day only the seller changes them.
             is_stored = dataset.source is Source.LIST or (dataset.source is Source.PRODUCT_LOOKUP and is_new)
             if not is_stored or dataset.is_computed:
                 continue
-            rows: Sequence[tuple[Row, tuple[str, ...]]] = listed.rows[dataset.name]
-            if self._life.outages is not None and dataset.source is Source.LIST:
-                whole = len(rows)
-                rows = self._life.outages.listed(rows, account=account.number, dataset=dataset.name, day=day)
-                if len(rows) != whole:
-                    step.outages.append((dataset.name, account.key))
+            rows = self._without_outage(account, dataset, day, listed)
+            if len(rows) != len(listed.rows[dataset.name]):
+                step.outages.append((dataset.name, account.key))
             window = Window(since, day) if dataset.is_dated else Window.day(day)
             step.add(dataset.name, *self._store(Slice(dataset, account.key, window), rows))
 
+    def _history_of(self, account: SandboxAccount, day: date) -> AccountHistory:
+        """Return the history of an account, which `as_of` continues to a day."""
+        if account.number not in self._histories:
+            period = Window(self._options.first_day_of(account), day)
+            self._histories[account.number] = AccountHistory(
+                account, period, orders_per_month=self._options.orders_per_month, seed=self._options.seed
+            )
+        return self._histories[account.number]
+
+    def _without_outage(
+        self, account: SandboxAccount, dataset: Dataset, day: date, listed: _Listed
+    ) -> Sequence[tuple[Row, tuple[str, ...]]]:
+        """Return the rows that a list shows on a day; during an outage, not all of them."""
+        rows, outages = listed.rows[dataset.name], self._options.outages
+        if outages is None or dataset.source is not Source.LIST:
+            return rows
+        return outages.listed(rows, account=account.number, dataset=dataset.name, day=day)
+
     def _store(self, slice_: Slice, rows: Sequence[tuple[Row, tuple[str, ...]]]) -> tuple[int, int]:
-        """Make a slice equal to rows, and return how many came and went."""
+        """Make a slice equal to rows, and return how many were added and removed."""
         by_tags: dict[tuple[str, ...], list[Row]] = defaultdict(list)
         for row, tags in rows:
             by_tags[tags].append(row)
@@ -243,8 +283,8 @@ class LivingSandbox:
         }
         with self._database.begin() as connection:
             values = {"account": slice_.account, "load": receipt.id}
-            came, went = driver_of(connection).execute(_CHANGED.format(**tables), values).fetchone() or (0, 0)
-        return came, went
+            added, removed = driver_of(connection).execute(_CHANGED.format(**tables), values).fetchone() or (0, 0)
+        return added, removed
 
     def _store_accounts(self, accounts: Sequence[Account], day: date) -> None:
         with open_load(self._database, Slice(ACCOUNTS, CONNECTION, Window.day(day))) as load:

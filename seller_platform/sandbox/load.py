@@ -65,8 +65,8 @@ def load_sandbox(
 
     Earlier rows of the sandbox are deleted first: the accounts of its connection, all their rows in the tables it
     fills (also costs written since, former rows and receipts), and all exchange rates. Rows of other accounts stay.
-    The same arguments give the same rows. On a later day of the same month, the past differs only by what
-    `late_changes` says.
+    The same arguments give the same rows. On a later day of the same month, the past differs only by the
+    changes that `late_changes` declares.
 
     Args:
         months: Calendar months, the last of which is yesterday's and ends with yesterday.
@@ -110,7 +110,7 @@ def period_until(months: int, today: date) -> Window:
     """
     if months > _MOST_MONTHS or not MINYEAR + _MOST_MONTHS // 12 < today.year < MAXYEAR - 1:
         raise RequestError(
-            f"{count_of(months, 'month')} up to {today} cannot be invented; ask for {_MOST_MONTHS} months or fewer, "
+            f"{count_of(months, 'month')} up to {today} cannot be generated; ask for {_MOST_MONTHS} months or fewer, "
             "and for a day of this age"
         )
     first = (today - timedelta(days=1)).replace(day=1)

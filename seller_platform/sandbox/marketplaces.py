@@ -68,7 +68,7 @@ _TITLES = (
 
 @dataclass(frozen=True)
 class SandboxAccount:
-    """One invented account.
+    """One generated account.
 
     Attributes:
         number: Its number among the sandbox's accounts, from 0. With the seed it determines the account.

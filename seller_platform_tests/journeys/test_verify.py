@@ -56,7 +56,8 @@ class Synced:
 @pytest.fixture(scope="module")
 def synced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synced]:
     output = Output(as_json=True)
-    with open_local_stack(tmp_path_factory.mktemp("home"), output) as stack, pytest.MonkeyPatch.context() as patch:
+    home = tmp_path_factory.mktemp("home")
+    with open_local_stack(home, output, months=4) as stack, pytest.MonkeyPatch.context() as patch:
         for name, value in stack.environment.items():
             patch.setenv(name, value)
         with open_installation() as place:

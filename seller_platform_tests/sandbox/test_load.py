@@ -206,5 +206,5 @@ def test_a_number_below_one_is_refused_by_name(database: Database, wrong: dict[s
 
 @pytest.mark.parametrize(("months", "today"), [(601, TODAY), (1, date.min), (1, date.max)])
 def test_months_beyond_the_calendar_are_refused(database: Database, months: int, today: date) -> None:
-    with pytest.raises(RequestError, match="cannot be invented"):
+    with pytest.raises(RequestError, match="cannot be generated"):
         load_sandbox(database, months=months, today=today)

@@ -9,7 +9,7 @@ from seller_platform.contract import DATASETS, Dataset, Window
 from seller_platform.contract.datasets.notifications import NOTIFICATIONS
 from seller_platform.contract.datasets.sales import SALES_CHANNEL
 from seller_platform.sandbox import load_sandbox
-from seller_platform.sandbox.catalogue import invent_catalogue, unusual_products
+from seller_platform.sandbox.catalogue import generate_catalogue, unusual_products
 from seller_platform.sandbox.inventory.shipments import STATUSES
 from seller_platform.sandbox.late_changes import SETTLED_AFTER
 from seller_platform.warehouse.marts import MARTS
@@ -170,7 +170,7 @@ def test_products_have_parents_variants_and_twins(sandbox: Database) -> None:
 
 def test_unusual_products_are_few_and_the_last() -> None:
     for size in (12, 50, 500):
-        products = invent_catalogue(size, seed=1)
+        products = generate_catalogue(size, seed=1)
         unusual = unusual_products(products)
 
         assert len(products) == size

@@ -7,5 +7,5 @@
 - `serving`: the service over the sandbox
 - `command`: the group `sandbox`
 - `fill`: fills a service's database
-- `live`: lets days go by in it
+- `live`: advances it day by day
 """

@@ -6,7 +6,7 @@ from seller_platform.cli.lazy_groups import LazyGroup
 
 _COMMANDS = {
     "load": ("sandbox.fill", "Replace the generated sellers in the service's database."),
-    "live": ("sandbox.live", "Generate sellers as of a day in the past, and let days go by."),
+    "live": ("sandbox.live", "Generate sellers as of a day in the past, and advance them day by day."),
 }
 """The module of each command, and its sentence in `--help`."""
 

@@ -4,7 +4,7 @@ import os
 import re
 import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from html import unescape
 from urllib.parse import urljoin
 
@@ -14,18 +14,18 @@ import httpx
 from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output, json_option, printable
-from seller_platform.cli.sandbox.local_stack import STACK_MONTHS, USER_EMAIL, LocalStack, open_local_stack
+from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
 from seller_platform.commands import PLAIN
-from seller_platform.contract import REFRESHED
+from seller_platform.contract import REFRESHED, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
-from seller_platform.sandbox.load import ACCOUNTS
+from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.loads.fingerprints import fingerprints
-from seller_platform.warehouse.loads.history_start import extend_history
+from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start
 from seller_platform.warehouse.marts.insights import build_insights
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import DEMO_FOLDER
@@ -36,40 +36,51 @@ _NEXT_COMMANDS = (
     'WHERE rank <= 10 ORDER BY account, month, rank"',
     "dev",
 )
+_LOADED_MONTHS = 13
 
 
 @click.command()
 @click.option(
     "--accounts", default=ACCOUNTS, show_default=True, type=click.IntRange(1), help="How many generated accounts."
 )
-@click.option(
-    "--months", default=STACK_MONTHS, show_default=True, type=click.IntRange(1), help="How many months of sales."
-)
+@click.option("--months", default=MONTHS, show_default=True, type=click.IntRange(1), help="How many months of sales.")
 @json_option
 def demo(*, accounts: int, months: int, output: Output) -> None:
     """Connect to the sandbox, load all lists and costs, check the rows, and print a table.
+
+    It loads the newest 13 months: a year, and the same month of the year before. At its end it prints the command
+    that loads the others.
 
     It uses the real parts: a service on a socket, OAuth over HTTP, PostgreSQL, a Dagster instance. Its files are in
     the folder `sandbox` of the home folder. It can be run again at any time.
     """
     settings = read_settings()
     make_home(settings)
-    with open_local_stack(settings.home, output, accounts=accounts, months=months) as stack:
+    with open_local_stack(
+        settings.home, output, accounts=accounts, months=months, history_months=_LOADED_MONTHS
+    ) as stack:
         os.environ.update(stack.environment)
         with open_installation() as installation:
             connect_local_stack(installation, stack, output)
+            since = keep_history_start(installation.database, installation.settings.history_start)
             synced = run_sync(installation, SliceOptions(full=True), output)
-            problem = problem_of(synced) or _difference(installation, stack)
+            problem = problem_of(synced) or _difference(installation, stack, since)
             insights = [] if problem else _insights(installation, output)
     report(output, synced, problem, insights=insights)
-    output.say("Every row is stored exactly as the sandbox holds it.")
+    earlier = Window(stack.period.start, max(stack.period.start, since))
+    of_period = "" if earlier.is_empty else f" since {since:%B %Y}"
+    output.say(f"Every row{of_period} is stored exactly as the sandbox holds it.")
     for line in ("", *insights, ""):
         output.line(line)
-    _show_next_steps(settings, output)
+    _show_next_steps(settings, output, earlier)
 
 
-def _show_next_steps(settings: Settings, output: Output) -> None:
-    """Print where the data is, and the exact commands that show it."""
+def _show_next_steps(settings: Settings, output: Output, earlier: Window) -> None:
+    """Print where the data is, and the exact commands that show it.
+
+    Args:
+        earlier: The months of the sandbox that are not loaded.
+    """
     output.say(f"It is stored in {settings.home / DEMO_FOLDER}, apart from real connections. To see it:")
     for command in _NEXT_COMMANDS:
         output.say(f"  {PLAIN} {command}")
@@ -77,13 +88,16 @@ def _show_next_steps(settings: Settings, output: Output) -> None:
         "The last one runs the Dagster UI, http://127.0.0.1:3000. Profit by day is a chart of the asset: "
         "http://127.0.0.1:3000/assets/marts/account_profit_daily"
     )
+    if not earlier.is_empty:
+        output.say(f"The sandbox has sales since {earlier.start:%B %Y}. To load the earlier months, too:")
+        output.say(f"  {PLAIN} --demo sync --from {earlier.start:%Y-%m} --to {earlier.last_day:%Y-%m}")
     output.say(f"To connect a real service: {PLAIN} connect")
 
 
 def connect_local_stack(installation: Installation, stack: LocalStack, output: Output) -> Sequence[KnownAccount]:
     """Authorise as the sandbox's demo user, discover the accounts, and return them.
 
-    History begins with the sandbox's first month, also where an earlier sandbox began later.
+    History begins with the stack's first month, also where that of an earlier stack began later.
     """
     extend_history(installation.database, installation.settings.history_start)
 
@@ -142,11 +156,12 @@ def _insights(installation: Installation, output: Output) -> list[str]:
     return [printable(" ".join(line.split())) for line in lines]
 
 
-def _difference(installation: Installation, stack: LocalStack) -> CheckFailedError | None:
-    """Compare every row with the sandbox's; return an error that names different tables."""
+def _difference(installation: Installation, stack: LocalStack, since: date) -> CheckFailedError | None:
+    """Compare every row since a day with the sandbox's; return an error that names different tables."""
     datasets = [dataset for dataset in REFRESHED if not dataset.is_computed]
     with Database(stack.sandbox_url) as sandbox:
-        expected, stored = fingerprints(sandbox, datasets), fingerprints(installation.database, datasets)
+        expected = fingerprints(sandbox, datasets, since=since)
+        stored = fingerprints(installation.database, datasets, since=since)
     different = [
         f"{dataset} of {account}"
         for dataset, account in sorted({*expected, *stored})

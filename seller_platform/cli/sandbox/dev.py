@@ -15,11 +15,11 @@ from seller_platform.cli.installation import Installation, make_home, open_insta
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT, Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.demo import connect_local_stack
-from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, STACK_MONTHS, USER_EMAIL, LocalStack, open_local_stack
+from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sandbox.preload import load_last_month
 from seller_platform.clocks import utc_now
 from seller_platform.errors import SellerPlatformError
-from seller_platform.sandbox.load import ACCOUNTS
+from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.settings import read_settings
 
 _LOOK_SECONDS = 1.0
@@ -47,9 +47,7 @@ class ProgramEndedError(SellerPlatformError):
 @click.option(
     "--accounts", default=ACCOUNTS, show_default=True, type=click.IntRange(1), help="How many generated accounts."
 )
-@click.option(
-    "--months", default=STACK_MONTHS, show_default=True, type=click.IntRange(1), help="How many months of sales."
-)
+@click.option("--months", default=MONTHS, show_default=True, type=click.IntRange(1), help="How many months of sales.")
 @click.option(
     "--load/--no-load",
     "loads_last_month",
@@ -58,7 +56,10 @@ class ProgramEndedError(SellerPlatformError):
     help="Load the last month and build its marts before the UI opens.",
 )
 @click.option(
-    "--live", "lives", is_flag=True, help="Begin two weeks ago, and let a day go by every 20 seconds until today."
+    "--live",
+    "is_live",
+    is_flag=True,
+    help="Begin two weeks ago, and advance the sandbox by a day every 20 seconds until today.",
 )
 @click.option(
     "--outages",
@@ -74,15 +75,16 @@ def dev(
     accounts: int,
     months: int,
     loads_last_month: bool,
-    lives: bool,
+    is_live: bool,
     outages: float,
 ) -> None:
     """Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.
 
     The UI opens with the last month of every account. What is loaded stays for the next time.
 
-    With --live, the lists of the sandbox change while it runs: each load finds orders that were shipped, and fees that
-    came late. Readings during an outage are held.
+    With --live, the lists of the sandbox change while it runs: each load reads orders that were shipped, and fees that
+    are listed late. When today is reached, orders are listed within a minute after they are placed; the schedule
+    `orders_today` reads them. Readings during an outage are held.
 
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
@@ -90,7 +92,7 @@ def dev(
     settings = read_settings()
     make_home(settings)
     home = settings.home
-    since = utc_now().date() - timedelta(days=_LIVE_DAYS) if lives else None
+    since = utc_now().date() - timedelta(days=_LIVE_DAYS) if is_live else None
     with open_local_stack(
         home, output, port=free_port(service_port), accounts=accounts, months=months, today=since
     ) as stack:
@@ -132,7 +134,7 @@ def dev(
             output.line(f"Sandbox password  {stack.credentials.password}")
             output.line(f"Sandbox group     {GROUP_TITLE}")
             if since is not None:
-                output.line(f"Days go by        from {since}; `seller-platform sync` loads what has changed")
+                output.line(f"Live sandbox      since {since}; `seller-platform sync` loads what has changed")
             output.line("In another shell  `seller-platform status`, or any other command that starts like this")
             output.line("Ctrl-C ends everything.")
             while True:
@@ -192,7 +194,7 @@ def dagster_commands(home: Path, address: str) -> dict[str, list[str]]:
 
 
 def live_command(since: date, *, accounts: int, months: int, outages: float) -> list[str]:
-    """Return the command that lets days go by in the sandbox of the home folder."""
+    """Return the command that advances the sandbox of the home folder day by day."""
     options = {
         "--from": since,
         "--accounts": accounts,

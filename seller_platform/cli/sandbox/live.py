@@ -1,4 +1,4 @@
-"""`seller-platform sandbox live`: lets days go by in the sandbox, until Ctrl-C."""
+"""`seller-platform sandbox live`: advances the sandbox day by day, until Ctrl-C."""
 
 import time
 from datetime import date, datetime, timedelta
@@ -13,7 +13,7 @@ from seller_platform.errors import RequestError
 from seller_platform.sandbox.load import ORDERS_PER_MONTH
 
 DAYS_AGO = 60
-"""How many days ago a living sandbox begins."""
+"""How many days ago a live sandbox begins."""
 
 _DAY = click.DateTime(["%Y-%m-%d"])
 _WAIT_SECONDS = 1.0
@@ -25,7 +25,7 @@ _WAIT_SECONDS = 1.0
     default=1.0,
     show_default=True,
     type=click.FloatRange(0, 1000, min_open=True),
-    help="How fast days go by until today is reached; then they last as long as days do.",
+    help="How many days it advances in a second until today is reached; then a day lasts a day.",
 )
 @click.option("--from", "since", type=_DAY, help=f"The day on which it begins; by default {DAYS_AGO} days ago.")
 @click.option("--until", type=_DAY, help="End when this day is reached; by default, go on until Ctrl-C.")
@@ -37,7 +37,9 @@ _WAIT_SECONDS = 1.0
     help="How many percent of the lists are empty or short on a day.",
 )
 @click.option(
-    "--turnover-days", type=click.IntRange(1), help="After so many days a new account comes and the oldest one goes."
+    "--turnover-days",
+    type=click.IntRange(1),
+    help="After so many days an account is added and the oldest is removed.",
 )
 @click.option("--continue", "continues", is_flag=True, help="Go on where it ended; give all other options again.")
 @fill_options
@@ -55,20 +57,21 @@ def live(
     seed: int,
     database_url: str | None,
 ) -> None:
-    """Generate sellers as of a day in the past, and let days go by.
+    """Generate sellers as of a day in the past, and advance them day by day.
 
-    Orders are placed, shipped, cancelled and refunded, fees come late, and fees of a closed month are restated. Each
-    day is a line of the output. When today is reached, the next day comes when it begins in the zone of each account.
+    Orders are placed, shipped, cancelled and refunded, fees are listed late, and fees of a closed month are restated.
+    Each day is a line of the output. When today is reached, orders are listed within a minute after they are placed,
+    and the next day begins when it does in the zone of each account.
     """
     # Here, because numpy costs every command a tenth of a second.
-    from seller_platform.sandbox.live import Life, LivingSandbox
+    from seller_platform.sandbox.live import LiveOptions, LiveSandbox
     from seller_platform.sandbox.outages import Outages
 
     output, today = Output(as_json=False), utc_now().date()
     first = since.date() if since else today - timedelta(days=DAYS_AGO)
     last = until.date() if until else None
     _require_order(first, last, today)
-    life = Life(
+    options = LiveOptions(
         first,
         accounts=accounts,
         months=months,
@@ -91,7 +94,7 @@ def live(
             output.line(f"{first}  {count_of(accounts, 'account')} with {count_of(months, 'month')} of sales")
         lasts = 1 / days_per_second
         began = time.monotonic()
-        for step in LivingSandbox(database, life).steps(utc_now, until=last):
+        for step in LiveSandbox(database, options).steps(utc_now, until=last):
             if step is not None:
                 output.line(str(step))
                 time.sleep(max(0.0, began + lasts - time.monotonic()))
@@ -101,7 +104,7 @@ def live(
 
 
 def _require_order(first: date, last: date | None, today: date) -> None:
-    """Return if the days are in an order that a life can have.
+    """Check that the days are in order.
 
     Raises:
         RequestError: It would begin in the future, or end before it begins.

@@ -20,8 +20,9 @@ from seller_platform.cli.sandbox.fill import generate
 from seller_platform.cli.sandbox.serving import await_service, starting
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import keep_start
+from seller_platform.contract import Window
 from seller_platform.files import write_atomically
-from seller_platform.sandbox.load import ACCOUNTS
+from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.service.oauth.applications import add_application, knows_application
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import ensure_user, grant_accounts
@@ -29,9 +30,6 @@ from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import DEMO_FOLDER, SANDBOX, WAREHOUSE, embedded_server
-
-STACK_MONTHS = 4
-"""Months of `demo` and `dev`, which load each list of each account and month by itself."""
 
 USER_EMAIL = "demo@sandbox.example"
 GROUP_TITLE = "All shops"
@@ -54,13 +52,18 @@ class Credentials:
 
 @dataclass(frozen=True)
 class LocalStack:
-    """A running sandbox service, and the environment that points the platform at it."""
+    """A running sandbox service, and the environment that points the platform at it.
+
+    Attributes:
+        period: The days of the sandbox's sales.
+    """
 
     home: Path
     base_url: str
     sandbox_url: str
     credentials: Credentials
     rows: dict[str, int]
+    period: Window
     environment: dict[str, str]
     server: EmbeddedServer
     service: Program
@@ -73,7 +76,8 @@ def open_local_stack(
     *,
     port: int | None = None,
     accounts: int = ACCOUNTS,
-    months: int = STACK_MONTHS,
+    months: int = MONTHS,
+    history_months: int | None = None,
     today: date | None = None,
 ) -> Iterator[LocalStack]:
     """Fill and serve the sandbox until the block ends.
@@ -82,7 +86,8 @@ def open_local_stack(
         home: The home folder of the installation; the stack's folder is `sandbox` inside it.
         port: The port of the service; without it, a free one.
         accounts: How many accounts are generated.
-        months: How many months of their history, up to yesterday.
+        months: How many months of their sales, up to yesterday.
+        history_months: How many of the newest months history begins with, where it has not begun; all by default.
         today: The day of which the sandbox is; without it, the present day.
 
     Raises:
@@ -104,10 +109,11 @@ def open_local_stack(
             keys = [account.key for account in report.accounts]
             grant_accounts(database, USER_EMAIL, keys)
             set_group(database, USER_EMAIL, GROUP_TITLE, keys)
+        history = list(report.period.months())[-(history_months or months) :]
         environment = {
             _HOME: str(folder),
             "SELLER_PLATFORM_DATABASE_URL": warehouse_url,
-            "SELLER_PLATFORM_HISTORY_START": report.period.start.isoformat(),
+            "SELLER_PLATFORM_HISTORY_START": history[0].start.isoformat(),
             "SELLER_API_BASE_URL": base_url,
             "SELLER_API_AUTH_URL": base_url,
             "SELLER_API_CLIENT_ID": credentials.client_id,
@@ -116,7 +122,9 @@ def open_local_stack(
         }
         keep_start(folder, [name for name in LEADING_ELSEWHERE if name in os.environ])
         await_service(base_url, service)
-        yield LocalStack(folder, base_url, sandbox_url, credentials, report.rows, environment, server, service)
+        yield LocalStack(
+            folder, base_url, sandbox_url, credentials, report.rows, report.period, environment, server, service
+        )
 
 
 def _credentials(path: Path, database: Database) -> Credentials:
