@@ -1,18 +1,20 @@
 """Deterministic simulation of loads, rotations and reports, with faults.
 
-    python -m seller_platform_tests.simulation [--seed N] [--runs N]
+    python -m seller_platform_tests.simulation [--seed N] [--runs N] [--events N]
 
-A run is a small world: a real PostgreSQL, the product's own code, and a model of the upstream. Actors take turns. The
-turn ends at each HTTP request, each answer, each SQL statement, each failpoint and each sleep. The seed decides
-whose turn it is, what fails, who is killed, and when the database restarts. A model judges the tables after each
-commit.
+A run is a small world: a real PostgreSQL, the product's own code, and a model of the upstream. Actors take turns: they
+load slices, plan refreshes, accept and revert loads, prune receipts, poll reports, rotate tokens and keys, discover
+accounts, keep to a budget of requests, and read. The turn ends at each HTTP request, each answer, each SQL statement,
+each failpoint and each sleep. The seed decides whose turn it is, what fails, who is killed, and when the database
+restarts. A model judges the tables after each commit, and what readers see in their transactions.
 
 The same seed gives the same log. A run that fails is made smaller, and ends with the command that repeats it:
 
     python -m seller_platform_tests.simulation --seed 17 --keep 3,9,14 --log
 
-`--keep` names the items of the plan that happen; without it all of them do. `--log` prints the log. The exit code is 1
-if a seed failed. No seed begins after one that failed.
+`--keep` names the items of the plan that happen; without it all of them do. `--events` kills all processes after so
+many events, and judges what they left. `--log` prints the log. The exit code is 1 if a seed failed. No seed begins
+after one that failed.
 
 - `actors`: what actors do
 - `clock`: the world's time

@@ -8,7 +8,7 @@ import click
 
 from seller_platform.counts import count_of
 from seller_platform_tests.simulation.plan import Plan
-from seller_platform_tests.simulation.runs import Outcome, Player, served
+from seller_platform_tests.simulation.runs import Outcome, Player, served, server_seconds
 from seller_platform_tests.simulation.shrinking import shrunk
 from seller_platform_tests.simulation.workers import play_seeds
 
@@ -19,18 +19,21 @@ _BETWEEN_REPORTS = 100
 @click.command(help=__doc__)
 @click.option("--seed", default=1, show_default=True, help="The first seed.")
 @click.option("--runs", default=1, show_default=True, help="How many seeds are played, from --seed on.")
+@click.option("--events", type=int, help="After so many events all processes are killed, and the run is judged.")
 @click.option("--workers", default=os.cpu_count() or 1, show_default=True, help="How many processes play them.")
 @click.option("--keep", help="Only these items of the plan happen, such as 3,9,14; of one seed.")
 @click.option("--log", "with_log", is_flag=True, help="Print the log of one seed.")
 @click.option("--shrink/--no-shrink", default=True, help="Make a failing run smaller.")
-def main(*, seed: int, runs: int, workers: int, keep: str | None, with_log: bool, shrink: bool) -> None:
+def main(
+    *, seed: int, runs: int, events: int | None, workers: int, keep: str | None, with_log: bool, shrink: bool
+) -> None:
     with served() as server:
         if runs == 1:
             chosen = None if keep is None else [int(number) for number in keep.split(",")]
-            outcomes = [Player(server, "single").play(Plan.of(seed, chosen), with_log=with_log)]
+            outcomes = [Player(server, "single").play(Plan.of(seed, chosen, events), with_log=with_log)]
         else:
             outcomes = []
-            for outcome in play_seeds(server, range(seed, seed + runs), min(workers, runs)):
+            for outcome in play_seeds(server, range(seed, seed + runs), min(workers, runs), events=events):
                 outcomes.append(outcome)
                 if len(outcomes) % _BETWEEN_REPORTS == 0:
                     print(f"{count_of(len(outcomes), 'seed')} played", file=sys.stderr, flush=True)
@@ -38,8 +41,9 @@ def main(*, seed: int, runs: int, workers: int, keep: str | None, with_log: bool
             print("\n".join(outcomes[0].lines))
         failed = min((each for each in outcomes if each.failure), key=lambda each: each.plan.seed, default=None)
         if failed is None:
-            events = sum(each.events for each in outcomes)
-            print(f"{len(outcomes)} seeds passed; {events} events; {_cpu_seconds():.1f} s of CPU without PostgreSQL")
+            played = sum(each.events for each in outcomes)
+            seconds = f"{_cpu_seconds():.1f} s of CPU, and {server_seconds(server):.1f} s of PostgreSQL"
+            print(f"{count_of(len(outcomes), 'seed')} passed; {played} events; {seconds}")
             return
         print(f"seed {failed.plan.seed} failed after {failed.events} events: {failed.failure}", flush=True)
         if shrink and keep is None:

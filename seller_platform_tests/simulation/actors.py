@@ -1,9 +1,12 @@
-"""What actors do: load slices, plan refreshes, poll and load reports, rotate tokens, accept and revert."""
+"""What actors do: load, plan, accept, revert, prune, poll reports, rotate tokens and keys, find accounts, and read."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import date, timedelta
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import psycopg
 
 from seller_platform.contract import Window
 from seller_platform.contract.tokens import TokenPair
@@ -15,17 +18,22 @@ from seller_platform.errors import (
     RequestError,
     SellerPlatformError,
 )
+from seller_platform.ingest.connections.key_rotation import rotate_key_file
+from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.holds import accept_load
 from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
 from seller_platform.orchestration.automation.due import plan_refresh
 from seller_platform.orchestration.partitions import read_partition_key
-from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.jobs.report_jobs import ready_jobs
 from seller_platform.warehouse.loads.receipts import AccountDay, latest_receipts, open_holds
+from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform_tests.simulation.tables import counts_of, rows_as_of, rows_of
 
 if TYPE_CHECKING:
     from seller_platform_tests.simulation.world import Process, World
@@ -41,10 +49,13 @@ def load(world: "World", process: "Process", random: Random) -> None:
 
 def _request(world: "World", random: Random) -> SliceRequest:
     dataset = random.choice(world.datasets)
-    months = world.months
-    return SliceRequest(
-        dataset, world.account.key, random.choice((months[0], months[-1], months[-1])) if dataset.is_dated else None
-    )
+    if not dataset.is_dated:
+        return SliceRequest(dataset, world.account.key, None)
+    month = random.choice((world.months[0], world.months[-1], world.months[-1]))
+    if random.random() < 0.3:  # as a schedule that reads the newest days alone
+        newest = world.upstream.today - timedelta(days=random.choice((0, 0, 1, 3)))
+        month = month.since(max(newest, month.start)) if newest < month.end else month
+    return SliceRequest(dataset, world.account.key, month)
 
 
 def load_all(
@@ -88,6 +99,8 @@ def tell(world: "World", error: SellerPlatformError | None) -> None:
     """Remember that a held reading was reported."""
     if isinstance(error, ReadingHeldError):
         world.model.tell(error.load_id)
+    if error is not None:
+        world.endure(error)
 
 
 def refresh(world: "World", process: "Process", random: Random) -> None:
@@ -127,6 +140,74 @@ def change(world: "World", process: "Process", random: Random) -> None:
     world.say(world.upstream.change(random))
 
 
+def change_accounts(world: "World", process: "Process", random: Random) -> None:
+    """Let the upstream list other accounts."""
+    world.say(world.upstream.change_accounts(random))
+
+
+def revoke(world: "World", process: "Process", random: Random) -> None:
+    """Let the user withdraw the access."""
+    world.upstream.revoke()
+
+
+def discover_accounts(world: "World", process: "Process", random: Random) -> None:
+    """Discover the accounts."""
+    discover_all(world, process)
+
+
+def discover_all(world: "World", process: "Process") -> None:
+    """Discover the accounts, and have an operator accept a list that is held."""
+    run_id = world.next_run(process)
+    (connection,) = connections(process.database)
+    try:
+        found, _ = discover(process.api, process.database, connection, run_id=run_id, second_reading_seconds=60)
+        world.say(f"accounts {[each.account.id for each in found]}")
+    except ReadingHeldError as error:
+        tell(world, error)
+        accept_held(world, process, error.load_id)
+    world.model.judge_end(run_id)
+
+
+def change_keys(world: "World", process: "Process", random: Random) -> None:
+    """Replace the secret key, unless another process does so at this moment."""
+    if world.changing_keys in world.scheduler.actors:
+        return
+    world.changing_keys = world.scheduler.current
+    world.say(f"{rotate_key_file(process.database, world.home).grants} grants have the new key")
+
+
+def prune_receipts(world: "World", process: "Process", random: Random) -> None:
+    """Delete old receipts."""
+    before = world.upstream.today + timedelta(days=random.choice((-3, 0, 2)))
+    world.model.is_pruned = True
+    pruned = prune(
+        process.database, snapshots_before=date.min, receipts_before=before, unchanged_before=before, dry=False
+    )
+    world.say(f"{pruned.receipts} receipts are pruned")
+
+
+def read(world: "World", process: "Process", random: Random) -> None:
+    """Read rows of today and of a former moment, and the counts of days, in one transaction."""
+    name = random.choice(world.datasets).name
+    with process.database.begin() as connection:
+        driver = driver_of(connection)
+        driver.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        rows = rows_of(driver, name)
+        read_former(world, driver, random)
+        counts = counts_of(driver, name)
+    if counts is not None:
+        days = Counter(day for day, _ in rows.elements())
+        world.model.judge_reader(f"counts of {name}", counts, days)
+
+
+def read_former(world: "World", connection: psycopg.Connection[Any], random: Random) -> None:
+    """Read the rows of a dataset as of a former moment."""
+    former = world.model.former_rows(random)
+    if former is not None:
+        name, moment, rows = former
+        world.model.judge_reader(f"{name} as of {moment}", rows_as_of(connection, name, moment), rows)
+
+
 def advance(world: "World", process: "Process", random: Random) -> None:
     """Let time pass."""
     hours = random.choice((0.1, 1, 7, 21, 24, 26, 48, 8 * 24, 16 * 24))
@@ -146,12 +227,14 @@ def token(world: "World", process: "Process", random: Random) -> None:
     """Take the token, which is rotated if it is due."""
     if random.random() < 0.7:
         world.clock.advance(8 * 24 * 3600)
+    family = 0 if world.connecting in world.scheduler.actors else world.upstream.tokens.family
     try:
         process.keeper.token() if random.random() < 0.7 else process.keeper.rotate(process.keeper.token().access_token)
     except ReauthorizationRequiredError:
+        world.model.judge_refusal(family)
         connect(world, process)
     except SellerPlatformError as error:
-        world.say(type(error).__name__)
+        world.endure(error)
 
 
 def connect(world: "World", process: "Process") -> None:
@@ -209,23 +292,28 @@ def accept(world: "World", process: "Process", random: Random) -> None:
     world.model.judge_holds([each.id for each in holds])
     if not holds:
         return
-    held = random.choice(holds)
+    accept_held(world, process, random.choice(holds).id)
+
+
+def accept_held(world: "World", process: "Process", load_id: int) -> None:
+    """Accept the reading of a load."""
     world.model.accepted_by_operator = True
     try:
         receipt = accept_load(
             lambda _: process.api,
             process.database,
-            held.id,
+            load_id,
             now=world.clock.now(),
             adaptive=False,
             run_id=world.next_run(process),
         )
-        world.say(f"accepted {held.id}: {receipt.verdict}")
+        world.say(f"accepted {load_id}: {receipt.verdict}")
+        world.model.judge_accepted(load_id, receipt.id)
     except NotHeldError:
-        world.say(f"{held.id} is not held any more")
+        world.say(f"{load_id} is not held any more")
     except ReadingHeldError as error:
         tell(world, error)
-        world.say(f"{held.id} is held again")
+        world.say(f"{load_id} is held again")
 
 
 def undo(world: "World", process: "Process", random: Random) -> None:
@@ -251,4 +339,13 @@ ACTIONS: dict[str, Callable[["World", "Process", Random], None]] = {
     "accept": accept,
     "revert": undo,
     "daily": daily,
+    "accounts": change_accounts,
+    "discover": discover_accounts,
+    "keys": change_keys,
+    "prune": prune_receipts,
+    "read": read,
+    "revoke": revoke,
 }
+
+AT_ONCE = ("change", "advance", "accounts", "revoke")
+"""What happens in the upstream, or to the time. No process does it."""

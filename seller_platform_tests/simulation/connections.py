@@ -37,6 +37,7 @@ class Server:
         own: Its statements are no yield points.
         is_down: Whether connections are refused.
         changed: Whether a commit since it was last read may have changed rows.
+        releases: How often a session may have released locks.
     """
 
     def __init__(self, url: str) -> None:
@@ -44,6 +45,7 @@ class Server:
         self.scheduler: Scheduler | None = None
         self.own = psycopg.connect(url.replace("+psycopg", ""), autocommit=True)
         self.is_down = self.changed = False
+        self.releases = 0
         self._spare: list[Any] = []
         self._finished = psycopg.connect(url).pgconn
         self._finished.finish()
@@ -89,13 +91,13 @@ class Server:
     def take_back(self, connection: "SimulatedConnection") -> None:
         """Roll the session of a connection back, and keep it for another."""
         self._open.remove(connection)
+        self.releases += 1
         session, connection.pgconn = connection.pgconn, self._finished
         if session.transaction_status == TransactionStatus.ACTIVE:
             self.own.execute("SELECT pg_cancel_backend(%s)", (session.backend_pid,))
             while (result := session.get_result()) is not None:
-                if result.status in {ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH}:
-                    session.finish()
-                    return
+                if result.status == ExecStatus.COPY_IN:
+                    session.put_copy_end(b"the client went away")
         rollback = b"" if session.transaction_status == TransactionStatus.IDLE else b"ROLLBACK; "
         result = session.exec_(rollback + b"SELECT pg_advisory_unlock_all(); DEALLOCATE ALL")
         assert session not in self._spare
@@ -109,12 +111,13 @@ class SimulatedConnection(psycopg.Connection[Any]):
         waiting: The actor whose statement waits for a lock.
         is_dirty: Whether its transaction may have changed rows.
         may_wait: Whether its statement may wait for a lock of another connection.
+        may_release: Whether its statement may release a lock before its transaction ends.
     """
 
     server: Server
     process: str
     waiting: Actor | None = None
-    is_dirty = may_wait = False
+    is_dirty = may_wait = may_release = False
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         """Run a statement. Where it waits for a lock, end the turn until the lock is granted."""
@@ -138,10 +141,15 @@ class SimulatedConnection(psycopg.Connection[Any]):
         scheduler, pid, poll = self.server.scheduler, self.pgconn.backend_pid, select.poll()
         assert scheduler is not None, "only actors of a run wait for locks"
         poll.register(self.pgconn.socket, select.POLLIN)
+        releases = self.server.releases
 
         def is_granted() -> bool:
+            nonlocal releases
+            if releases == self.server.releases:
+                return False
             while not poll.poll(0):
                 if self.server.is_blocked(pid):
+                    releases = self.server.releases
                     return False
                 poll.poll(_PATIENCE_MILLISECONDS)
             return True
@@ -158,12 +166,14 @@ class SimulatedConnection(psycopg.Connection[Any]):
             self.server.yield_turn("commit")
         self.may_wait = False
         super().commit()
+        self.server.releases += 1
         if self.is_dirty:
             self.server.changed, self.is_dirty = True, False
 
     def rollback(self) -> None:
         """Roll back, which is no yield point."""
         super().rollback()
+        self.server.releases += 1
         self.is_dirty = False
 
     def close(self) -> None:
@@ -190,7 +200,11 @@ class YieldingCursor(psycopg.Cursor[Any]):
             return self
         _announce(connection, query)
         self._pgconn = connection.pgconn  # the connection may have been severed since the cursor was made
-        return super().execute(query, params, **options)
+        try:
+            return super().execute(query, params, **options)
+        finally:
+            if connection.may_release:
+                connection.server.releases += 1
 
     def copy(self, statement: Any, *arguments: Any, **options: Any) -> Any:
         """Begin a COPY, after a yield point."""
@@ -203,6 +217,7 @@ class YieldingCursor(psycopg.Cursor[Any]):
 def _announce(connection: SimulatedConnection, statement: Any) -> None:
     text = statement if isinstance(statement, str) else _text(statement)
     label, changes, connection.may_wait = _described(text)
+    connection.may_release = connection.autocommit or "unlock" in label
     connection.server.yield_turn("sql", label)
     if changes:
         connection.is_dirty = True

@@ -7,37 +7,65 @@ from typing import Any
 
 import httpx
 
+from seller_platform.contract.wire import TOKEN
 from seller_platform_tests.simulation.scheduler import Scheduler
 from seller_platform_tests.simulation.upstream import Row, UpstreamModel
 
-_KINDS = (
-    *("refused", "lost", "late", "cut", "status", "status after", "html", "busy", "beside"),
-    *("short", "empty", "missing", "twice", "zero", "no total", "outside", "gone", "other error"),
-)
+_OF_ANSWERS = ("refused", "lost", "late", "cut", "status", "status after", "html", "busy", "other error")
+_OF_LISTS = ("beside", "short", "empty", "missing", "twice", "zero", "no total", "outside")
+ALL_KINDS = (*_OF_ANSWERS, *_OF_LISTS, "gone")
 
 
 class Faults:
-    """The faults that wait for the next request."""
+    """The faults that wait for the next request.
 
-    def __init__(self) -> None:
+    Args:
+        kinds: What they are.
+
+    Attributes:
+        outage: What lists lack until `outage_until`: `empty` for rows, `zero` for amounts.
+    """
+
+    def __init__(self, kinds: Sequence[str] = ALL_KINDS) -> None:
+        self._kinds = kinds
         self._armed: list[Random] = []
-        self.outage_until = 0.0
+        self._churns: list[Random] = []
+        self.outage, self.outage_until = "empty", 0.0
         self.are_off = False
 
     def arm(self, random: Random) -> None:
         """Let the next request meet a fault."""
         self._armed.append(random)
 
+    def arm_churn(self, random: Random) -> None:
+        """Let lists change after one to three of their next pages."""
+        self._churns += [random] * random.randint(1, 3)
+
+    def churn(self, request: httpx.Request, upstream: UpstreamModel) -> Random | None:
+        """Return what decides how a list changes after a page of it; None where it does not change."""
+        if not self._churns or self.are_off or "page" not in request.url.params:
+            return None
+        return self._churns.pop() if upstream.is_sensitive(request.url.path, dict(request.url.params)) else None
+
     def take(self, request: httpx.Request, now: float) -> tuple[str, Random] | None:
         """Return the fault of a request, if there is one."""
         if self.are_off:
             return None
         if now < self.outage_until and "page" in request.url.params:
-            return "empty", Random(0)
+            return self.outage, Random(0)
         if not self._armed:
             return None
         random = self._armed.pop(0)
-        return random.choice(_KINDS), random
+        return random.choice(self._kinds), random
+
+
+KINDS_OF_FOCUS = {
+    "lists": ("late", "short", "missing", "twice", "cut"),
+    "answers": _OF_LISTS,
+    "tokens": _OF_ANSWERS,
+    "reports": (*_OF_ANSWERS, "gone"),
+}
+"""The faults of the subject of a run; all of them, where it has none of its own."""
 
 
 class FaultyTransport(httpx.BaseTransport):
@@ -51,20 +79,25 @@ class FaultyTransport(httpx.BaseTransport):
         self, scheduler: Scheduler, upstream: UpstreamModel, faults: Faults, heard: Callable[[int], None]
     ) -> None:
         self._scheduler, self._upstream, self._faults, self._heard = scheduler, upstream, faults, heard
+        self._sent_twice: list[tuple[Row, ...]] = []
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request, perhaps with a fault."""
         self._scheduler.yield_turn("http", f"{request.method} {request.url.path} {_asked(request)}".rstrip())
         fault = self._faults.take(request, self._upstream.clock.monotonic())
+        if request.url.path != TOKEN and not self._faults.are_off and (fault is None or fault[0] != "refused"):
+            self._upstream.requests[self._upstream.clock.now().date()] += 1
         if fault is None:
             answer, kind = self._upstream.answer(request), ""
         else:
             kind, random = fault
             answer = self._faulty(request, kind, random)
+        if (churn := self._faults.churn(request, self._upstream)) is not None:
+            self._upstream.change(churn, request.url.path)
         self._scheduler.yield_turn("answer", f"{answer.status_code} {kind}".rstrip())
         if kind == "lost":
             raise httpx.ReadTimeout("lost", request=request)
-        if request.url.path == "/oauth/token" and answer.status_code == 200 and kind in ("", "late"):
+        if request.url.path == TOKEN and answer.status_code == 200 and kind in ("", "late"):
             self._heard(int(json.loads(answer.content)["refresh_token"].rpartition("-")[2]))
         return answer
 
@@ -79,7 +112,7 @@ class FaultyTransport(httpx.BaseTransport):
             return httpx.Response(random.choice((429, 503)), headers={"Retry-After": str(random.choice((1, 40)))})
         if kind == "status":
             return httpx.Response(random.choice((500, 502, 504)), content=b"<html>an error</html>")
-        if kind == "other error" and request.url.path == "/oauth/token":
+        if kind == "other error" and request.url.path == TOKEN:
             return httpx.Response(random.choice((400, 401)), json={"error": "invalid_client"})
         if kind == "gone" and "report_id" in request.url.params:
             upstream.forget_report(request.url.params["report_id"])
@@ -107,23 +140,31 @@ class FaultyTransport(httpx.BaseTransport):
     ) -> httpx.Response:
         """Return a page that is not the list, or no page.
 
-        Without totals, only the first page is wrong: no client sees what two wrong pages make together.
+        Without totals, or with other rows than announced, only the first page is wrong: no client sees what two wrong
+        pages make together.
         """
         upstream, asked = self._upstream, dict(request.url.params)
         rows = page["data"]
-        if page["current_page"] > 1 and not upstream.sends_totals:
+        if page["current_page"] > 1 and (not upstream.sends_totals or kind in {"missing", "twice"}):
             return httpx.Response(200, json=page)
         if kind == "beside":
-            return httpx.Response(
-                200, json={**page, "status": "error", "message": "a shard is down", "data": rows[:-1]}
-            )
+            rest = upstream.page(request.url.path, asked, upstream.without_one(request.url.path, random))
+            return httpx.Response(200, json={**rest, "status": "error", "message": "a shard is down"})
         if kind in {"missing", "twice"}:
             sent = upstream.listed(request.url.path, asked)
             changed = sent[:-1] if kind == "missing" else sent + sent[-1:]
             whole = list(upstream.rows_at(request.url.path))
             if sent:
                 whole.append(sent[-1]) if kind == "twice" else whole.remove(sent[-1])
-            upstream.claim(request.url.path, whole, fits_total=not upstream.sends_totals)
+            if page.get("total", 0) in {0, len(changed)}:
+                # It may be taken for the whole list: it has as many rows as announced, or is not full.
+                upstream.claim(request.url.path, changed)
+            # Other rows than announced are believed only when they are sent again.
+            is_first = upstream.sends_totals and kind == "twice" and changed not in self._sent_twice
+            if is_first:
+                self._sent_twice.append(changed)
+            else:
+                upstream.claim(request.url.path, whole)
             return httpx.Response(200, json={**page, "data": [row.cells for row in changed]})
         if kind == "no total":
             return httpx.Response(200, json={name: page[name] for name in ("data", "current_page")})

@@ -1,10 +1,11 @@
 """Plays runs: starts the server, and keeps what the runs of a process share."""
 
 import logging
+import os
 import signal
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,6 @@ import psycopg
 
 from seller_platform.clocks import use_clock
 from seller_platform.failpoints import observe_failpoints
-from seller_platform.warehouse.connections.secrets import SecretBox, new_key
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.simulation.clock import replace_sleep
@@ -64,6 +64,21 @@ def served() -> Iterator[EmbeddedServer]:
             server.close()
 
 
+def server_seconds(server: EmbeddedServer) -> float:
+    """Return the CPU seconds of a server and of its processes, those that have ended included; 0 where /proc is not."""
+    main = (server.data_folder / "postmaster.pid").read_text().split()[0]
+    ticks = 0
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            facts = status.read_text().rpartition(")")[2].split()
+            own, ended = map(int, facts[11:13]), map(int, facts[13:15])
+            if status.parent.name == main:
+                ticks += sum(own) + sum(ended)
+            elif facts[1] == main:
+                ticks += sum(own)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _give_up(*_: object) -> None:
     raise StuckError(f"the run takes longer than {_MOST_SECONDS} real seconds")
 
@@ -79,8 +94,7 @@ class Player:
             with database.connect():
                 pass  # SQLAlchemy's first connection holds a lock while it looks at the server
         self._server.sever(lambda _: True)
-        self._box = SecretBox(new_key())
-        self._folder = server.folder.parent / f"{name}-grants"
+        self._folder = server.folder.parent / f"{name}-home"
         self._world: World | None = None
         self._played = 0
         signal.signal(signal.SIGALRM, _give_up)
@@ -93,7 +107,7 @@ class Player:
         anew = self._played % _RUNS_BETWEEN_TRUNCATIONS == 0
         self._played += 1
         empty_tables(self._server.own, anew=anew)
-        world = self._world = World(self._server, self._databases, self._box, self._folder, plan)
+        world = self._world = World(self._server, self._databases, self._folder, plan)
         use_clock(world.clock.now)
         failure, details = None, ""
         signal.setitimer(signal.ITIMER_REAL, _MOST_SECONDS)

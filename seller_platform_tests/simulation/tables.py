@@ -1,7 +1,7 @@
 """Reads the tables that the model judges, and empties them between runs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cache
@@ -11,6 +11,7 @@ import psycopg
 
 from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.warehouse.sums.keeping import IS_CURRENT
 from seller_platform_tests.simulation.upstream import DATED, SNAPSHOT, Group, Report
 
 Receipt = Mapping[str, Any]
@@ -19,12 +20,14 @@ Stored = tuple[str, str, int]
 """A row: its day, its values as text, and its load."""
 Rows = Counter[tuple[str, str]]
 """Rows without their load."""
+Step = tuple[str, str, Counter[Stored], Counter[Stored]]
+"""A dataset, a moment, and the rows that came and left then."""
 
 JUDGED = (*DATED, SNAPSHOT, REPORT_ROWS)
 
 _RECEIPTS = """
 SELECT id, dataset, window_start::text, window_end::text, rows, verdict, changed, notes, run_id, started_at::text,
-       announced, finished_at::text
+       announced, finished_at::text, pages
 FROM platform.loads ORDER BY id
 """
 _JOBS = "SELECT id, state, report_id, requested_at::text, attempt, load_id FROM platform.report_jobs ORDER BY id"
@@ -36,6 +39,9 @@ _EMPTY = (
     "platform.grants",
     "platform.accounts",
     "platform.connections",
+    "platform.sent_requests",
+    "seller.accounts",
+    "history.accounts",
     "service.summaries",
     "service.daily_counts",
     "service.product_sums",
@@ -106,6 +112,21 @@ def _rows_statement(names: tuple[str, ...]) -> str:
     return " UNION ALL ".join(parts)
 
 
+def replaced(receipts: Mapping[int, Receipt]) -> set[int]:
+    """Return the receipts after which there is another of the same window: of two held, or of two published ones."""
+    newest: dict[Any, int] = {}
+    for number in sorted(receipts):
+        each = receipts[number]
+        newest[each["dataset"], each["window_start"], each["window_end"], each["verdict"] == "held"] = number
+    return set(receipts) - set(newest.values())
+
+
+def accepted_days(receipts: Mapping[int, Receipt], name: str) -> list[str]:
+    """Return the first days of the loads of a dataset whose loss of rows or amounts was accepted."""
+    own = [each for each in receipts.values() if each["dataset"] == name]
+    return [each["window_start"] for each in own if "accepted" in (each["notes"] or {})]
+
+
 def rows_inside(rows: Counter[Stored], first: str, end: str) -> Rows:
     """Return the rows of the days from the first to before the end."""
     inside: Rows = Counter()
@@ -125,12 +146,12 @@ def rows_of_group(rows: Rows, group: Group) -> Counter[str]:
     return texts
 
 
-def groups_of(dataset: Dataset, first: str, end: str) -> list[Group]:
+def groups_of(dataset: Dataset, channels: Sequence[str | None], first: str, end: str) -> list[Group]:
     """Return the groups of a window."""
     if not dataset.is_dated:
         return [("", "")]
     start, days = date.fromisoformat(first), (date.fromisoformat(end) - date.fromisoformat(first)).days
-    parts = dataset.split_by.values if dataset.tags and dataset.split_by else ("",)
+    parts = [channel or "" for channel in channels] if dataset.tags and dataset.split_by else [""]
     return [(str(start + timedelta(days=number)), part) for number in range(days) for part in parts]
 
 
@@ -148,11 +169,39 @@ def report_texts(report: Report) -> Counter[str]:
     )
 
 
-def rows_as_of(connection: psycopg.Connection[Any], name: str, moment: str) -> Counter[tuple[str, str]]:
+def rows_then(steps: Iterable[Step], name: str, moment: str) -> Rows:
+    """Return the rows of a dataset at a moment, by the changes until then."""
+    rows: Rows = Counter()
+    for other, at, came, left in steps:
+        if other == name and at <= moment:
+            rows.update((day, text) for day, text, _ in came.elements())
+            rows.subtract((day, text) for day, text, _ in left.elements())
+    return +rows
+
+
+def rows_of(connection: psycopg.Connection[Any], name: str) -> Rows:
+    """Return the rows of a dataset."""
+    statement = f"SELECT local_day::text, {_text(_judged(name))} FROM seller.{name}"
+    return Counter((day, text) for day, text in connection.execute(statement))
+
+
+def rows_as_of(connection: psycopg.Connection[Any], name: str, moment: str) -> Rows:
     """Return the rows of a dataset as the database says that they were at a moment."""
-    dataset = next(each for each in JUDGED if each.name == name)
-    statement = f"SELECT local_day::text, {_text(dataset)} FROM history.{name}_as_of(%s)"
+    statement = f"SELECT local_day::text, {_text(_judged(name))} FROM history.{name}_as_of(%s)"
     return Counter((day, text) for day, text in connection.execute(statement, (moment,)))
+
+
+def counts_of(connection: psycopg.Connection[Any], name: str) -> Counter[str] | None:
+    """Return how many rows of a dataset each day has by the counts of the service; None where these are not current."""
+    is_current = f"SELECT count(*) FROM service.summaries AS summary WHERE dataset = %s AND {IS_CURRENT}"
+    if connection.execute(is_current, (name,)).fetchone() == (0,):
+        return None
+    counted = "SELECT local_day::text, sum(rows)::integer FROM service.daily_counts WHERE dataset = %s GROUP BY 1"
+    return Counter(dict(connection.execute(counted, (name,)).fetchall()))
+
+
+def _judged(name: str) -> Dataset:
+    return next(each for each in JUDGED if each.name == name)
 
 
 def _text(dataset: Dataset) -> str:

@@ -44,7 +44,7 @@ def server() -> Iterator[EmbeddedServer]:
 @pytest.mark.parametrize(
     "name",
     [
-        "The lock of a slice ends with the transaction that took it.",
+        "The lock of a slice stays with its connection.",
         "Rows that are gone are not kept in history.",
         "Removed rows are committed before the new ones.",
         "A page with fewer rows than its total is taken for the whole list.",

@@ -35,10 +35,20 @@ def simulate(*options: str, hash_seed: int = 1) -> subprocess.CompletedProcess[s
 
 
 def ledger() -> UpstreamModel:
-    return UpstreamModel(VirtualClock(), Random(3), [LEDGER], page_size=1000, ages=(0, 1))
+    return UpstreamModel(VirtualClock(), Random(3), [LEDGER], page_size=1000, ages=(0, 1, 2, 3))
 
 
-def stored(upstream: UpstreamModel, rows: Counter[tuple[str, str, int]], loads: int = 1) -> Tables:
+def change_first_row(upstream: UpstreamModel, day: int = 0) -> None:
+    rows = list(upstream.rows(LEDGER.name))
+    days = sorted({row.day for row in rows if row.day is not None})
+    number = next(number for number, row in enumerate(rows) if row.day == days[day])
+    rows[number] = replace(rows[number], cells={**rows[number].cells, "description": f"changed {day}"})
+    upstream.set_rows(LEDGER, rows)
+
+
+def stored(
+    upstream: UpstreamModel, rows: Counter[tuple[str, str, int]], loads: int = 1, began: str = "2040-03-20 11:00:00+00"
+) -> Tables:
     receipts: dict[int, Mapping[str, Any]] = {
         number: {
             "id": number,
@@ -50,7 +60,9 @@ def stored(upstream: UpstreamModel, rows: Counter[tuple[str, str, int]], loads: 
             "notes": None,
             "run_id": "run",
             "announced": rows.total(),
+            "started_at": began,
             "finished_at": f"2040-03-20 12:00:0{number}+00",
+            "pages": 1,
         }
         for number in range(1, loads + 1)
     }
@@ -76,6 +88,29 @@ def test_two_hundred_seeds_pass() -> None:
     ended = simulate("--runs", "200")
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.slow
+def test_a_run_may_end_after_a_number_of_events() -> None:
+    whole, short = (simulate("--seed", "5", "--log", *options) for options in ((), ("--events", "60")))
+
+    assert short.returncode == 0, short.stdout
+    assert short.stdout.splitlines()[:60] == whole.stdout.splitlines()[:60]
+    assert len(short.stdout.splitlines()) < len(whole.stdout.splitlines())
+
+
+def test_the_command_of_a_run_that_ends_early_says_so() -> None:
+    assert Plan.of(3, {1, 2}, events=200).command.endswith(" --seed 3 --events 200 --keep 1,2")
+
+
+def test_a_receipt_that_was_not_pruned_may_not_disappear() -> None:
+    upstream = ledger()
+    model, rows = Model(upstream), rows_of(upstream)
+    model.observe(stored(upstream, rows))
+    model.is_pruned = True
+
+    with pytest.raises(Violation, match="a receipt is lost"):
+        model.observe(stored(upstream, rows, loads=0))
 
 
 def test_rows_that_the_upstream_listed_are_accepted() -> None:
@@ -109,6 +144,44 @@ def test_rows_of_two_moments_of_a_day_are_a_violation() -> None:
 
     with pytest.raises(Violation, match="never listed"):
         Model(upstream).observe(stored(upstream, mixed))
+
+
+def test_rows_that_were_listed_before_the_load_alone_are_a_violation() -> None:
+    upstream = ledger()
+    former = rows_of(upstream)
+    change_first_row(upstream)
+    upstream.clock.advance(60)
+
+    with pytest.raises(Violation, match="never listed"):
+        Model(upstream).observe(stored(upstream, former, began="2040-03-20 12:00:30+00"))
+
+
+def test_days_of_one_answer_that_never_were_together_are_a_violation() -> None:
+    upstream = ledger()
+    first = rows_of(upstream)
+    change_first_row(upstream)
+    second = rows_of(upstream)
+    change_first_row(upstream, day=1)
+    third = rows_of(upstream)
+    kept = Counter({row: count for row, count in first.items() if row in second})
+    (came,) = third - second
+
+    with pytest.raises(Violation, match="of no one moment"):
+        Model(upstream).observe(stored(upstream, kept + (first - second) - (second - third) + Counter([came])))
+
+
+def test_more_requests_a_day_than_allowed_are_a_violation() -> None:
+    upstream = ledger()
+    upstream.requests[upstream.today] = 4
+    Model(upstream, per_day=4).judge_requests()
+
+    with pytest.raises(Violation, match="of 3 requests a day, 4 were sent"):
+        Model(upstream, per_day=3).judge_requests()
+
+
+def test_a_reader_that_misses_a_row_is_a_violation() -> None:
+    with pytest.raises(Violation, match=r"counts: \['b'\] is missing, \['c'\] too much"):
+        Model(ledger()).judge_reader("counts", Counter("ac"), Counter("ab"))
 
 
 def test_actors_that_wait_for_each_other_are_reported() -> None:

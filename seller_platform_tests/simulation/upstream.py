@@ -1,6 +1,7 @@
 """A model of the upstream: lists that change, reports, and a token endpoint whose refresh tokens work once."""
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from zoneinfo import ZoneInfo
 import httpx
 
 from seller_platform.contract import Account, Dataset, dataset_named
-from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS
+from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, USER_ACCOUNTS, USER_ME
 from seller_platform_tests.simulation.clock import VirtualClock
 
 BASE_URL = "http://upstream"
@@ -26,6 +27,10 @@ CHANNELS = ("platform", "non-platform")
 
 Group = tuple[str, str]
 """The rows that one answer of the upstream holds: of a day, and of a sales channel where the list has one."""
+
+_CHANGES = ("new", "new", "change", "change", "delete", "empty", "twin")
+_CHANGES_MEANWHILE = ("shift", "shift", "shift", "change", "new", "delete")
+"""While a list is read, the changes that leave its total as it is are the ones that matter."""
 
 _AMOUNTS = ("amount", "order_total")
 _REFRESH_DAYS = 30
@@ -99,20 +104,36 @@ class UpstreamModel:
     Args:
         page_size: Rows of a full page, whatever is asked for.
         ages: The ages of the days that have rows at first.
+        obeys_filter: Whether it lists orders by sales channel, where it is asked to.
+
+    Attributes:
+        accounts: The numbers of the accounts that the user may read.
+        requests: The requests of each day of UTC, except those for tokens.
     """
 
     def __init__(
-        self, clock: VirtualClock, random: Random, datasets: Sequence[Dataset], *, page_size: int, ages: Sequence[int]
+        self,
+        clock: VirtualClock,
+        random: Random,
+        datasets: Sequence[Dataset],
+        *,
+        page_size: int,
+        ages: Sequence[int],
+        obeys_filter: bool = True,
     ) -> None:
         self.clock, self.random, self.datasets, self.page_size = clock, random, datasets, page_size
+        self.channels: Sequence[str | None] = CHANNELS if obeys_filter else (None,)
+        self.accounts, self.requests = [1, 2, 3], Counter[date]()
         self.account = replace(ACCOUNT, timezone=random.choice(ZONES))
         self.zone = ZoneInfo(self.account.timezone)
-        self.sends_totals, self._ages = random.random() < 0.8, ages
-        self.tokens = Tokens()
+        # Without totals, no client can tell a filter that is ignored from a list that changes.
+        self.sends_totals, self._ages = random.random() < 0.8 or not obeys_filter, ages
+        self.tokens = Tokens(issued_at=clock.monotonic())
         self.rejects_former_access = random.random() < 0.5
         self.reports: list[Report] = []
         self.versions: dict[str, list[tuple[Row, ...]]] = {}
-        self.claims: dict[str, list[tuple[tuple[Row, ...], bool]]] = {}
+        self._changed_at: dict[str, list[datetime]] = {dataset.name: [] for dataset in datasets}
+        self.claims: dict[str, list[tuple[Row, ...]]] = {}
         self._grouped: dict[tuple[str, int], Mapping[Group, Counter[str]]] = {}
         self._serial = 0
         for dataset in datasets:
@@ -134,6 +155,10 @@ class UpstreamModel:
             self._grouped[key] = grouped(dataset, self.versions[dataset.name][number])
         return self._grouped[key]
 
+    def number_at(self, dataset: str, moment: datetime) -> int:
+        """Return how often a list had changed before a moment."""
+        return bisect_left(self._changed_at[dataset], moment)
+
     def _first_rows(self, dataset: Dataset) -> Iterator[Row]:
         if not dataset.is_dated:
             yield from (self._new_row(dataset, None) for _ in range(self.random.randint(2, 6)))
@@ -142,24 +167,28 @@ class UpstreamModel:
             for _ in range(self.random.choice((0, 1, 2, 2))):
                 yield self._new_row(dataset, self.today - timedelta(days=age))
 
-    def _new_row(self, dataset: Dataset, day: date | None, part: str | None = None) -> Row:
+    def _new_row(self, dataset: Dataset, day: date | None, part: str | None = None, at: time | None = None) -> Row:
         self._serial += 1
         text, amount = f"v{self._serial}", self._serial + 0.25
         if day is None:
             return Row(None, {"sku": f"S{self._serial}", "product_name": text, "afn_total_quantity": self._serial})
-        of_day = time(self.random.choice((0, 12, 23)), self._serial % 60)
+        of_day = at or time(self.random.choice((0, 12, 23)), self._serial % 60)
         moment = datetime.combine(day, of_day, self.zone).astimezone(UTC).isoformat()
         if dataset.name == "orders":
             cells = {"platform_order_id": f"O{self._serial}", "purchase_date": moment, "sku": "A", "product_name": text}
-            return Row(day, cells | {"order_total": amount}, part or self.random.choice(CHANNELS))
+            return Row(day, cells | {"order_total": amount}, part or self.random.choice(self.channels))
         return Row(day, {"posted_date": moment, "description": text, "amount": amount, "sku": "A"})
 
-    def change(self, random: Random) -> str:
-        """Change one list as the contract allows: only days within the lookback change."""
-        dataset = random.choice(self.datasets)
+    def change(self, random: Random, path: str | None = None) -> str:
+        """Change one list as the contract allows: only days within the lookback change.
+
+        Args:
+            path: Where the list is read; by default any list changes.
+        """
+        dataset = random.choice(self.datasets) if path is None else self._dataset_at(path)
         rows, today = list(self.rows(dataset.name)), self.today
         near = [row for row in rows if row.day is None or row.day + timedelta(days=dataset.lookback_days) >= today]
-        kind = random.choice(("new", "new", "change", "change", "delete", "empty", "twin"))
+        kind = random.choice(_CHANGES if path is None else _CHANGES_MEANWHILE)
         if kind == "empty" and random.random() < 0.7:
             kind = "change"
         chosen = random.choice(near) if near else None
@@ -167,6 +196,10 @@ class UpstreamModel:
             kind = "new"
             day = None if not dataset.is_dated else today - timedelta(days=random.choice((0, 0, 1, 3)))
             rows.append(self._new_row(dataset, day))
+        elif kind == "shift":
+            first, last = min(near, key=_order), max(near, key=_order)
+            rows.remove(first)
+            rows.append(self._new_row(dataset, last.day, first.part, time(23, 59)))
         elif kind == "change":
             rows[rows.index(chosen)] = self._new_row(dataset, chosen.day, chosen.part)
         elif kind == "delete":
@@ -175,8 +208,19 @@ class UpstreamModel:
             rows.append(chosen)
         elif kind == "empty":
             rows = [row for row in rows if row not in near]
-        self.versions[dataset.name].append(tuple(sorted(rows, key=_order)))
+        self.set_rows(dataset, rows)
         return f"{kind} {dataset.name}"
+
+    def add_today(self) -> None:
+        """Add a row of today to each dated list."""
+        for dataset in self.datasets:
+            if dataset.is_dated:
+                self.set_rows(dataset, [*self.rows(dataset.name), self._new_row(dataset, self.today)])
+
+    def set_rows(self, dataset: Dataset, rows: Sequence[Row]) -> None:
+        """Replace the rows of a list."""
+        self.versions[dataset.name].append(tuple(sorted(rows, key=_order)))
+        self._changed_at[dataset.name].append(self.clock.now())
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         """Return the honest answer to a request."""
@@ -186,6 +230,10 @@ class UpstreamModel:
         if not self._is_authorized(request.headers.get("Authorization", "")):
             return _json(401, {"status": "error", "message": "unauthorized"})
         asked = dict(request.url.params)
+        if path == USER_ME:
+            return _json(200, {"id": 1, "name": "A user"})
+        if path == USER_ACCOUNTS:
+            return _json(200, {"accounts": [self._listed_account(number) for number in self.accounts]})
         if path.startswith("/reports/"):
             return self._report(path, asked, request.headers.get("Idempotency-Key"))
         return _json(200, self.page(path, asked))
@@ -197,12 +245,29 @@ class UpstreamModel:
             rows: The rows of the whole list; by default those of now.
         """
         dataset = self._dataset_at(path)
-        listed = [row for row in (self.rows(dataset.name) if rows is None else rows) if _is_asked_for(row, asked)]
+        listed = self._chosen(self.rows(dataset.name) if rows is None else rows, asked)
         number, size = int(asked["page"]), self._page_size(asked)
         page = {"current_page": number, "data": [row.cells for row in listed[(number - 1) * size : number * size]]}
         if not self.sends_totals:
             return {**page, "per_page": size}
         return {**page, "total": len(listed), "per_page": size, "last_page": max(1, -(-len(listed) // size))}
+
+    def _listed_account(self, number: int) -> dict[str, object]:
+        account = self.account
+        return {
+            "id": number,
+            "account_title": account.title if number == account.id else f"{account.title} {number}",
+            "country_code": account.country_code,
+            "currency_code": account.currency_code,
+            "timezone": account.timezone,
+            "marketplace": account.marketplace,
+            "seller_id": f"S{number}",
+        }
+
+    def change_accounts(self, random: Random) -> str:
+        """Let the user read other accounts. The first one stays."""
+        self.accounts = [1, *sorted(random.sample(range(2, 6), random.randrange(4)))]
+        return f"accounts {self.accounts}"
 
     def without_one(self, path: str, random: Random) -> tuple[Row, ...]:
         """Return the rows of a list without one of them."""
@@ -219,35 +284,54 @@ class UpstreamModel:
         """Delete a report."""
         self.reports = [replace(each, is_gone=True) if each.number == number else each for each in self.reports]
 
-    def claim(self, path: str, rows: Sequence[Row], *, fits_total: bool = True) -> Sequence[Row]:
-        """Remember rows that are sent as the list, although they are not.
-
-        Args:
-            fits_total: Whether the total that is sent with them is their number.
-        """
-        self.claims.setdefault(self._dataset_at(path).name, []).append((tuple(rows), fits_total))
+    def claim(self, path: str, rows: Sequence[Row]) -> Sequence[Row]:
+        """Remember rows that are sent as the list, although they are not."""
+        self.claims.setdefault(self._dataset_at(path).name, []).append(tuple(rows))
         return rows
 
     def claim_page(self, path: str, asked: Mapping[str, str], rows: Sequence[Row]) -> None:
         """Remember the list that a client reads if one page is that of other rows."""
-        listed, others = ([row for row in each if _is_asked_for(row, asked)] for each in (self.rows_at(path), rows))
+        listed, others = (self._chosen(each, asked) for each in (self.rows_at(path), rows))
         size = self._page_size(asked)
         begin = (int(asked["page"]) - 1) * size
         sent = others[begin : begin + size]
         rest = listed[begin + size :] if len(sent) == size else []
-        self.claim(path, [*listed[:begin], *sent, *rest], fits_total=not self.sends_totals)
+        self.claim(path, [*listed[:begin], *sent, *rest])
 
     def listed(self, path: str, asked: Mapping[str, str]) -> tuple[Row, ...]:
         """Return the rows on a page."""
-        rows = [row for row in self.rows(self._dataset_at(path).name) if _is_asked_for(row, asked)]
+        rows = self._chosen(self.rows_at(path), asked)
         number, size = int(asked["page"]), self._page_size(asked)
         return tuple(rows[(number - 1) * size : number * size])
+
+    def _chosen(self, rows: Sequence[Row], asked: Mapping[str, str]) -> list[Row]:
+        """Return the rows of a list that are asked for."""
+        channel = asked.get("sales_channel")
+        return [
+            row
+            for row in rows
+            if (row.day is None or asked["start_date"] <= row.day.isoformat() <= asked["end_date"])
+            and (row.part is None or channel in {None, row.part})
+        ]
+
+    def is_sensitive(self, path: str, asked: Mapping[str, str]) -> bool:
+        """Whether a change right after this page may escape a client: more pages of a day follow, or other channels."""
+        if len(self.channels) == 1:
+            return True
+        is_of_a_day = asked.get("start_date") == asked.get("end_date")
+        return is_of_a_day and int(asked["page"]) * self._page_size(asked) < len(
+            self._chosen(self.rows_at(path), asked)
+        )
 
     def _page_size(self, asked: Mapping[str, str]) -> int:
         return min(self.page_size, int(asked.get("per_page", "2000")))
 
     def _dataset_at(self, path: str) -> Dataset:
         return next(each for each in self.datasets if each.path == path)
+
+    def revoke(self) -> None:
+        """End the grant, as a user does who withdraws the access."""
+        self.tokens.is_revoked = True
 
     def _is_authorized(self, header: str) -> bool:
         tokens, now = self.tokens, self.clock.monotonic()
@@ -321,12 +405,6 @@ def grouped(dataset: Dataset, rows: tuple[Row, ...]) -> Mapping[Group, Counter[s
 
 def _order(row: Row) -> tuple[str, ...]:
     return tuple(str(value) for value in row.cells.values())
-
-
-def _is_asked_for(row: Row, asked: Mapping[str, str]) -> bool:
-    if row.day is not None and not asked["start_date"] <= row.day.isoformat() <= asked["end_date"]:
-        return False
-    return "sales_channel" not in asked or row.part == asked["sales_channel"]
 
 
 def _json(status: int, document: object) -> httpx.Response:

@@ -1,6 +1,7 @@
 """One run: a world with its processes, its upstream, its faults and its judge."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random, seed
@@ -12,24 +13,32 @@ from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS
-from seller_platform.errors import ReadingHeldError, ReauthorizationRequiredError, SellerPlatformError
-from seller_platform.ingest.connections.token_rotation import GrantKeeper, PairSpool
+from seller_platform.errors import ReadingHeldError, ReauthorizationRequiredError, SecretKeyError, SellerPlatformError
+from seller_platform.ingest.connections.request_budget import DailyRequests
+from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.connections.accounts import (
+    KnownConnection,
+    accounts,
+    client_secret_of,
+    save_accounts,
+    save_client_secret,
+    save_connection,
+)
 from seller_platform.warehouse.connections.grants import Grants
-from seller_platform.warehouse.connections.secrets import SecretBox
+from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, write_keys
 from seller_platform.warehouse.jobs.report_jobs import AWAITED, newest_jobs
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation import actors
-from seller_platform_tests.simulation.clock import START, VirtualClock
+from seller_platform_tests.simulation.clock import VirtualClock
 from seller_platform_tests.simulation.connections import Server
-from seller_platform_tests.simulation.faults import Faults, FaultyTransport
+from seller_platform_tests.simulation.faults import ALL_KINDS, KINDS_OF_FOCUS, Faults, FaultyTransport
 from seller_platform_tests.simulation.log import EventLog
 from seller_platform_tests.simulation.model import Model, Violation
 from seller_platform_tests.simulation.plan import PROCESSES, Item, Plan
 from seller_platform_tests.simulation.scheduler import Actor, Scheduler
-from seller_platform_tests.simulation.tables import read_tables, rows_as_of
+from seller_platform_tests.simulation.tables import read_tables
 from seller_platform_tests.simulation.threads import use_scheduler
 from seller_platform_tests.simulation.upstream import (
     BASE_URL,
@@ -41,17 +50,26 @@ from seller_platform_tests.simulation.upstream import (
     UpstreamModel,
 )
 
+_FIRST_DAYS = (0, 0, 11, 12, 13)
+"""How many days after the start of time runs begin: amid a month, and around its end."""
+
 _MOST_EVENTS = 5_000
 _DOWN_SECONDS = 3.0
 _OPERATOR = "quiet"
-_FAILPOINTS = (
+_DEADLY = (
     *("slice.copied", "slice.deleted", "slice.published", "slice.receipted", "slice.committed"),
-    *("rotation.intended", "rotation.received", "rotation.spooled", "rotation.replaced", "rotation.committed"),
-    "rotation.cleared",
+    *("rotation.intended", "rotation.received", "rotation.committed", "rotation.cleared"),
+    *("rotation.spooled", "rotation.replaced") * 3,  # a pair is on disk alone
+    *("commit", "INSERT platform.grants", "POST /reports/request"),
 )
+"""The failpoints, and the subjects of other events, at which a process is killed."""
 
-_POINTS = {"tokens": "rotation.", "loads": "slice.", "reports": "slice."}
-"""The failpoints at which a process is killed, by the subject of the run."""
+_POINTS = {
+    "tokens": ("INSERT platform.grants", "rotation."),
+    "loads": ("commit", "slice."),
+    "reports": ("commit", "slice.", "POST /reports/request"),
+}
+"""The beginnings of the points at which a process is killed, by the subject of the run; by default any failpoint."""
 
 
 class Process:
@@ -67,9 +85,14 @@ class Process:
         transport = FaultyTransport(world.scheduler, world.upstream, world.faults, self._hear)
         requests = RequestClock(clock.monotonic, clock.now)
         endpoint = TokenEndpoint(BASE_URL, CLIENT_ID, CLIENT_SECRET, REDIRECT_URI, transport, clock=requests)
-        grants, spool = Grants(self.database, world.box), PairSpool(world.folder, actors.CONNECTION, world.box)
-        self.keeper = GrantKeeper(actors.CONNECTION, grants, endpoint, spool, now=clock.now)
-        self.api = SellerApi(BASE_URL, auth=GrantAuth(self.keeper), transport=transport, clock=requests)
+        self.box = SecretBox.of_file(key_file(world.home))
+        self.grants = Grants(self.database, self.box)
+        spool = PairSpool(world.home / SPOOL_FOLDER, actors.CONNECTION, self.box)
+        self.keeper = GrantKeeper(actors.CONNECTION, self.grants, endpoint, spool, now=clock.now)
+        meter = None
+        if world.per_day is not None and self.name != _OPERATOR:
+            meter = DailyRequests(self.database, actors.CONNECTION, world.per_day, clock.now)
+        self.api = SellerApi(BASE_URL, auth=GrantAuth(self.keeper), meter=meter, transport=transport, clock=requests)
         self.heard: int | None = None
 
     def _hear(self, generation: int) -> None:
@@ -83,40 +106,59 @@ class World:
         datasets: The lists of this run.
         months: The months of the history, oldest first.
         connecting: The actor that authorises the connection again.
+        changing_keys: The actor that replaces the secret key.
+        per_day: How many requests a day the connection may send; None for any number.
     """
 
-    def __init__(
-        self, server: Server, databases: dict[str, Database], box: SecretBox, folder: Path, plan: Plan
-    ) -> None:
+    def __init__(self, server: Server, databases: dict[str, Database], home: Path, plan: Plan) -> None:
         random = Random(f"world {plan.seed}")
         seed(f"product {plan.seed}")  # the product draws the pauses between its attempts
-        self.server, self.box, self.folder, self.plan = server, box, folder, plan
-        self.clock, self.log, self.faults = VirtualClock(), EventLog(), Faults()
+        self.server, self.home, self.plan = server, home, plan
+        self.clock, self.log = VirtualClock(), EventLog()
+        self.faults = Faults(KINDS_OF_FOCUS.get(plan.focus, ALL_KINDS))
+        self.clock.advance(random.choice(_FIRST_DAYS) * 86_400)
+        self.per_day = random.choice((5, 8, 12)) if plan.focus == "budget" else None
         self.scheduler = Scheduler(self.clock, self.log, Random(f"turns {plan.seed}"), random.choice((0.0, 0.5, 0.9)))
         server.scheduler = self.scheduler
         use_scheduler(self.scheduler)
         self.datasets: list[Dataset] = random.choice(
             ([DATED[0]], [DATED[1]], [DATED[0], SNAPSHOT], [*DATED], [SNAPSHOT])
         )
+        obeys_filter = plan.focus != "lists" or random.random() < 0.7
+        if not obeys_filter:
+            self.datasets = [DATED[1]]
         self._is_long = random.random() < 0.3
-        ages = (0, 0, 0, 0, 1, 1) if plan.focus == "lists" else (0, 1, 2, 8, 24) if self._is_long else (0, 1, 2, 8)
+        ages = (0, 0, 0, 0, 0, 0, 1) if plan.focus == "lists" else (0, 1, 2, 8, 24) if self._is_long else (0, 1, 2, 8)
         self.upstream = UpstreamModel(
             self.clock,
             random,
             self.datasets,
-            page_size=random.choice((2, 3) if plan.focus == "lists" else (2, 4, 1000, 1000)),
+            page_size=random.choice((2, 3) if plan.focus == "lists" and obeys_filter else (2, 4, 1000, 1000)),
             ages=ages,
+            obeys_filter=obeys_filter,
         )
+        self._approach_midnight(random)
         self.account = self.upstream.account
-        self._first = (START - timedelta(days=25 if self._is_long else 10)).date()
-        self.model = Model(self.upstream)
+        self._first = (self.clock.now() - timedelta(days=25 if self._is_long else 10)).date()
+        self.model = Model(self.upstream, self.per_day)
+        rmtree(home, ignore_errors=True)
+        home.mkdir()
+        write_keys(key_file(home), [new_key()])
         self.processes = {name: Process(self, name, databases[name]) for name in (*PROCESSES, _OPERATOR)}
         self.failures: list[str] = []
         self.connecting: Actor | None = None
+        self.changing_keys: Actor | None = None
         self._runs = 0
         self._deadly: str | None = None
-        self._doomed: str | None = None
         self._down_until = 0.0
+
+    def _approach_midnight(self, random: Random) -> None:
+        """Let some runs begin shortly before a day ends, of the account or of UTC."""
+        zone = random.choice((None, None, UTC, self.upstream.zone))
+        if zone is not None or self.per_day is not None:
+            now = self.clock.now().astimezone(zone or UTC)
+            midnight = datetime.combine(now.date() + timedelta(days=1), time(), zone or UTC)
+            self.clock.advance((midnight - now).total_seconds() - random.choice((2.0, 10.0)))
 
     @property
     def months(self) -> list[Window]:
@@ -144,12 +186,15 @@ class World:
             Violation: A promise of the product is broken.
         """
         self._prepare()
-        items = self.plan.kept
-        while True:
+        items, end = self.plan.kept, self.plan.events or _MOST_EVENTS + 1
+        while len(self.log) < end:
             while items and (len(self.log) >= items[0].at or not self.scheduler.actors):
                 self._happen(items.pop(0))
             if not self._step() and not items:
                 break
+        else:
+            for name in PROCESSES:
+                self._kill(name)
         self.faults.are_off, self._deadly = True, None
         self.server.is_down = False
         self.scheduler.start(_OPERATOR, _OPERATOR, self._settle)
@@ -163,21 +208,20 @@ class World:
             return
         if name == "rotation.spooled" and (heard := self.processes[actor.process].heard) is not None:
             self.upstream.tokens.received.add(heard)
-        if name == self._deadly:
-            self._deadly, self._doomed = None, actor.process
         self.scheduler.yield_turn("reach", name)
 
     def _prepare(self) -> None:
-        rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir()
-        database = self.processes[_OPERATOR].database
+        operator = self.processes[_OPERATOR]
+        database = operator.database
         save_connection(database, KnownConnection(actors.CONNECTION, BASE_URL, BASE_URL, CLIENT_ID))
-        save_accounts(database, actors.CONNECTION, [(self.account.key, self.account)])
+        listed = [replace(self.account, id=number, seller_id=f"S{number}") for number in self.upstream.accounts]
+        save_accounts(database, actors.CONNECTION, [(each.key, each) for each in listed])
         names = self.upstream.tokens
         names.received.add(1)
         names.is_kept = True
         pair = TokenPair(names.name("access"), names.name("refresh"), self.clock.now(), ACCESS_TOKEN_SECONDS)
-        Grants(database, self.box).store(actors.CONNECTION, pair)
+        operator.grants.store(actors.CONNECTION, pair)
+        save_client_secret(database, operator.box, actors.CONNECTION, CLIENT_SECRET)
         self.model.observe(read_tables(self.server.own, self.datasets))
 
     def _step(self) -> bool:
@@ -186,10 +230,10 @@ class World:
             self.server.is_down = False
         actor = self.scheduler.run_event()
         self._judge()
-        if self._doomed is not None:
-            self.log.add(self.clock.monotonic(), self._doomed, "killed", "")
-            self._kill(self._doomed)
-            self._doomed = None
+        if actor is not None and self._deadly in actor.point:
+            self._deadly = None
+            self.log.add(self.clock.monotonic(), actor.process, "killed", "")
+            self._kill(actor.process)
         if len(self.log) > _MOST_EVENTS:
             raise Violation(f"the run does not end within {_MOST_EVENTS} events")
         return actor is not None
@@ -198,37 +242,50 @@ class World:
         if self.server.changed:
             self.server.changed = False
             self.model.observe(read_tables(self.server.own, self.datasets))
-        self.model.judge_tokens()
+        self.model.judge_requests()
 
     def _happen(self, item: Item) -> None:
         self.log.add(self.clock.monotonic(), "plan", item.kind, f"{item.number} {item.process}")
         random = Random(item.chance)
         if item.kind == "answer":
             self.faults.arm(random)
+        elif item.kind == "churn":
+            self.faults.arm_churn(random)
         elif item.kind == "kill":
             if random.random() < 0.4:
                 self._kill(item.process)
             else:
-                points = [each for each in _FAILPOINTS if each.startswith(_POINTS.get(self.plan.focus, ""))]
+                points = [each for each in _DEADLY if each.startswith(_POINTS.get(self.plan.focus, ""))]
                 self._deadly = random.choice(points)
         elif item.kind == "outage":
+            self.faults.outage = random.choice(("empty", "empty", "zero"))
             self.faults.outage_until = self.clock.monotonic() + random.choice((30.0, 300.0, 4 * 86_400.0))
         elif item.kind == "restart":
             self.server.is_down, self._down_until = True, self.clock.monotonic() + _DOWN_SECONDS
             self.server.sever(lambda _: True)
-        elif item.kind in {"change", "advance"}:
+        elif item.kind in actors.AT_ONCE:
             actors.ACTIONS[item.kind](self, self.processes[item.process], random)
         else:
-            process = self.processes[item.process]
-            self.scheduler.start(
-                item.process, f"{item.process}/{item.number}", partial(self._act, item.kind, process, random)
-            )
+            twin = item.twin if item.kind != "daily" else None
+            for name in sorted({item.process, twin or item.process}):
+                act = partial(self._act, item.kind, self.processes[name], Random(item.chance))
+                self.scheduler.start(name, f"{name}/{item.number}", act)
 
     def _act(self, kind: str, process: Process, random: Random) -> None:
         try:
             actors.ACTIONS[kind](self, process, random)
         except SellerPlatformError as error:
-            self.say(f"ended with {type(error).__name__}")
+            self.endure(error)
+
+    def endure(self, error: SellerPlatformError) -> None:
+        """Log an error that ends an action.
+
+        Raises:
+            Violation: No fault explains it.
+        """
+        self.say(f"ended with {type(error).__name__}")
+        if isinstance(error, SecretKeyError):
+            raise Violation(str(error))
 
     def _kill(self, name: str) -> None:
         if not any(self.scheduler.of_process(name)):
@@ -240,13 +297,20 @@ class World:
     def _settle(self) -> None:
         """Load everything while nothing fails, and compare it with the upstream."""
         process = self.processes[_OPERATOR]
+        process.start()  # it knows no former keys
         try:
-            process.keeper.token()
+            pair, names = process.keeper.token(), self.upstream.tokens
+            # A newer pair may have been lost on its way; then the grant is refused as soon as it is refreshed.
+            if names.is_revoked or pair.access_token != names.name("access"):
+                process.keeper.rotate(pair.access_token)
         except ReauthorizationRequiredError:
-            self.model.judge_refusal()
+            self.model.judge_refusal(self.upstream.tokens.family)
             actors.connect(self, process)
         self._settle_reports(process)
-        self.clock.advance(24 * 3600)
+        now = self.clock.now().astimezone(self.upstream.zone)
+        noon = datetime.combine(now.date() + timedelta(days=2), time(12), self.upstream.zone)
+        self.clock.advance((noon - now).total_seconds())
+        self.upstream.add_today()
         if self.model.believed_claims or self.model.reverted:
             requests = [
                 SliceRequest(dataset, self.account.key, month)
@@ -263,8 +327,26 @@ class World:
             if result.error is not None and not isinstance(result.error, ReadingHeldError):
                 raise Violation(f"{result.request}: {result.error}")
         self.model.judge_holds([each.id for each in open_holds(process.database)])
+        self._settle_registry(process)
         self.model.judge_quiet()
-        self.model.judge_moments(Random(self._runs), partial(rows_as_of, self.server.own))
+        for _ in range(2):
+            actors.read(self, process, Random(self._runs))
+
+    def _settle_registry(self, process: Process) -> None:
+        """Compare the stored grant, secret and accounts with those of the upstream."""
+        names, (pair, _) = self.upstream.tokens, process.grants.current(actors.CONNECTION)
+        number, stored = pair.generation, (pair.access_token, pair.refresh_token)
+        # A newer pair whose answer was lost is not missed while the access token is accepted.
+        if stored != (names.name("access", number), names.name("refresh", number)) or number < max(names.received):
+            raise Violation(f"at quiet the grant {pair.generation} is stored, and {max(names.received)} was received")
+        if client_secret_of(process.database, process.box, actors.CONNECTION) != CLIENT_SECRET:
+            raise Violation("at quiet the client secret is another one")
+        if not any(item.kind in {"accounts", "discover"} for item in self.plan.kept):
+            return
+        actors.discover_all(self, process)
+        listed = [each.account.id for each in accounts(process.database)]
+        if listed != self.upstream.accounts:
+            raise Violation(f"at quiet the accounts {listed} are listed, not {self.upstream.accounts}")
 
     def _settle_reports(self, process: Process) -> None:
         for _ in range(40):
