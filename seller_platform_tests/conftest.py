@@ -1,11 +1,13 @@
 """Fixtures of all tests: a database for each test, cloned from a migrated template."""
 
+import atexit
 import fcntl
 import gc
 import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from multiprocessing.forkserver import _forkserver
 
 import certifi
 import psycopg
@@ -33,7 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    if not hasattr(config, "workerinput"):  # the workers of pytest-xdist belong to a run that has its watchdog
+    if hasattr(config, "workerinput"):
+        # Registered first and so executed last. An interpreter that ends collects all modules and tests, for seconds.
+        atexit.register(os._exit, 0)
+    else:  # the workers of pytest-xdist belong to a run that has its watchdog
         config.stash[_WATCHDOG] = Watchdog()
         # Not below pytest's own folder, which each start of another pytest closes to the server's user again.
         config.option.basetemp = config.option.basetemp or folder_of_the_run() / "temporary"
@@ -60,8 +65,11 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not hasattr(session.config, "workerinput"):
+            gc.unfreeze()  # otherwise some libraries print at exit that objects were not deleted
         end_server()
+        # Python leaves it to the end of the process, for which the watchdog does not wait.
+        _forkserver._stop()  # type: ignore[attr-defined]
         if watchdog := session.config.stash.get(_WATCHDOG, None):
             watchdog.end(keeps_folder=session.testsfailed > 0)
 
