@@ -534,19 +534,21 @@ def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: s
     expected = 4_000  # the products of the rows before are among them
     with idle.client(ANN) as client, ThreadPoolExecutor(8) as pool:
         ids = list(pool.map(lambda _: _request(client), range(40)))
-        interrupted = []
+        # The first kill always interrupts a report: a worker may end its reports before a busy machine kills it.
+        with _lock_on_daily_sales(database_url), _worker(database_url) as worker:
+            wait_for(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'"))
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
         for share in (6, 20):
             with _worker(database_url) as worker:
                 _await_finished(idle.database, share)
                 worker.send_signal(signal.SIGKILL)
                 worker.wait()
-            interrupted.append(_count(idle.database, "service.procrastinate_jobs", "status = 'doing'"))
             _assert_whole(idle.database, expected)
         with running_app(database_url, worker_pace=PACE):
             for report_id in ids:
                 assert _await(client, report_id)["status"] == "completed"
     _assert_whole(idle.database, expected)
-    assert sum(interrupted) > 0
     assert _count(idle.database, "service.report_jobs", "state = 'completed'") == 40
 
 
