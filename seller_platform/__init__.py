@@ -5,7 +5,7 @@
 - `reading`: stored rows as DataFrames, by the function `read`
 - `orchestration`: Dagster's definitions
 - `service`: the API served over HTTP from the warehouse
-- `sandbox`: invented sellers
+- `sandbox`: generated sellers
 - `ingest`: loads from the API into the warehouse
 - `client`: requests to the API
 - `warehouse`: PostgreSQL, its tables and their SQL
