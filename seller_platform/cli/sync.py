@@ -4,7 +4,7 @@ import gc
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from seller_platform.contract.loads import CountVerdict
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
 from seller_platform.errors import (
+    AmbiguousAccountError,
     CheckFailedError,
     NotConnectedError,
     SellerPlatformError,
@@ -39,6 +40,7 @@ from seller_platform.warehouse.loads.slices import Receipt
 
 if TYPE_CHECKING:
     from seller_platform.ingest.loads.requested_slices import LoadRequest
+    from seller_platform.ingest.workers.pool import LoadingProcesses
     from seller_platform.orchestration.automation.backfill import LoadPlan
 
 _COLUMNS = (
@@ -163,28 +165,48 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
     scope = _scope_of(installation, selection, _chosen_datasets(installation, selection), output)
-    with _processes_for(installation, selection, scope):
-        return _load(installation, selection, scope, output)
+    with _processes_for(installation, selection, scope) as processes:
+        return _load(installation, selection, scope, output, processes)
 
 
+@contextmanager
 def _processes_for(
     installation: Installation, selection: SliceOptions, scope: SyncScope
-) -> AbstractContextManager[object]:
-    """Return the block within which loading processes run, if enough rows of the stored accounts will be read."""
+) -> Iterator["LoadingProcesses | None"]:
+    """Run loading processes until the block ends, if enough rows of the stored accounts will be read.
+
+    They begin with the newest months while this process imports Dagster and discovers the accounts.
+    """
     # Imported here because `--help` needs no HTTP.
+    from seller_platform.ingest.workers.begun_loads import first_tasks
     from seller_platform.ingest.workers.expectation import expected_rows, processes_for
 
-    database, named = installation.database, selection.accounts
-    chosen = [key for key, title in account_titles(database).items() if named is None or {key, title} & {*named}]
-    months = scope.months if selection.whole else None
-    rows = expected_rows(database, scope.datasets, chosen, now=datetime.now(UTC), since=scope.since, months=months)
-    return processes_for(rows, installation.settings, database.url)
+    settings, database = installation.settings, installation.database
+    try:
+        chosen = keys_of(installation, selection.accounts)
+    except (AmbiguousAccountError, UnknownAccountError):  # the discovery may correct that
+        chosen = []
+    months, now = scope.months if selection.whole else None, datetime.now(UTC)
+    rows = expected_rows(database, scope.datasets, chosen, now=now, since=scope.since, months=months)
+    with processes_for(rows, settings, database.url) as processes:
+        # With a budget, the discovery comes first, and then what the requests suffice for.
+        if processes is not None and settings.requests_per_day is None:
+            request, adaptive = load_request(selection, scope, chosen), settings.lookback == "adaptive"
+            processes.begin(first_tasks(database, request, now=now, adaptive=adaptive), database)
+        yield processes
 
 
-def _load(installation: Installation, selection: SliceOptions, scope: SyncScope, output: Output) -> Synced:
+def _load(
+    installation: Installation,
+    selection: SliceOptions,
+    scope: SyncScope,
+    output: Output,
+    processes: "LoadingProcesses | None",
+) -> Synced:
     """Discover the accounts, load the selected slices of the scope, and return the result."""
     with output.progress("Starting Dagster", None), _without_collections():
         # Importing Dagster takes a second; the definitions read the environment, which `demo` sets first.
+        from seller_platform.orchestration.assets.datasets import report_load
         from seller_platform.orchestration.automation.runs import PlannedRun, execute
         from seller_platform.orchestration.definitions import defs
         from seller_platform.orchestration.instance.command_runs import end_dead_runs
@@ -213,6 +235,8 @@ def _load(installation: Installation, selection: SliceOptions, scope: SyncScope,
             _counted(installation, planned.runs, show),
         ):
             ends = [execute(run, job, instance) for run in planned.runs]
+        for receipt in processes.not_asked_for() if processes else ():  # of accounts that the discovery did not find
+            report_load(instance, installation.database, receipt)
     failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
     failures |= {name: str(error) for name, error in planned.later.items()}
     receipts = [

@@ -24,11 +24,13 @@ from typing import TypeAlias
 from seller_platform import interruption
 from seller_platform.client.http.shared_budget import BudgetFile
 from seller_platform.commands import uses_demo_start
+from seller_platform.ingest.workers.begun_loads import BegunLoads, DiedError
 from seller_platform.ingest.workers.messages import Ended, FromWorker, Logged, Opening, Order, ToWorker, Waiting
 from seller_platform.ingest.workers.tasks import LoadTask, OnSliceWait, OwnLoader
 from seller_platform.settings import Settings
 from seller_platform.traces import trace_headers
 from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
 
 PROCESSES = 2
 """How many loading processes there are. More take memory, and PostgreSQL is then slower than they are."""
@@ -45,8 +47,8 @@ _Answers: TypeAlias = "SimpleQueue[Waiting | Ended | None]"
 """The answers to a task; None if its process has died."""
 
 
-class _DiedError(Exception):
-    """The process of a task has died."""
+class _NoneLeftError(DiedError):
+    """All loading processes have died."""
 
 
 class _Worker:
@@ -74,18 +76,18 @@ class _Worker:
         """Let it load a task.
 
         Raises:
-            _DiedError: It has died.
+            DiedError: It has died.
         """
         answers: _Answers = SimpleQueue()
         with self._lock:
             if self.has_ended:
-                raise _DiedError
+                raise DiedError
             self._answers[number] = answers
         self.send(Order(number, task, trace_headers()))
         while isinstance(answer := answers.get(), Waiting):
             on_wait(task.request, answer.reason)
         if answer is None:
-            raise _DiedError
+            raise DiedError
         if answer.error is not None:
             raise answer.error
         return answer.receipt
@@ -137,6 +139,7 @@ class LoadingProcesses:
         self._numbers, self._lock = count(1), threading.Lock()
         self._programs: list[subprocess.Popen[bytes]] = []
         self._workers: list[_Worker] = []
+        self._begun: BegunLoads | None = None
         self._ending = interruption.register(self._kill)
         # macOS does not allow a program to fork after its imports.
         numbers = range(1, processes + 1)
@@ -151,26 +154,59 @@ class LoadingProcesses:
         for worker in self._workers:
             worker.send(Opening(settings, database_url, uses_demo_start(), levels))
 
+    def begin(self, tasks: Sequence[LoadTask], database: Database) -> None:
+        """Begin to load tasks, before runs ask for them by `load`.
+
+        Args:
+            tasks: Of different slices.
+            database: The warehouse, open until the last task is asked for.
+        """
+        self._begun = BegunLoads(tasks, self._load, database)
+
     def load(self, task: LoadTask, on_wait: OnSliceWait, own: OwnLoader) -> Receipt | None:
         """Load a task in the process that has the fewest; where all have died, in this process.
+
+        A load that was begun is waited for.
 
         Raises:
             SellerPlatformError: As `load_slice` does.
         """
-        while worker := self._freest():
+        attempt = self._begun.load if self._begun else self._load
+        while True:
             try:
-                return worker.load(next(self._numbers), task, on_wait)
-            except _DiedError:
+                return attempt(task, on_wait)
+            except _NoneLeftError:
+                return own.load(task, on_wait)
+            except DiedError:
                 interruption.check()
                 _LOG.warning("%s: its loading process has died, so it is loaded again", task.request)
-            finally:
-                with self._lock:
-                    worker.under_way -= 1
-        return own.load(task, on_wait)
+
+    def not_asked_for(self) -> Iterator[Receipt]:
+        """Yield the receipts of the loads that were begun, have ended, and were not asked for; begin no more."""
+        if self._begun:
+            yield from self._begun.not_asked_for()
+
+    def _load(self, task: LoadTask, on_wait: OnSliceWait) -> Receipt | None:
+        """Load a task in the process that has the fewest.
+
+        Raises:
+            DiedError: That process has died, or all have.
+            SellerPlatformError: As `load_slice` does.
+        """
+        worker = self._freest()
+        if worker is None:
+            raise _NoneLeftError
+        try:
+            return worker.load(next(self._numbers), task, on_wait)
+        finally:
+            with self._lock:
+                worker.under_way -= 1
 
     def end(self) -> None:
         """End the processes: first their running tasks, then by force. After Ctrl-C they have less time."""
         with interruption.deferred(raises=False):
+            if self._begun:
+                self._begun.end()
             for worker in self._workers:
                 worker.send(None)
             deadline = time.monotonic() + _END_SECONDS
@@ -241,20 +277,20 @@ _running = _Running()
 
 
 @contextmanager
-def loading_processes(settings: Settings, database_url: str) -> Iterator[None]:
+def loading_processes(settings: Settings, database_url: str) -> Iterator[LoadingProcesses | None]:
     """Start loading processes, which all loads of this process into that warehouse use until the block ends.
 
-    Where the system starts none, this process loads alone.
+    Where the system starts none, this process loads alone, and the block has None.
     """
     try:
         processes = LoadingProcesses(settings, database_url)
     except OSError as error:
         _LOG.warning("no loading process was started, so this process loads alone: %s", error)
-        yield
+        yield None
         return
     try:
         _running.processes = processes
-        yield
+        yield processes
     finally:
         _running.processes = None
         processes.end()

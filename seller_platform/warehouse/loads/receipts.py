@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Text, and_, bindparam, func, or_, select, text
+from sqlalchemy import ARRAY, ColumnElement, Connection, Text, and_, bindparam, func, or_, select, text, update
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
@@ -38,6 +38,12 @@ def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
     statement = select(LOADS).where(LOADS.c.run_id == run_id).order_by(LOADS.c.id)
     with database.begin() as connection:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
+
+
+def assign_run(database: Database, load: int, run_id: str) -> None:
+    """Store that a load, which was begun before, belongs to a Dagster run."""
+    with database.begin() as connection:
+        connection.execute(update(LOADS).where(LOADS.c.id == load).values(run_id=run_id))
 
 
 def windows_of_loads(database: Database, loads: Sequence[int]) -> dict[int, Window]:
