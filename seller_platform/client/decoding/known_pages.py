@@ -52,13 +52,12 @@ class CutBody:
             return None
         return cls(memoryview(body)[first : last + 1], beside)
 
-    def is_array(self) -> bool:
-        """Whether the bytes of the rows are one array."""
+    def count(self) -> int | None:
+        """Return how many rows there are; None where the bytes of the rows are not one array."""
         try:
-            _ARRAY.decode(self.rows)
+            return len(_ARRAY.decode(self.rows))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return False
-        return True
+            return None
 
     def envelope(self) -> Envelope:
         """Return the counts beside the rows.

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from operator import add, itemgetter
-from typing import Any
+from typing import Any, overload
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -48,6 +48,35 @@ class Page:
     unknown_fields: frozenset[str] = frozenset()
     as_of: str | None = None
     key: bytes | None = None
+
+
+class CountedRows(Sequence[Row]):
+    """The rows of a page that were counted, and are decoded when one of them is needed."""
+
+    def __init__(self, count: int, decode: Callable[[], Page]) -> None:
+        self._count, self._decode = count, decode
+
+    @cached_property
+    def page(self) -> Page:
+        """The page, decoded."""
+        return self._decode()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        return self.page.rows[index]
+
+
+def decoded(page: Page) -> Page:
+    """Return a page with its rows decoded."""
+    return replace(page.rows.page, as_of=page.as_of) if isinstance(page.rows, CountedRows) else page
 
 
 class PageDecoder:
@@ -102,6 +131,25 @@ class PageDecoder:
         rows = LateRows(key, facts, body, partial(self._late, window=window, number=number))
         return Page(rows, {}, *cut.envelope(), facts.unknown_fields, key=key)
 
+    def counted(self, body: bytes, page_size: int | None, decode: Callable[[], Page]) -> Page | None:
+        """Return page 1 of a list that is longer than a page, its rows counted only; None for any other page.
+
+        To count rows takes a tenth of the time of decoding them, and such a page is seldom stored.
+
+        Args:
+            page_size: The rows of a full page.
+            decode: Returns the page decoded.
+
+        Raises:
+            UnreadableBodyError: The body carries an error.
+        """
+        cut = CutBody.of(body) if self._rows_field == ROWS else None
+        if cut is None:
+            return None
+        envelope = cut.envelope()
+        count = cut.count() if envelope.total is not None and envelope.total > (page_size or 0) else None
+        return Page(CountedRows(count, decode), {}, *envelope) if count else None
+
     def _late(self, body: bytes, *, window: Window | None, number: int) -> tuple[Sequence[Row], Mapping[int, str]]:
         """Return the rows of a known page, and their unknown fields."""
         page = self._decoded(body, None, window, number)
@@ -125,7 +173,7 @@ class PageDecoder:
             page = Page(
                 self._with_days(lenient.rows, slice_value), lenient.extras, *lenient.envelope, lenient.unknown_fields
             )
-            is_array = cut is not None and cut[0].is_array()
+            is_array = cut is not None and cut[0].count() is not None
         if cut and is_array:
             page = replace(page, key=cut[1])
         if self._shape.rows == "keyed" and not page.rows and page.total is None and number == 1:

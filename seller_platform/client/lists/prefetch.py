@@ -1,7 +1,7 @@
 """Prefetch: requests pages ahead in a few threads, and decodes and yields them in order."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
@@ -46,10 +46,18 @@ class PageFetcher:
         """Return one page."""
         decode = partial(self._decoder.decode, window=query.window, number=query.page, value=query.value)
         answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
-        return self._counted(query, answer, page)
+        self._count(answer)
+        return self._linked(query, answer, page)
 
     def each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
         """Yield the pages in the order of their queries."""
+        return self._each(queries, self._page)
+
+    def firsts(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
+        """Yield page 1 of each query in order; where the list is longer, its rows may be counted only."""
+        return self._each(queries, self._first)
+
+    def _each(self, queries: Iterable[ListQuery], page_of: Callable[[ListQuery, Answer], Page]) -> Iterator[Page]:
         remaining = iter(queries)
         under_way: deque[tuple[ListQuery, Future[Answer]]] = deque()
         page: Page | None = None
@@ -66,20 +74,36 @@ class PageFetcher:
                     return
                 query, future = under_way.popleft()
                 answer = future.result()
-                try:
-                    decoded = self._decoder.decode(answer.body, query.window, number=query.page, value=query.value)
-                    page = self._counted(query, answer, decoded)
-                except UnreadableBodyError:
-                    self.requests += answer.requests
-                    page = self.one(query)
+                self._count(answer)
+                page = page_of(query, answer)
         finally:
             for _, future in under_way:
                 future.cancel()
 
-    def _counted(self, query: ListQuery, answer: Answer, page: Page) -> Page:
+    def _count(self, answer: Answer) -> None:
         self.requests += answer.requests
         self.body_bytes += len(answer.body)
-        self.unknown_fields |= page.unknown_fields
         self.is_computed |= answer.is_computed
+
+    def _page(self, query: ListQuery, answer: Answer) -> Page:
+        """Return the page of an answer; where its body cannot be read, request it again."""
+        try:
+            page = self._decoder.decode(answer.body, query.window, number=query.page, value=query.value)
+        except UnreadableBodyError:
+            return self.one(query)
+        return self._linked(query, answer, page)
+
+    def _first(self, query: ListQuery, answer: Answer) -> Page:
+        """Return page 1 of an answer, with its rows counted only if it will hardly be stored."""
+        if query.window is None or not query.dataset.is_divisible:
+            return self._page(query, answer)
+        try:
+            counted = self._decoder.counted(answer.body, query.page_size, partial(self._page, query, answer))
+        except UnreadableBodyError:
+            return self.one(query)
+        return self._page(query, answer) if counted is None else self._linked(query, answer, counted)
+
+    def _linked(self, query: ListQuery, answer: Answer, page: Page) -> Page:
+        self.unknown_fields |= page.unknown_fields
         as_of = query.pin_of(answer.next_query)
         return replace(page, as_of=as_of) if as_of else page

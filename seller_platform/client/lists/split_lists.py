@@ -47,7 +47,9 @@ class SplitListReader:
             ]
             for value in self._split_by.values
         ]
-        firsts = [list(self._reader.fetcher.each([parts[0].query])) for parts in by_value] if len(windows) == 1 else []
+        firsts = (
+            [list(self._reader.fetcher.firsts([parts[0].query])) for parts in by_value] if len(windows) == 1 else []
+        )
         if firsts and self._ignores(whole, [first for (first,) in firsts]):
             return self._unfiltered(windows, self._counts(whole.total, [first.total for (first,) in firsts]))
         results = [

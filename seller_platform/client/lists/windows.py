@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from seller_platform.client.decoding.known_pages import LateRows
-from seller_platform.client.decoding.pages import Page, Row
+from seller_platform.client.decoding.pages import Page, Row, decoded
 from seller_platform.client.lists.null_keys import NullKeys
 from seller_platform.client.lists.pagination import KeysOfPages, ReadResult, holds_the_list, is_short, read_pages
 from seller_platform.client.lists.prefetch import PageFetcher
@@ -86,21 +86,22 @@ class WindowReader:
         """
         result = ReadResult()
         if firsts is None:
-            firsts = self.fetcher.each(part.query for part in parts)
+            firsts = self.fetcher.firsts(part.query for part in parts)
         for part, first in zip(parts, firsts, strict=True):
             result += self._read(part, first)
         return result
 
     def _read(self, part: ListPart, first: Page) -> ReadResult:
-        if holds_the_list(first):
-            duplicates = self._duplicates(first.rows)
-            self._write(part, first, duplicates)
-            return ReadResult(len(first.rows), first.total, duplicate_keys=duplicates)
         if not self.follows_links:
             first = replace(first, as_of=None)
         # The pages of one moment are read once, so that smaller windows would take more requests.
-        smaller = [] if first.as_of else self._smaller(part, first)
+        smaller = [] if first.as_of or holds_the_list(first) else self._smaller(part, first)
         if not smaller:
+            first = decoded(first)
+            if holds_the_list(first):
+                duplicates = self._duplicates(first.rows)
+                self._write(part, first, duplicates)
+                return ReadResult(len(first.rows), first.total, duplicate_keys=duplicates)
             return read_pages(
                 self.fetcher,
                 part.query,

@@ -1,10 +1,11 @@
 """How many rows a day of an account usually has, by its weekday."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import date, timedelta
 from statistics import median
 
-from sqlalchemy import Date, func, select
+from sqlalchemy import func, select
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
 from seller_platform.warehouse.history.settledness import FEWEST_DAYS
@@ -23,10 +24,12 @@ _TIMES = 3
 
 def rows_by_month(database: Database, dataset: Dataset, account: str) -> dict[Window, int | None]:
     """Return the stored rows of an account by month, from its first month to its last; None for a month without any."""
-    month = func.date_trunc("month", table_for(dataset).c[dataset.slice_column]).cast(Date)
-    statement = select(month, func.count()).where(table_for(dataset).c.account == account).group_by(month)
+    day = table_for(dataset).c[dataset.slice_column]
+    statement = select(day, func.count()).where(table_for(dataset).c.account == account).group_by(day)
+    counted: Counter[date] = Counter()
     with database.begin() as connection:
-        counted = dict(connection.execute(statement).tuples().all())
+        for each, rows in connection.execute(statement).tuples():  # grouped by month, it takes twice as long
+            counted[each.replace(day=1)] += rows
     if not counted:
         return {}
     days = Window(min(counted), Window.month_of(max(counted)).end)
