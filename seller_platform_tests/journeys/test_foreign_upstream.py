@@ -57,6 +57,13 @@ def test_connect_and_sync_hold_exactly_its_rows(
         assert loads[("inventory", key)]["rows"] == 45
         assert (loads[("cost_periods", key)]["rows"], loads[("cost_periods", key)]["verdict"]) == (1, "unverifiable")
 
+    # Loads that began before Dagster was imported belong to its runs, and no slice was loaded twice.
+    twice = _query(
+        database_url, "SELECT dataset, account, window_start FROM platform.loads GROUP BY 1, 2, 3 HAVING count(*) > 1"
+    )
+    assert {dataset for dataset, *_ in twice} <= {"accounts"}
+    without_run = _query(database_url, "SELECT DISTINCT dataset FROM platform.loads WHERE run_id IS NULL")
+    assert set(without_run) <= {("accounts",)}
     ledger = _query(database_url, "SELECT order_id, amount, count(*) FROM seller.transactions GROUP BY 1, 2 ORDER BY 2")
     assert ledger == [("order", Decimal("-4835.92"), 12), ("order", Decimal("-0.1"), 6)]
     daily = _query(

@@ -169,6 +169,24 @@ def test_a_window_of_few_pages_is_split_by_days_at_no_more_requests() -> None:
     assert [asked["page"] for asked in upstream.requests] == ["1", "1", "1"]
 
 
+def test_a_page_whose_rows_are_read_in_smaller_windows_is_not_decoded() -> None:
+    upstream, sink = ledger(orders(2700, minutes=15)), KeptRows()
+    upstream.before_request = lambda number: upstream.rows[0].update(quantity="many" if number == 1 else 1)
+
+    reading = read(upstream, TRANSACTIONS, sink)
+
+    assert (sink.count, reading.verdict) == (2700, CountVerdict.MATCH)
+
+
+def test_a_day_of_several_pages_is_decoded_from_its_first_page_on() -> None:
+    upstream, sink = ledger(orders(2700, minutes=0)), KeptRows()
+
+    reading = read(upstream, TRANSACTIONS, sink)
+
+    assert (len(set(sink.rows)), sink.count, reading.verdict) == (2700, 2700, CountVerdict.MATCH)
+    assert {asked["page"] for asked in upstream.requests} == {"1", "2"}
+
+
 def test_a_long_list_is_read_in_one_page_windows_unless_walks_are_cheaper() -> None:
     upstream, sink = platform_orders(orders(4400), page_size=500), KeptRows()
 

@@ -4,122 +4,31 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
-from typing import Any
 
-import psycopg
 import pytest
 
-from seller_platform.contract import Window, dataset_named
+from seller_platform.contract import dataset_named
 from seller_platform.errors import RequestRefusedError, UnknownAccountError
-from seller_platform.ingest.connections.upstream import Upstream, open_api
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.ingest.workers.pool import LoadingProcesses
-from seller_platform.ingest.workers.tasks import LoadTask, OwnLoader
+from seller_platform.ingest.workers.tasks import LoadTask
 from seller_platform.logs import JsonLines
 from seller_platform.settings import Settings
-from seller_platform.warehouse.connections.accounts import save_accounts
-from seller_platform.warehouse.connections.secrets import secret_box
-from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.ingest.workers.connected import NO_OWN, NOW, Connected, load_in, never, task_of
 from seller_platform_tests.support.broken_connection import BERLIN
 from seller_platform_tests.support.collector import collector
 from seller_platform_tests.support.independent_upstream import (
-    CLIENT_ID,
     CLIENT_SECRET,
     MONTHS,
-    IndependentUpstream,
-    open_independent_upstream,
 )
-from seller_platform_tests.support.installation import Site, begin
-from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.installation import begin
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.slow
-
-NOW = datetime(2026, 4, 20, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Connected:
-    """An upstream, and a warehouse that is connected to it."""
-
-    upstream: IndependentUpstream
-    database: Database
-    settings: Settings
-
-    @contextmanager
-    def processes(self) -> Iterator[LoadingProcesses]:
-        """Run loading processes until the block ends."""
-        processes = LoadingProcesses(self.settings, self.database.url)
-        try:
-            yield processes
-        finally:
-            processes.end()
-
-    @contextmanager
-    def own_loader(self) -> Iterator[OwnLoader]:
-        """Load in this process until the block ends."""
-        box, home = secret_box(self.settings.home, None), self.settings.home
-        with open_api(self.stored, "default", self.database, box, home) as api:
-            yield OwnLoader(self.database, lambda _: api)
-
-    @property
-    def stored(self) -> Upstream:
-        base_url = f"{self.upstream.url}/api"
-        return Upstream(base_url, base_url, CLIENT_ID, CLIENT_SECRET, self.upstream.redirect_uri)
-
-    def rows(self, name: str) -> int:
-        with psycopg.connect(self.database.url) as connection:
-            row = connection.execute(f"SELECT count(*) FROM seller.{name}").fetchone()
-            assert row is not None
-            return int(row[0])
-
-
-@pytest.fixture(scope="module")
-def connected(
-    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Connected]:
-    name, home = databases.lend(), tmp_path_factory.mktemp("home")
-    with (
-        open_independent_upstream("http://127.0.0.1:9/back") as upstream,
-        Database(postgres.url(name)) as database,
-    ):
-        settings = Settings.model_validate({"SELLER_PLATFORM_HOME": home, "SELLER_API_CLIENT_SECRET": CLIENT_SECRET})
-        connected = Connected(upstream, database, settings)
-        Site(database.url, home, connected.stored).connect(upstream.issue())
-        save_accounts(database, "default", [(BERLIN.key, BERLIN.account)])
-        yield connected
-    databases.take_back(name)
-
-
-@pytest.fixture(scope="module")
-def processes(connected: Connected) -> Iterator[LoadingProcesses]:
-    """Loading processes for the tests that end none of them."""
-    with connected.processes() as running:
-        yield running
-
-
-def _task(name: str, month: date | None, account: str = BERLIN.key) -> LoadTask:
-    window = None if month is None else Window.month_of(month)
-    return LoadTask(SliceRequest(dataset_named(name), account, window), NOW, whole=True, run_id="run")
-
-
-def _never(*_: object) -> Any:
-    raise AssertionError("this process loads nothing")
-
-
-NO_OWN = OwnLoader(None, _never)  # type: ignore[arg-type]  # it is never asked
-
-
-def _load(processes: LoadingProcesses, task: LoadTask, own: OwnLoader = NO_OWN) -> Receipt | None:
-    return processes.load(task, _never, own)
 
 
 def _pids(processes: LoadingProcesses) -> list[int]:
@@ -131,12 +40,12 @@ def _pids(processes: LoadingProcesses) -> list[int]:
 def test_slices_are_loaded_whatever_the_process_with_one_receipt_each(
     connected: Connected, processes: LoadingProcesses
 ) -> None:
-    tasks = [_task(name, month) for name in ("orders", "transactions") for month in MONTHS]
+    tasks = [task_of(name, month) for name in ("orders", "transactions") for month in MONTHS]
 
     with ThreadPoolExecutor(4) as threads:
-        receipts = list(threads.map(lambda task: _load(processes, task), tasks))
+        receipts = list(threads.map(lambda task: load_in(processes, task), tasks))
     with connected.own_loader() as own:
-        again = own.load(tasks[0], _never)
+        again = own.load(tasks[0], never)
 
     rows = [receipt.rows for receipt in receipts if receipt]
     assert rows == [10, 703, 10, 3, 3, 3]
@@ -150,18 +59,18 @@ def test_slices_are_loaded_whatever_the_process_with_one_receipt_each(
 
 
 def test_a_slice_without_days_to_read_has_no_receipt(processes: LoadingProcesses) -> None:
-    assert _load(processes, _task("orders", date(2026, 6, 1))) is None
+    assert load_in(processes, task_of("orders", date(2026, 6, 1))) is None
 
 
 def test_errors_come_back_with_class_message_and_exit_code(connected: Connected, processes: LoadingProcesses) -> None:
     connected.upstream.missing = ("/sales/transactions",)
     try:
         with pytest.raises(RequestRefusedError, match="404") as refused:
-            _load(processes, _task("transactions", MONTHS[0]))
+            load_in(processes, task_of("transactions", MONTHS[0]))
     finally:
         connected.upstream.missing = ()
     with pytest.raises(UnknownAccountError, match="there is no account 'S9") as unknown:
-        _load(processes, _task("orders", MONTHS[0], account="S9.XX"))
+        load_in(processes, task_of("orders", MONTHS[0], account="S9.XX"))
 
     assert refused.value.status == 404
     assert (unknown.value.key, unknown.value.exit_code) == ("S9.XX", 2)
@@ -171,14 +80,14 @@ def test_a_bug_comes_back_with_the_traceback_of_its_process(processes: LoadingPr
     broken = LoadTask(SliceRequest(dataset_named("orders"), BERLIN.key, "March"), NOW, True, "run")  # type: ignore[arg-type]
 
     with pytest.raises(AttributeError, match="'str' object has no attribute 'until'") as raised:
-        _load(processes, broken)
+        load_in(processes, broken)
 
     assert "window_to_load" in raised.value.__notes__[0]
 
 
 def test_what_processes_log_is_logged_here(connected: Connected, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "seller_platform"), connected.processes() as processes:
-        _load(processes, _task("transactions", MONTHS[0]))
+        load_in(processes, task_of("transactions", MONTHS[0]))
 
     (record,) = [each for each in caplog.records if each.getMessage().startswith("transactions of")]
     assert record.process != os.getpid()
@@ -189,7 +98,7 @@ def test_processes_send_their_spans(connected: Connected, monkeypatch: pytest.Mo
     with collector() as kept:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", kept.url)
         with connected.processes() as processes:
-            _load(processes, _task("transactions", MONTHS[0]))
+            load_in(processes, task_of("transactions", MONTHS[0]))
 
     (load,) = kept.named("load transactions", service="seller-platform")
     requests = kept.named("GET /sales/transactions")
@@ -199,7 +108,7 @@ def test_processes_send_their_spans(connected: Connected, monkeypatch: pytest.Mo
 
 def test_waits_for_the_upstream_are_reported_with_their_slice(connected: Connected) -> None:
     waits: list[tuple[SliceRequest, str]] = []
-    task = _task("transactions", MONTHS[0])
+    task = task_of("transactions", MONTHS[0])
 
     with connected.processes() as processes, ThreadPoolExecutor(1) as threads:
         with connected.upstream.silent():
@@ -216,13 +125,13 @@ def test_a_refusal_of_one_process_lowers_the_requests_of_all(connected: Connecte
     budget = processes.budgets.budget("default")
     connected.upstream.too_many = 1
 
-    _load(processes, _task("transactions", MONTHS[0]))
+    load_in(processes, task_of("transactions", MONTHS[0]))
 
     assert budget.allowed == 4
 
 
 def test_no_secret_is_in_the_process_list(connected: Connected, processes: LoadingProcesses) -> None:
-    _load(processes, _task("transactions", MONTHS[0]))
+    load_in(processes, task_of("transactions", MONTHS[0]))
 
     for pid in _pids(processes):
         shown = b"".join((Path(f"/proc/{pid}") / name).read_bytes() for name in ("cmdline", "environ"))
@@ -236,7 +145,7 @@ def test_the_slices_of_a_dead_process_are_loaded_by_the_other(
 ) -> None:
     with connected.processes() as processes, ThreadPoolExecutor(4) as threads:
         with connected.upstream.silent():
-            loads = [threads.submit(_load, processes, _task("orders", month)) for month in MONTHS]
+            loads = [threads.submit(load_in, processes, task_of("orders", month)) for month in MONTHS]
             wait_for(lambda: connected.upstream.waiting >= len(MONTHS))
             os.kill(_pids(processes)[1], signal.SIGKILL)
             wait_for(lambda: "its loading process has died" in caplog.text)
@@ -250,13 +159,13 @@ def test_the_slices_of_a_dead_process_are_loaded_by_the_other(
 def test_without_a_living_process_this_one_loads(connected: Connected) -> None:
     with connected.own_loader() as own, connected.processes() as processes, ThreadPoolExecutor(4) as threads:
         with connected.upstream.silent():
-            loads = [threads.submit(_load, processes, _task("orders", month), own) for month in MONTHS]
+            loads = [threads.submit(load_in, processes, task_of("orders", month), own) for month in MONTHS]
             wait_for(lambda: connected.upstream.waiting >= len(MONTHS))
             for pid in _pids(processes):
                 os.kill(pid, signal.SIGKILL)
 
         rows = [receipt.rows for load in loads if (receipt := load.result(PATIENCE_SECONDS))]
-        late = _load(processes, _task("transactions", MONTHS[0]), own)
+        late = load_in(processes, task_of("transactions", MONTHS[0]), own)
 
     assert rows == [10, 703, 10]
     assert late is not None
@@ -264,7 +173,7 @@ def test_without_a_living_process_this_one_loads(connected: Connected) -> None:
 
 def test_no_process_is_left_when_they_end(connected: Connected) -> None:
     with connected.processes() as processes:
-        _load(processes, _task("transactions", MONTHS[0]))
+        load_in(processes, task_of("transactions", MONTHS[0]))
         pids = _pids(processes)
 
     assert len(pids) == 2
@@ -272,7 +181,7 @@ def test_no_process_is_left_when_they_end(connected: Connected) -> None:
 
 
 def _load_until_killed(_: object, settings: Settings, database_url: str) -> None:
-    _load(LoadingProcesses(settings, database_url), _task("orders", MONTHS[0]))
+    load_in(LoadingProcesses(settings, database_url), task_of("orders", MONTHS[0]))
 
 
 def test_processes_end_with_a_parent_that_is_killed(connected: Connected) -> None:
