@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Generator, Iterator
 from multiprocessing.forkserver import _forkserver
+from multiprocessing.resource_tracker import _resource_tracker
 
 import certifi
 import psycopg
@@ -68,8 +69,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
         if not hasattr(session.config, "workerinput"):
             gc.unfreeze()  # otherwise some libraries print at exit that objects were not deleted
         end_server()
-        # Python leaves it to the end of the process, for which the watchdog does not wait.
+        # Python leaves both to the end of the process, for which the watchdog does not wait.
         _forkserver._stop()  # type: ignore[attr-defined]
+        _resource_tracker._stop()  # type: ignore[attr-defined]
         if watchdog := session.config.stash.get(_WATCHDOG, None):
             watchdog.end(keeps_folder=session.testsfailed > 0)
 
