@@ -25,6 +25,7 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.backfills import Backfill, Backfills, backfills
 from seller_platform_tests.support.platform import Platform, open_platform
 from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.ticks import evaluate_conditions
 
 pytestmark = [
     pytest.mark.slow,
@@ -94,12 +95,12 @@ class Desk:
         """Evaluate the conditions of marts and exports as their sensors do, and return what is requested."""
         from seller_platform.orchestration.definitions import definitions_for
 
-        result = dg.evaluate_automation_conditions(
+        result = evaluate_conditions(
             definitions_for(read_settings()),
-            instance=self.instance,
-            asset_selection=dg.AssetSelection.groups(MART_GROUP, EXPORTS),
+            self.instance,
+            dg.AssetSelection.groups(MART_GROUP, EXPORTS),
             cursor=self.cursor,
-            evaluation_time=datetime.now(UTC) + timedelta(milliseconds=next(_SECONDS)),
+            at=datetime.now(UTC) + timedelta(milliseconds=next(_SECONDS)),
         )
         self.cursor = result.cursor
         keys = (found.key for found in result.results)

@@ -21,6 +21,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, open_platform
 from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.ticks import evaluate_conditions
 
 DAILY, TRANSACTIONS = dataset_named("daily_product_sales"), dataset_named("transactions")
 PROFIT = mart_named("account_profit_daily")
@@ -67,10 +68,10 @@ class CheckRuns:
 
     def tick(self) -> set[str]:
         """Evaluate the condition of the mart as its sensor does, and return the partitions that are requested."""
-        result = dg.evaluate_automation_conditions(
+        result = evaluate_conditions(
             self.definitions,
-            instance=self.platform.instance,
-            asset_selection=dg.AssetSelection.assets(mart_key(PROFIT)),
+            self.platform.instance,
+            dg.AssetSelection.assets(mart_key(PROFIT)),
             cursor=self.cursor,
         )
         self.cursor = result.cursor

@@ -25,6 +25,7 @@ from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.ticks import evaluate_conditions
 
 ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
 KEYS = sorted(independent_upstream.KEYS.values())
@@ -158,8 +159,8 @@ def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platfor
     defs = dg.Definitions(assets=assets, resources=platform.resources)
 
     def requested(cursor: Any) -> tuple[set[str], Any]:
-        result = dg.evaluate_automation_conditions(
-            defs, platform.instance, asset_selection=dg.AssetSelection.assets(export_key(ORDERS)), cursor=cursor
+        result = evaluate_conditions(
+            defs, platform.instance, dg.AssetSelection.assets(export_key(ORDERS)), cursor=cursor
         )
         return set(map(str, result.get_requested_partitions(export_key(ORDERS)))), result.cursor
 

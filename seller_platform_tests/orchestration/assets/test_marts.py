@@ -32,6 +32,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
 from seller_platform_tests.support.stored_rows import copy_rows
+from seller_platform_tests.support.ticks import evaluate_conditions
 
 PROFIT, PLAN = mart_named("account_profit_daily"), mart_named("restock_plan")
 ACCOUNTS = ("S1.US", "S2.DE", "S3.JP")
@@ -75,12 +76,12 @@ class Marts:
 
     def tick(self) -> dict[str, set[str]]:
         """Evaluate the conditions as the sensor does, and return the partitions that are requested."""
-        result = dg.evaluate_automation_conditions(
+        result = evaluate_conditions(
             self.definitions,
-            instance=self.instance,
-            asset_selection=dg.AssetSelection.groups("marts"),
+            self.instance,
+            dg.AssetSelection.groups("marts"),
             cursor=self.cursor,
-            evaluation_time=_NOON + timedelta(seconds=next(_SECONDS)),
+            at=_NOON + timedelta(seconds=next(_SECONDS)),
         )
         self.cursor = result.cursor
         requested = {mart.name: set(result.get_requested_partitions(mart_key(mart))) for mart in MARTS}

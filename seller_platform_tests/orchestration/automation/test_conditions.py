@@ -27,6 +27,7 @@ from seller_platform.orchestration.partitions import add_accounts, asset_key, pa
 from seller_platform.warehouse.marts import mart_named
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.ticks import evaluate_conditions
 
 PROFIT = mart_named("account_profit_daily")
 INPUTS = ("daily_product_sales", "transactions", "cost_periods")
@@ -81,12 +82,12 @@ class History:
 
     def is_requested(self) -> bool:
         """Evaluate the condition as the sensor does."""
-        result = dg.evaluate_automation_conditions(
+        result = evaluate_conditions(
             self.definitions,
-            instance=self.instance,
-            asset_selection=dg.AssetSelection.assets(mart_key(PROFIT)),
+            self.instance,
+            dg.AssetSelection.assets(mart_key(PROFIT)),
             cursor=self.cursor,
-            evaluation_time=_NOON + timedelta(seconds=next(_SECONDS)),
+            at=_NOON + timedelta(seconds=next(_SECONDS)),
         )
         self.cursor = result.cursor
         return str(PARTITION) in set(map(str, result.get_requested_partitions(mart_key(PROFIT))))
@@ -191,12 +192,12 @@ def test_files_of_an_asset_without_partitions_follow_changes(definitions: dg.Def
 
         def requests() -> int:
             nonlocal cursor
-            result = dg.evaluate_automation_conditions(
+            result = evaluate_conditions(
                 exporting,
-                instance=instance,
-                asset_selection=dg.AssetSelection.assets(files),
+                instance,
+                dg.AssetSelection.assets(files),
                 cursor=cursor,
-                evaluation_time=_NOON + timedelta(seconds=next(_SECONDS)),
+                at=_NOON + timedelta(seconds=next(_SECONDS)),
             )
             cursor = result.cursor
             return result.total_requested
@@ -236,9 +237,7 @@ def test_marts_that_were_not_tried_because_an_input_failed_are_requested(
         tags={"dagster/asset_partition_range_start": january, "dagster/asset_partition_range_end": february},
         raise_on_error=False,
     )
-    result = dg.evaluate_automation_conditions(
-        definitions, platform.instance, asset_selection=dg.AssetSelection.assets(mart_key(PROFIT))
-    )
+    result = evaluate_conditions(definitions, platform.instance, dg.AssetSelection.assets(mart_key(PROFIT)))
 
     assert not run.success
     assert not run.asset_materializations_for_node("marts__account_profit_daily")
@@ -266,12 +265,12 @@ def test_a_partition_that_failed_is_requested_again_each_hour() -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         dg.materialize([loaded], partition_key="a", instance=instance)
         for moment in ("12:00", "12:05", "12:19", "12:21", "12:25", "13:10", "13:30", "14:30"):
-            result = dg.evaluate_automation_conditions(
+            result = evaluate_conditions(
                 dg.Definitions([loaded, built]),
                 instance,
-                asset_selection=dg.AssetSelection.assets(built),
+                dg.AssetSelection.assets(built),
                 cursor=cursor,
-                evaluation_time=datetime.fromisoformat(f"2026-04-10T{moment}:00+00:00"),
+                at=datetime.fromisoformat(f"2026-04-10T{moment}:00+00:00"),
             )
             cursor = result.cursor
             if result.total_requested:
