@@ -139,8 +139,9 @@ def postgres() -> Iterator[EmbeddedServer]:
     with temporary_folder(folder_of_the_run()) as folder:
         server = EmbeddedServer(folder / "postgres")
         # No test needs its rows after a crash of the machine, and waiting for the disk takes most of a write's time.
+        # Databases that are emptied all the time need no vacuum, and plans do not depend on its moment.
         with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
-            for name in ("fsync", "full_page_writes"):
+            for name in ("autovacuum", "fsync", "full_page_writes"):
                 connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
             connection.execute("SELECT pg_reload_conf()")
         with Database(server.database(TEMPLATE)) as template:
