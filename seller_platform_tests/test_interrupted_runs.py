@@ -49,7 +49,8 @@ def test_an_interrupted_run_leaves_no_process(
     tmp_path: Path, options: list[str], ready: tuple[str, ...], number: signal.Signals, send: Callable[[int, int], None]
 ) -> None:
     (tmp_path / "test_waiting.py").write_text(_TESTS)
-    (tmp_path / "pytest.ini").touch()
+    # The plugin of schemathesis takes a second to import in each process.
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:schemathesis\n")
     command = [sys.executable, "-m", "pytest", "-p", "seller_platform_tests.conftest", "-p", "no:cacheprovider"]
     with (tmp_path / "log").open("w") as log:
         run = subprocess.Popen(
