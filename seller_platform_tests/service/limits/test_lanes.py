@@ -101,8 +101,10 @@ async def test_what_waited_too_long_for_the_loop_is_refused() -> None:
     with Lateness() as lateness:
         time.sleep(0.2)  # the loop is what must be late
         late_seconds = lateness.seconds
-        await asyncio.sleep(0.02)
-        seconds_after = lateness.seconds
+        for _ in range(1_000):  # on a busy machine, it is late for longer
+            await asyncio.sleep(0.02)
+            if (seconds_after := lateness.seconds) < 0.06:
+                break
         with pytest.raises(ServiceBusyError):
             await lane.enter(ANN, late_seconds)
         await lane.enter(ANN, seconds_after)
@@ -119,11 +121,9 @@ async def test_nothing_waits_where_requests_take_longer_than_it_may_wait() -> No
     lane.leave(ANN)
     await lane.enter(ANN)
 
-    began = time.monotonic()
     with pytest.raises(TooManyUnderWayError):
-        await lane.enter(ANN)
+        lane.enter(ANN).send(None)  # which returns where the coroutine waits
 
-    assert time.monotonic() - began < 0.05
     assert (lane.capacity, lane.waiting) == (0, 0)
 
 
