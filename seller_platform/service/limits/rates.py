@@ -1,16 +1,18 @@
 """Counts requests in a minute, for tokens and for users, in memory that processes may share.
 
 A count is one number: the moment at which the whole quota is available again (the generic cell rate algorithm). Each
-request moves it by the time in which one request's quota comes back. Processes that share a file write that number
-without a lock: two requests in the same microsecond may count as one.
+request moves it by the time in which one request's quota comes back. Processes that share a file lock that number while
+they count.
 """
 
+import fcntl
 import math
 import mmap
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 _SLOTS, _PROBES = 1 << 16, 8
 _SLOT = struct.Struct("=Qd")
@@ -55,19 +57,31 @@ class Remaining:
         return f'"{self.quota.name}";r={self.requests};t={self.reset_seconds}'
 
 
+@dataclass(frozen=True)
+class CountMemory:
+    """Memory for counts.
+
+    Attributes:
+        file: The open file that processes share; None for the memory of one process.
+    """
+
+    cells: "mmap.mmap | bytearray"
+    file: IO[bytes] | None = None
+
+
 class Counts:
     """The counts of all tokens and users, in a table of fixed size.
 
     Where too many count at once, the one that has used least is forgotten.
     """
 
-    def __init__(self, memory: "mmap.mmap | bytearray", *, monotonic: Callable[[], float]) -> None:
+    def __init__(self, memory: CountMemory, *, monotonic: Callable[[], float]) -> None:
         """Count in memory that is zero at first.
 
         Args:
             monotonic: Returns seconds, the same in all processes that share the memory.
         """
-        self._memory, self._monotonic = memory, monotonic
+        self._memory, self._file, self._monotonic = memory.cells, memory.file, monotonic
 
     def take(self, key: int, quota: Quota) -> Remaining:
         """Count a request, unless the quota is used up.
@@ -75,6 +89,16 @@ class Counts:
         Args:
             key: A number of 64 bits, by which the requests are counted.
         """
+        if self._file is None:
+            return self._take(key, quota)
+        span, begin = _PROBES * _SLOT.size, key % _SLOTS * _SLOT.size
+        fcntl.lockf(self._file, fcntl.LOCK_EX, span, begin)
+        try:
+            return self._take(key, quota)
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN, span, begin)
+
+    def _take(self, key: int, quota: Quota) -> Remaining:
         now, pause = self._monotonic(), quota.window_seconds / quota.requests
         offset, full_at = self._slot_of(key, now)
         used_seconds = max(0.0, full_at - now)
@@ -105,12 +129,12 @@ def create_rates_file(folder: Path) -> Path:
     return file
 
 
-def own_memory() -> bytearray:
+def own_memory() -> CountMemory:
     """Return memory for the counts of one process."""
-    return bytearray(_SIZE)
+    return CountMemory(bytearray(_SIZE))
 
 
-def shared_memory(file: Path) -> mmap.mmap:
+def shared_memory(file: Path) -> CountMemory:
     """Return the memory of a file of counts."""
-    with file.open("r+b") as opened:
-        return mmap.mmap(opened.fileno(), _SIZE)
+    opened = file.open("r+b")
+    return CountMemory(mmap.mmap(opened.fileno(), _SIZE), opened)
