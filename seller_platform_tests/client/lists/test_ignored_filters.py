@@ -1,0 +1,110 @@
+"""Tests that no row is stored once for each value of a filter that the upstream ignores, whatever happens meanwhile."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from seller_platform.client.lists.slice_reader import read_slice
+from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform_tests.support.http_upstream import (
+    BERLIN,
+    MARCH,
+    KeptRows,
+    MovingList,
+    api_of,
+    day_of_order,
+    orders,
+)
+
+ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
+
+Change = Callable[[dict[str, Any], Mapping[str, str]], dict[str, Any]]
+"""Changes a page of what was asked for."""
+
+
+def _read(upstream: MovingList, dataset: Dataset, sink: KeptRows) -> LoadFacts:
+    with api_of(upstream) as api:
+        return read_slice(api, dataset, BERLIN, MARCH, None, sink)
+
+
+def _sales(count: int) -> list[dict[str, Any]]:
+    return [{"date": "2026-03-01", "sku": f"SKU-{number}", "units_ordered": 1} for number in range(count)]
+
+
+def _falsify(upstream: MovingList, change: Change, *, request: int) -> None:
+    honest = upstream.page
+
+    def page(asked: Mapping[str, str]) -> dict[str, Any]:
+        answer = honest(asked)
+        return change(answer, asked) if len(upstream.requests) == request else answer
+
+    upstream.page = page  # type: ignore[method-assign]
+
+
+def _without_last(page: dict[str, Any], asked: Mapping[str, str]) -> dict[str, Any]:
+    return page | {"data": page["data"][:-1]}
+
+
+def _twice(page: dict[str, Any], asked: Mapping[str, str]) -> dict[str, Any]:
+    return page | {"data": page["data"] * 2}
+
+
+@pytest.mark.parametrize("request_number", [1, 2, 3])
+@pytest.mark.parametrize("change", [_without_last, _twice])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_one_false_page_of_an_ignored_filter_doubles_no_order(count: int, change: Change, request_number: int) -> None:
+    upstream, sink = MovingList(orders(count), day_of=day_of_order), KeptRows()
+    _falsify(upstream, change, request=request_number)
+
+    reading = _read(upstream, ORDERS, sink)
+
+    assert (sink.tags, reading.verdict) == ({(None,): count}, CountVerdict.MATCH)
+    assert reading.requests <= 8
+
+
+def test_a_list_that_shrinks_while_its_filter_is_ignored_is_not_doubled() -> None:
+    upstream, sink = MovingList(orders(2), day_of=day_of_order), KeptRows()
+    upstream.before_request = lambda number: upstream.rows.pop() if number == 2 else None
+
+    reading = _read(upstream, ORDERS, sink)
+
+    assert (sink.tags, reading.verdict) == ({(None,): 1}, CountVerdict.MATCH)
+
+
+@pytest.mark.parametrize("count", [2, 700])
+@pytest.mark.parametrize("request_number", [2, 3])
+def test_merged_sales_that_change_are_not_doubled_by_an_ignored_filter(request_number: int, count: int) -> None:
+    upstream, sink = MovingList(_sales(count), day_of=lambda row: row["date"]), KeptRows()
+    upstream.before_request = lambda number: upstream.rows[1].update(units_ordered=2 if number >= request_number else 1)
+
+    reading = _read(upstream, DAILY, sink)
+
+    assert (sink.tags, reading.verdict) == ({(None,): count}, CountVerdict.MATCH)
+
+
+def test_merged_sales_without_totals_are_not_doubled_by_an_ignored_filter() -> None:
+    upstream, sink = MovingList(_sales(7), day_of=lambda row: row["date"], envelope=("per_page",)), KeptRows()
+
+    reading = _read(upstream, DAILY, sink)
+
+    assert (sink.tags, reading.requests) == ({(None,): 7}, 4)
+
+
+def test_an_order_that_disappears_does_not_cost_the_tags_of_equal_channels() -> None:
+    rows = orders(2)
+    first = rows[0]["platform_order_id"]
+    upstream = MovingList(
+        rows,
+        day_of=day_of_order,
+        channel_of=lambda row: "platform" if row["platform_order_id"] == first else "non-platform",
+        envelope=("per_page",),
+    )
+    upstream.before_request = lambda number: upstream.rows.pop() if number == 4 else None
+    sink = KeptRows()
+
+    reading = _read(upstream, ORDERS, sink)
+
+    assert sink.tags == {("platform",): 1, ("non-platform",): 1}
+    assert reading.requests == 3
