@@ -47,7 +47,7 @@ class LockedGrant:
         self._transaction.execute(
             update(GRANTS).where(GRANTS.c.connection == self._name).values(**_sealed(self._box, pair), refused=None)
         )
-        self.pair = pair
+        self.pair, self.refused = pair, None
 
     def refuse(self, reason: str) -> None:
         """Store why the upstream refused the grant for good. Its tokens are kept."""

@@ -152,6 +152,20 @@ def test_a_new_authorisation_survives_the_end_of_its_process(shared: SharedGrant
     assert shared.files() == []
 
 
+def test_a_running_process_uses_a_new_authorisation_on_disk(shared: SharedGrant) -> None:
+    running = shared.keeper()
+    shared.issuer.valid = "another"
+    with pytest.raises(ReauthorizationRequiredError):
+        running.rotate("access-1")
+    with pytest.raises(KeyboardInterrupt):
+        shared.keeper().adopt(TokenPair("access-9", "refresh-9", datetime.now(UTC), 3600), register=interrupted)
+
+    pair = running.rotate("access-1")
+
+    assert pair.access_token == "access-9"
+    assert shared.grants.current("default") == (pair, None)
+
+
 def interrupted() -> None:
     """End a process after its pair is on disk and before it is stored."""
     raise KeyboardInterrupt
