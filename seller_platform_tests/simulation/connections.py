@@ -1,13 +1,16 @@
 """Connections to PostgreSQL whose statements are yield points.
 
-The sessions are kept for all worlds of a process, because a new one takes longer than a run's share. A connection that
-is closed, or whose actor is killed, leaves its session rolled back and without locks, as the server does when a client
-goes away.
+The sessions and their prepared statements are kept for all worlds of a process, because new ones take longer than a
+run's share. A connection that is closed, or whose actor is killed, leaves its session rolled back and without locks, as
+the server does when a client goes away.
 """
 
+import os
 import re
 import select
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, cast
 
@@ -20,7 +23,8 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.scheduler import Actor, Scheduler
 
 _PATIENCE_MILLISECONDS = 3
-_BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
+_STATEMENTS_KEPT = 1000
+_ON_THE_WAY = "SELECT count(*) FROM unnest(%s::integer[]) AS pid WHERE cardinality(pg_blocking_pids(pid)) = 0"
 _READ_ONLY = re.compile(r"\s*(?:SELECT|SHOW|SET|;|BEGIN|CREATE TEMPORARY)\b|\s*;", re.IGNORECASE)
 _VERB = re.compile(r"\w+")
 _TABLE = re.compile(
@@ -37,7 +41,7 @@ class Server:
         own: Its statements are no yield points.
         is_down: Whether connections are refused.
         changed: Whether a commit since it was last read may have changed rows.
-        releases: How often a session may have released locks.
+        waiting: The connections whose statements wait for locks, in the order in which they began to.
     """
 
     def __init__(self, url: str) -> None:
@@ -45,11 +49,11 @@ class Server:
         self.scheduler: Scheduler | None = None
         self.own = psycopg.connect(url.replace("+psycopg", ""), autocommit=True)
         self.is_down = self.changed = False
-        self.releases = 0
-        self._spare: list[Any] = []
+        self._spare: list[tuple[Any, Any]] = []
         self._finished = psycopg.connect(url).pgconn
         self._finished.finish()
         self._open: list[SimulatedConnection] = []
+        self.waiting: list[SimulatedConnection] = []
 
     def database(self, process: str) -> Database:
         """Return the database, for one simulated process."""
@@ -74,15 +78,47 @@ class Server:
         if self.scheduler is not None:
             self.scheduler.yield_turn(kind, subject)
 
-    def is_blocked(self, pid: int) -> bool:
-        """Whether a session waits for a lock that another holds."""
-        row = self.own.execute(_BLOCKED, (pid,)).fetchone()
-        return bool(row and row[0])
+    def are_blocked(self, connections: Sequence["SimulatedConnection"]) -> bool:
+        """Whether each of some connections waits for a lock that another session holds."""
+        row = self.own.execute(_ON_THE_WAY, ([each.pgconn.backend_pid for each in connections],)).fetchone()
+        return row == (0,)
+
+    @contextmanager
+    def releasing(self) -> Iterator[None]:
+        """Let what a block releases be granted in order.
+
+        Several sessions may wait for the end of one transaction, and PostgreSQL wakes all of them at once. So their
+        processes are stopped meanwhile, and go on one after the other.
+        """
+        stopped = [each for each in self.waiting if not each.has_result()]
+        for each in stopped:
+            os.kill(each.pgconn.backend_pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for each in stopped:
+                os.kill(each.pgconn.backend_pid, signal.SIGCONT)
+                self._settle([each])
+            # The lock of a row passes from session to session without a commit.
+            self._settle(self.waiting)
+
+    def _settle(self, connections: Sequence["SimulatedConnection"]) -> None:
+        """Wait until each of some connections has a result, or is blocked again."""
+        while waiting := [each for each in connections if not each.has_result()]:
+            if self.are_blocked(waiting):
+                return
+            select.select([each.pgconn.socket for each in waiting], [], [], _PATIENCE_MILLISECONDS / 1000)
 
     def _connect(self, process: str) -> "SimulatedConnection":
         if self.is_down:
             raise psycopg.OperationalError("connection refused: the server is starting up")
-        connection = SimulatedConnection(self._spare.pop()) if self._spare else SimulatedConnection.connect(self.url)
+        if self._spare:
+            session, prepared = self._spare.pop()
+            connection = SimulatedConnection(session)
+            connection._prepared = prepared
+        else:
+            connection = SimulatedConnection.connect(self.url)
+            connection.prepared_max = _STATEMENTS_KEPT
         connection.server, connection.process = self, process
         connection.cursor_factory = YieldingCursor
         self._open.append(connection)
@@ -91,17 +127,21 @@ class Server:
     def take_back(self, connection: "SimulatedConnection") -> None:
         """Roll the session of a connection back, and keep it for another."""
         self._open.remove(connection)
-        self.releases += 1
-        session, connection.pgconn = connection.pgconn, self._finished
+        self.waiting = [each for each in self.waiting if each is not connection]
+        with self.releasing():
+            session, connection.pgconn = connection.pgconn, self._finished
+            self._end(session)
+        self._spare.append((session, connection._prepared))
+
+    def _end(self, session: Any) -> None:
+        """Cancel the statement of a session, roll back, and release its locks."""
         if session.transaction_status == TransactionStatus.ACTIVE:
             self.own.execute("SELECT pg_cancel_backend(%s)", (session.backend_pid,))
             while (result := session.get_result()) is not None:
                 if result.status == ExecStatus.COPY_IN:
                     session.put_copy_end(b"the client went away")
         rollback = b"" if session.transaction_status == TransactionStatus.IDLE else b"ROLLBACK; "
-        result = session.exec_(rollback + b"SELECT pg_advisory_unlock_all(); DEALLOCATE ALL")
-        assert session not in self._spare
-        self._spare.append(session)
+        session.exec_(rollback + b"SELECT pg_advisory_unlock_all()")
 
 
 class SimulatedConnection(psycopg.Connection[Any]):
@@ -130,50 +170,42 @@ class SimulatedConnection(psycopg.Connection[Any]):
             while True:
                 poll.register(socket, _POLL[int(wanted)])
                 while not (ready := poll.poll(_PATIENCE_MILLISECONDS if self.may_wait else None)):
-                    if server.is_blocked(self.pgconn.backend_pid):
+                    if server.are_blocked([self]):
                         self._wait_for_lock()
                 events = ready[0][1]
                 wanted = gen.send((1 if events & ~select.POLLOUT else 0) | (2 if events & select.POLLOUT else 0))
         except StopIteration as ended:
             return ended.value
 
+    def has_result(self) -> bool:
+        """Whether the statement under way has a result."""
+        return bool(select.select([self.pgconn.socket], [], [], 0)[0])
+
     def _wait_for_lock(self) -> None:
-        scheduler, pid, poll = self.server.scheduler, self.pgconn.backend_pid, select.poll()
+        server, scheduler = self.server, self.server.scheduler
         assert scheduler is not None, "only actors of a run wait for locks"
-        poll.register(self.pgconn.socket, select.POLLIN)
-        releases = self.server.releases
-
-        def is_granted() -> bool:
-            nonlocal releases
-            if releases == self.server.releases:
-                return False
-            while not poll.poll(0):
-                if self.server.is_blocked(pid):
-                    releases = self.server.releases
-                    return False
-                poll.poll(_PATIENCE_MILLISECONDS)
-            return True
-
         self.waiting = scheduler.current
+        server.waiting.append(self)
         try:
-            scheduler.wait_until(is_granted, "granted")
+            scheduler.wait_until(self.has_result, "granted")
         finally:
             self.waiting = None
+            server.waiting = [each for each in server.waiting if each is not self]
 
     def commit(self) -> None:
         """Commit, after a yield point."""
         if self.is_dirty:
             self.server.yield_turn("commit")
         self.may_wait = False
-        super().commit()
-        self.server.releases += 1
+        with self.server.releasing():
+            super().commit()
         if self.is_dirty:
             self.server.changed, self.is_dirty = True, False
 
     def rollback(self) -> None:
         """Roll back, which is no yield point."""
-        super().rollback()
-        self.server.releases += 1
+        with self.server.releasing():
+            super().rollback()
         self.is_dirty = False
 
     def close(self) -> None:
@@ -200,11 +232,8 @@ class YieldingCursor(psycopg.Cursor[Any]):
             return self
         _announce(connection, query)
         self._pgconn = connection.pgconn  # the connection may have been severed since the cursor was made
-        try:
+        with connection.server.releasing() if connection.may_release else nullcontext():
             return super().execute(query, params, **options)
-        finally:
-            if connection.may_release:
-                connection.server.releases += 1
 
     def copy(self, statement: Any, *arguments: Any, **options: Any) -> Any:
         """Begin a COPY, after a yield point."""
@@ -217,7 +246,8 @@ class YieldingCursor(psycopg.Cursor[Any]):
 def _announce(connection: SimulatedConnection, statement: Any) -> None:
     text = statement if isinstance(statement, str) else _text(statement)
     label, changes, connection.may_wait = _described(text)
-    connection.may_release = connection.autocommit or "unlock" in label
+    # A statement that waits for a lock itself may not stop others meanwhile.
+    connection.may_release = (connection.autocommit or "unlock" in label) and not connection.may_wait
     connection.server.yield_turn("sql", label)
     if changes:
         connection.is_dirty = True
@@ -236,4 +266,4 @@ def _described(text: str) -> tuple[str, bool, bool]:
     tables = dict.fromkeys(table.replace('"', "") for table in _TABLE.findall(text))
     named = f"{verb[0].upper() if verb else ';'} {' '.join(list(tables)[:4])}".rstrip()
     changes = not _READ_ONLY.match(text)
-    return named, changes, changes or "advisory" in text or "FOR UPDATE" in text
+    return named, changes, changes or ("advisory" in text and "unlock" not in text) or "FOR UPDATE" in text

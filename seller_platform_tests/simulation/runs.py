@@ -1,5 +1,6 @@
 """Plays runs: starts the server, and keeps what the runs of a process share."""
 
+import gc
 import logging
 import os
 import signal
@@ -101,6 +102,9 @@ class Player:
         replace_threads()
         replace_sleep(self._sleep, self._monotonic, self._is_simulated)
         observe_failpoints(self._reached)
+        gc.collect()
+        gc.freeze()
+        gc.disable()
 
     def play(self, plan: Plan, *, with_log: bool = False) -> Outcome:
         """Play a run and return its end."""
@@ -123,6 +127,8 @@ class Player:
             for process in world.processes:
                 world.scheduler.kill(process)
             self._server.sever(lambda _: True)
+        # At this moment in every run, so that the log does not depend on what was played before.
+        gc.collect()
         lines = tuple(world.log.lines()) if with_log or failure else ()
         return Outcome(plan, failure, details, lines, len(world.log))
 

@@ -208,6 +208,9 @@ class UpstreamModel:
             rows.append(chosen)
         elif kind == "empty":
             rows = [row for row in rows if row not in near]
+        if None in self.channels and {row.day for row in self.rows(dataset.name)} - {row.day for row in rows}:
+            # Where the filter is ignored, no client can tell a row that was deleted from one of the other channel.
+            rows = [*self.rows(dataset.name), self._new_row(dataset, today)]
         self.set_rows(dataset, rows)
         return f"{kind} {dataset.name}"
 
