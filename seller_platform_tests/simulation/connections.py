@@ -24,12 +24,18 @@ from seller_platform_tests.simulation.scheduler import Actor, Scheduler
 
 _PATIENCE_MILLISECONDS = 3
 _STATEMENTS_KEPT = 1000
-_ON_THE_WAY = "SELECT count(*) FROM unnest(%s::integer[]) AS pid WHERE cardinality(pg_blocking_pids(pid)) = 0"
+_BLOCKING = "SELECT pg_blocking_pids(pid) FROM unnest(%s::integer[]) WITH ORDINALITY AS waiting (pid, n) ORDER BY n"
 _READ_ONLY = re.compile(r"\s*(?:SELECT|SHOW|SET|;|BEGIN|CREATE TEMPORARY)\b|\s*;", re.IGNORECASE)
 _VERB = re.compile(r"\w+")
 _TABLE = re.compile(
     r"\b(?:seller|history|platform|service|pg_temp)\"?\.\"?\w+|pg_\w*advisory\w*|nextval|pg_temp\"?\.\"?\w+"
 )
+_NOT_JUDGED = {
+    *("platform.accounts", "platform.connections", "platform.grants", "platform.known_pages", "platform.refusals"),
+    "platform.sent_requests",
+}
+"""A statement that names these alone changes no table that the model reads."""
+
 _POLL = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
 _PING = ";"
 
@@ -40,7 +46,8 @@ class Server:
     Attributes:
         own: Its statements are no yield points.
         is_down: Whether connections are refused.
-        changed: Whether a commit since it was last read may have changed rows.
+        committed: Whether there was a commit of changes since it was last read.
+        changed: Whether such a commit may have changed tables that are judged.
         waiting: The connections whose statements wait for locks, in the order in which they began to.
     """
 
@@ -48,7 +55,7 @@ class Server:
         self.url = url
         self.scheduler: Scheduler | None = None
         self.own = psycopg.connect(url.replace("+psycopg", ""), autocommit=True)
-        self.is_down = self.changed = False
+        self.is_down = self.committed = self.changed = False
         self._spare: list[tuple[Any, Any]] = []
         self._finished = psycopg.connect(url).pgconn
         self._finished.finish()
@@ -80,16 +87,21 @@ class Server:
 
     def are_blocked(self, connections: Sequence["SimulatedConnection"]) -> bool:
         """Whether each of some connections waits for a lock that another session holds."""
-        row = self.own.execute(_ON_THE_WAY, ([each.pgconn.backend_pid for each in connections],)).fetchone()
-        return row == (0,)
+        pids = [each.pgconn.backend_pid for each in connections]
+        for connection, (blocking,) in zip(connections, self.own.execute(_BLOCKING, (pids,)), strict=True):
+            connection.blocking = frozenset(blocking)
+        return all(each.blocking for each in connections)
 
     @contextmanager
-    def releasing(self) -> Iterator[None]:
-        """Let what a block releases be granted in order.
+    def releasing(self, session: Any) -> Iterator[None]:
+        """Let what a session releases in a block be granted in order.
 
         Several sessions may wait for the end of one transaction, and PostgreSQL wakes all of them at once. So their
         processes are stopped meanwhile, and go on one after the other.
         """
+        if not any(session.backend_pid in each.blocking for each in self.waiting):
+            yield
+            return
         stopped = [each for each in self.waiting if not each.has_result()]
         for each in stopped:
             os.kill(each.pgconn.backend_pid, signal.SIGSTOP)
@@ -105,9 +117,9 @@ class Server:
     def _settle(self, connections: Sequence["SimulatedConnection"]) -> None:
         """Wait until each of some connections has a result, or is blocked again."""
         while waiting := [each for each in connections if not each.has_result()]:
+            select.select([each.pgconn.socket for each in waiting], [], [], _PATIENCE_MILLISECONDS / 1000)
             if self.are_blocked(waiting):
                 return
-            select.select([each.pgconn.socket for each in waiting], [], [], _PATIENCE_MILLISECONDS / 1000)
 
     def _connect(self, process: str) -> "SimulatedConnection":
         if self.is_down:
@@ -128,8 +140,8 @@ class Server:
         """Roll the session of a connection back, and keep it for another."""
         self._open.remove(connection)
         self.waiting = [each for each in self.waiting if each is not connection]
-        with self.releasing():
-            session, connection.pgconn = connection.pgconn, self._finished
+        session, connection.pgconn = connection.pgconn, self._finished
+        with self.releasing(session):
             self._end(session)
         self._spare.append((session, connection._prepared))
 
@@ -149,7 +161,9 @@ class SimulatedConnection(psycopg.Connection[Any]):
 
     Attributes:
         waiting: The actor whose statement waits for a lock.
+        blocking: The sessions for whose locks it waits.
         is_dirty: Whether its transaction may have changed rows.
+        is_judged: Whether they may be rows of tables that are judged.
         may_wait: Whether its statement may wait for a lock of another connection.
         may_release: Whether its statement may release a lock before its transaction ends.
     """
@@ -157,7 +171,8 @@ class SimulatedConnection(psycopg.Connection[Any]):
     server: Server
     process: str
     waiting: Actor | None = None
-    is_dirty = may_wait = may_release = False
+    blocking: frozenset[int] = frozenset()
+    is_dirty = is_judged = may_wait = may_release = False
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         """Run a statement. Where it waits for a lock, end the turn until the lock is granted."""
@@ -197,16 +212,18 @@ class SimulatedConnection(psycopg.Connection[Any]):
         if self.is_dirty:
             self.server.yield_turn("commit")
         self.may_wait = False
-        with self.server.releasing():
+        with self.server.releasing(self.pgconn):
             super().commit()
         if self.is_dirty:
-            self.server.changed, self.is_dirty = True, False
+            self.server.committed = True
+            self.server.changed |= self.is_judged
+            self.is_dirty = self.is_judged = False
 
     def rollback(self) -> None:
         """Roll back, which is no yield point."""
-        with self.server.releasing():
+        with self.server.releasing(self.pgconn):
             super().rollback()
-        self.is_dirty = False
+        self.is_dirty = self.is_judged = False
 
     def close(self) -> None:
         """Close the connection. Its session is used again."""
@@ -232,7 +249,7 @@ class YieldingCursor(psycopg.Cursor[Any]):
             return self
         _announce(connection, query)
         self._pgconn = connection.pgconn  # the connection may have been severed since the cursor was made
-        with connection.server.releasing() if connection.may_release else nullcontext():
+        with connection.server.releasing(self._pgconn) if connection.may_release else nullcontext():
             return super().execute(query, params, **options)
 
     def copy(self, statement: Any, *arguments: Any, **options: Any) -> Any:
@@ -245,14 +262,16 @@ class YieldingCursor(psycopg.Cursor[Any]):
 
 def _announce(connection: SimulatedConnection, statement: Any) -> None:
     text = statement if isinstance(statement, str) else _text(statement)
-    label, changes, connection.may_wait = _described(text)
+    label, changes, connection.may_wait, is_judged = _described(text)
     # A statement that waits for a lock itself may not stop others meanwhile.
     connection.may_release = (connection.autocommit or "unlock" in label) and not connection.may_wait
     connection.server.yield_turn("sql", label)
     if changes:
         connection.is_dirty = True
+        connection.is_judged |= is_judged
         if connection.autocommit:
-            connection.server.changed = True
+            connection.server.committed = True
+            connection.server.changed |= is_judged
 
 
 def _text(statement: Any) -> str:
@@ -260,10 +279,15 @@ def _text(statement: Any) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _described(text: str) -> tuple[str, bool, bool]:
-    """Return the verb and the tables of a statement, whether it may change rows, and whether it may wait for a lock."""
+def _described(text: str) -> tuple[str, bool, bool, bool]:
+    """Return what a log and the judge need to know of a statement.
+
+    It is the verb with the tables, whether the statement may change rows, whether it may wait for a lock, and whether
+    the rows may be of tables that are judged.
+    """
     verb = _VERB.search(text)
     tables = dict.fromkeys(table.replace('"', "") for table in _TABLE.findall(text))
     named = f"{verb[0].upper() if verb else ';'} {' '.join(list(tables)[:4])}".rstrip()
     changes = not _READ_ONLY.match(text)
-    return named, changes, changes or ("advisory" in text and "unlock" not in text) or "FOR UPDATE" in text
+    may_wait = changes or ("advisory" in text and "unlock" not in text) or "FOR UPDATE" in text
+    return named, changes, may_wait, changes and not (tables and tables.keys() <= _NOT_JUDGED)

@@ -30,6 +30,7 @@ _TEMPLATE = "simulation_template"
 _SETTINGS = ("fsync", "full_page_writes", "synchronous_commit", "autovacuum", "jit")
 _MOST_SECONDS = 120
 _RUNS_BETWEEN_TRUNCATIONS = 100
+_RUNS_UNTIL_CACHES_ARE_FULL = 10
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -102,13 +103,12 @@ class Player:
         replace_threads()
         replace_sleep(self._sleep, self._monotonic, self._is_simulated)
         observe_failpoints(self._reached)
-        gc.collect()
-        gc.freeze()
         gc.disable()
 
     def play(self, plan: Plan, *, with_log: bool = False) -> Outcome:
         """Play a run and return its end."""
         anew = self._played % _RUNS_BETWEEN_TRUNCATIONS == 0
+        self._collect(anew=anew or self._played == _RUNS_UNTIL_CACHES_ARE_FULL)
         self._played += 1
         empty_tables(self._server.own, anew=anew)
         world = self._world = World(self._server, self._databases, self._folder, plan)
@@ -127,10 +127,17 @@ class Player:
             for process in world.processes:
                 world.scheduler.kill(process)
             self._server.sever(lambda _: True)
-        # At this moment in every run, so that the log does not depend on what was played before.
-        gc.collect()
         lines = tuple(world.log.lines()) if with_log or failure else ()
         return Outcome(plan, failure, details, lines, len(world.log))
+
+    def _collect(self, *, anew: bool) -> None:
+        """Free what former runs have left. It happens between runs alone, so that no log depends on it."""
+        self._world = None
+        if anew:
+            gc.unfreeze()
+        gc.collect()
+        if anew:
+            gc.freeze()
 
     def _sleep(self, seconds: float) -> None:
         assert self._world is not None

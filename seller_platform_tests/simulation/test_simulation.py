@@ -74,8 +74,9 @@ def rows_of(upstream: UpstreamModel) -> Counter[tuple[str, str, int]]:
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_log() -> None:
-    first, second = (simulate("--seed", "7", "--log", hash_seed=number) for number in (1, 2))
+@pytest.mark.parametrize("seed", ["7", "2"], ids=["several actors", "several sessions wait for one transaction"])
+def test_the_same_seed_gives_the_same_log(seed: str) -> None:
+    first, second = (simulate("--seed", seed, "--log", hash_seed=number) for number in (1, 2))
 
     assert first.returncode == 0, first.stdout
     assert first.stdout.splitlines()[:-1] == second.stdout.splitlines()[:-1]

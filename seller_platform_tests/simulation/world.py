@@ -222,7 +222,8 @@ class World:
         pair = TokenPair(names.name("access"), names.name("refresh"), self.clock.now(), ACCESS_TOKEN_SECONDS)
         operator.grants.store(actors.CONNECTION, pair)
         save_client_secret(database, operator.box, actors.CONNECTION, CLIENT_SECRET)
-        self.model.observe(read_tables(self.server.own, self.datasets))
+        self._tables = read_tables(self.server.own, self.datasets)
+        self.model.observe(self._tables)
 
     def _step(self) -> bool:
         """Let one actor go on, judge, and return whether one was left."""
@@ -240,8 +241,10 @@ class World:
 
     def _judge(self) -> None:
         if self.server.changed:
-            self.server.changed = False
-            self.model.observe(read_tables(self.server.own, self.datasets))
+            self._tables = read_tables(self.server.own, self.datasets)
+        if self.server.committed:
+            self.model.observe(self._tables)
+        self.server.committed = self.server.changed = False
         self.model.judge_requests()
 
     def _happen(self, item: Item) -> None:
