@@ -20,7 +20,9 @@ from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import (
     GrantSpoolError,
+    NotConnectedError,
     ReauthorizationRequiredError,
+    SecretKeyError,
     TokenRefusedError,
     UpstreamUnavailableError,
     WarehouseUnavailableError,
@@ -149,11 +151,31 @@ class GrantKeeper:
         Raises:
             GrantSpoolError: The disk has no room for the pair, which is lost.
         """
+        before = self._stored()
         self._spool.keep(received)
         register()
-        self._grants.store(self.connection, received)
+        self._pair = self._adopted(received, before)
         self._clear_spool()
-        self._pair = received
+
+    def _stored(self) -> TokenPair | None:
+        try:
+            return self._grants.current(self.connection)[0]
+        except (NotConnectedError, SecretKeyError):
+            return None
+
+    def _adopted(self, received: TokenPair, before: TokenPair | None) -> TokenPair:
+        """Store the first pair of a new authorisation and return it.
+
+        Another process may have found it on disk, and stored and rotated it already. Then its newer pair is returned.
+        """
+        try:
+            with self._grants.locked(self.connection) as grant:
+                if grant.pair == before or self._spool.kept() == received:
+                    grant.replace(received)
+                return grant.pair
+        except (NotConnectedError, SecretKeyError):  # with a new key, the former pair cannot be read
+            self._grants.store(self.connection, received)
+            return received
 
     def token(self) -> TokenPair:
         """Return the current pair, rotated first if half its lifetime is over.

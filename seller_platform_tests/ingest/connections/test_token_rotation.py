@@ -166,6 +166,25 @@ def test_a_running_process_uses_a_new_authorisation_on_disk(shared: SharedGrant)
     assert shared.grants.current("default") == (pair, None)
 
 
+def test_a_slow_authorisation_keeps_the_pair_that_another_process_rotated(shared: SharedGrant) -> None:
+    shared.issuer.valid = "refresh-9"
+
+    def overtaken() -> None:
+        shared.keeper().rotate("access-9")
+
+    shared.keeper().adopt(TokenPair("access-9", "refresh-9", datetime.now(UTC), 3600), register=overtaken)
+
+    assert shared.grants.current("default")[0].refresh_token == shared.issuer.valid == "refresh-2"
+
+
+def test_a_new_authorisation_replaces_a_pair_whose_key_is_lost(shared: SharedGrant, tmp_path: Path) -> None:
+    elsewhere = SharedGrant(shared.database, tmp_path / "new")
+
+    elsewhere.keeper().adopt(TokenPair("access-9", "refresh-9", START, 3600))
+
+    assert elsewhere.keeper().token().access_token == "access-9"
+
+
 def interrupted() -> None:
     """End a process after its pair is on disk and before it is stored."""
     raise KeyboardInterrupt
