@@ -30,7 +30,7 @@ _TEMPLATE = "simulation_template"
 _SETTINGS = ("fsync", "full_page_writes", "synchronous_commit", "autovacuum", "jit")
 _MOST_SECONDS = 120
 _RUNS_BETWEEN_TRUNCATIONS = 100
-_RUNS_UNTIL_CACHES_ARE_FULL = 10
+_RUNS_BETWEEN_COLLECTIONS = 10
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -108,7 +108,9 @@ class Player:
     def play(self, plan: Plan, *, with_log: bool = False) -> Outcome:
         """Play a run and return its end."""
         anew = self._played % _RUNS_BETWEEN_TRUNCATIONS == 0
-        self._collect(anew=anew or self._played == _RUNS_UNTIL_CACHES_ARE_FULL)
+        self._world = None
+        if self._played % _RUNS_BETWEEN_COLLECTIONS == 0:
+            self._collect(anew=anew or self._played == _RUNS_BETWEEN_COLLECTIONS)  # caches are full after some runs
         self._played += 1
         empty_tables(self._server.own, anew=anew)
         world = self._world = World(self._server, self._databases, self._folder, plan)
@@ -132,7 +134,6 @@ class Player:
 
     def _collect(self, *, anew: bool) -> None:
         """Free what former runs have left. It happens between runs alone, so that no log depends on it."""
-        self._world = None
         if anew:
             gc.unfreeze()
         gc.collect()

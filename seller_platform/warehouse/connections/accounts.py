@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, RowMapping, func, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract import Account
@@ -206,6 +206,9 @@ def account_named(database: Database, name: str) -> KnownAccount:
         return every[key_named(name, {key: each.account.title for key, each in every.items()})]
 
 
+_OF_KEY = select(ACCOUNTS).where(ACCOUNTS.c.key == bindparam("sought"))
+
+
 def account_of(database: Database, key: str) -> KnownAccount:
     """Return the account of that key, retired or not.
 
@@ -213,7 +216,7 @@ def account_of(database: Database, key: str) -> KnownAccount:
         UnknownAccountError: No account ever had it.
     """
     with database.begin() as transaction:
-        row = transaction.execute(select(ACCOUNTS).where(ACCOUNTS.c.key == key)).mappings().one_or_none()
+        row = transaction.execute(_OF_KEY, {"sought": key}).mappings().one_or_none()
     if row is None:
         raise UnknownAccountError(key, [listed.key for listed in accounts(database)])
     return _account(row)

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from types import MappingProxyType
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Text, and_, bindparam, func, or_, select, text, update
+from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, and_, bindparam, func, or_, select, text, update
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
@@ -19,7 +20,6 @@ from seller_platform.warehouse.schema.tables import (
     IS_PUBLISHED,
     IS_READING,
     LOADS,
-    loads_held_of,
     loads_of,
 )
 
@@ -174,15 +174,14 @@ def days_read(
     Args:
         held_too: Return those, too, with their last published reading.
     """
-    statement = select(LOADS.c.window_start, LOADS.c.window_end, func.max(LOADS.c.started_at)).where(
-        loads_of(dataset, account, window), IS_READING, LOADS.c.started_at < now + CLOCKS_DIFFER
-    )
+    of = {"of_dataset": dataset.name, "of_account": account}
+    span = {"begin": window.start, "end": window.end, "before": now + CLOCKS_DIFFER}
     read: dict[date, date] = {}
     with database.begin() as connection:
-        for start, end, started_at in connection.execute(statement.group_by(LOADS.c.window_start, LOADS.c.window_end)):
+        for start, end, started_at in connection.execute(_READINGS, of | span):
             for day in Window(start, end).since(window.start).until(window.end).each_day():
                 read[day] = max(read.get(day, date.min), started_at.astimezone(zone).date())
-        for receipt in () if held_too else _open_holds(connection, loads_held_of(dataset, account)):
+        for receipt in () if held_too else _receipts(connection, _OPEN_HOLDS_OF, of):
             for day in receipt.window.each_day():
                 read.pop(day, None)
     return read
@@ -191,10 +190,14 @@ def days_read(
 def open_holds(database: Database) -> tuple[Receipt, ...]:
     """Return the receipts of readings that are held: no later load published their days, or held them again."""
     with database.begin() as connection:
-        return _open_holds(connection, LOADS.c.verdict == HELD)
+        return _receipts(connection, _OPEN_HOLDS, {})
 
 
-def _open_holds(connection: Connection, condition: ColumnElement[bool]) -> tuple[Receipt, ...]:
+def _receipts(connection: Connection, statement: Select[Any], values: Mapping[str, object]) -> tuple[Receipt, ...]:
+    return tuple(Receipt.of(row) for row in connection.execute(statement, values).mappings())
+
+
+def _open_holds(condition: ColumnElement[bool]) -> Select[Any]:
     later = LOADS.alias()
     ends_it = or_(
         LOADS.c.notes["held"]["covers_all"].as_boolean(),
@@ -202,8 +205,29 @@ def _open_holds(connection: Connection, condition: ColumnElement[bool]) -> tuple
     )
     same = and_(later.c.dataset == LOADS.c.dataset, later.c.account == LOADS.c.account, later.c.id > LOADS.c.id)
     statement = select(LOADS).where(condition, ~select(later.c.id).where(same, ends_it).exists())
-    order = (LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start)
-    return tuple(Receipt.of(row) for row in connection.execute(statement.order_by(*order)).mappings())
+    return statement.order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start)
+
+
+# Built once: every load executes them, and to build such a statement takes as long as to execute it.
+_OPEN_HOLDS = _open_holds(LOADS.c.verdict == HELD)
+_OPEN_HOLDS_OF = _open_holds(
+    and_(
+        LOADS.c.dataset == bindparam("of_dataset"), LOADS.c.account == bindparam("of_account"), LOADS.c.verdict == HELD
+    )
+)
+_READINGS = (
+    select(LOADS.c.window_start, LOADS.c.window_end, func.max(LOADS.c.started_at))
+    .where(
+        LOADS.c.dataset == bindparam("of_dataset"),
+        LOADS.c.account == bindparam("of_account"),
+        LOADS.c.window_start < bindparam("end"),
+        LOADS.c.window_end > bindparam("begin"),
+        LOADS.c.started_at < bindparam("before"),
+        IS_PUBLISHED,
+        IS_READING,
+    )
+    .group_by(LOADS.c.window_start, LOADS.c.window_end)
+)
 
 
 def unsettled(
