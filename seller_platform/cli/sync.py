@@ -4,7 +4,7 @@ import gc
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ from seller_platform.warehouse.loads.slices import Receipt
 if TYPE_CHECKING:
     from seller_platform.ingest.loads.requested_slices import LoadRequest
     from seller_platform.ingest.workers.pool import LoadingProcesses
+    from seller_platform.ingest.workers.tasks import LoadTask
     from seller_platform.orchestration.automation.backfill import LoadPlan
 
 _COLUMNS = (
@@ -181,18 +182,17 @@ def _processes_for(
     from seller_platform.ingest.workers.begun_loads import first_tasks
     from seller_platform.ingest.workers.expectation import expected_rows, processes_for
 
-    settings, database = installation.settings, installation.database
-    try:
-        chosen = keys_of(installation, selection.accounts)
-    except (AmbiguousAccountError, UnknownAccountError):  # the discovery may correct that
-        chosen = []
+    settings, database, named = installation.settings, installation.database, selection.accounts
+    chosen = [key for key, title in account_titles(database).items() if named is None or {key, title} & {*named}]
     months, now = scope.months if selection.whole else None, datetime.now(UTC)
     rows = expected_rows(database, scope.datasets, chosen, now=now, since=scope.since, months=months)
     with processes_for(rows, settings, database.url) as processes:
         # With a budget, the discovery comes first, and then what the requests suffice for.
         if processes is not None and settings.requests_per_day is None:
-            request, adaptive = load_request(selection, scope, chosen), settings.lookback == "adaptive"
-            processes.begin(first_tasks(database, request, now=now, adaptive=adaptive), database)
+            with suppress(AmbiguousAccountError, UnknownAccountError):  # the discovery may find the account
+                request = load_request(selection, scope, keys_of(installation, named))
+                tasks = first_tasks(database, request, now=now, adaptive=settings.lookback == "adaptive")
+                processes.begin(tasks, database)
         yield processes
 
 
@@ -206,7 +206,7 @@ def _load(
     """Discover the accounts, load the selected slices of the scope, and return the result."""
     with output.progress("Starting Dagster", None), _without_collections():
         # Importing Dagster takes a second; the definitions read the environment, which `demo` sets first.
-        from seller_platform.orchestration.assets.datasets import report_load
+        from seller_platform.orchestration.assets.datasets import report_begun_loads
         from seller_platform.orchestration.automation.runs import PlannedRun, execute
         from seller_platform.orchestration.definitions import defs
         from seller_platform.orchestration.instance.command_runs import end_dead_runs
@@ -215,7 +215,12 @@ def _load(
 
         job = defs.resolve_implicit_global_asset_job_def()
 
-    with open_instance(installation.settings.home) as instance:
+    @contextmanager
+    def begun_loads_reported() -> Iterator[None]:
+        yield
+        report_begun_loads(instance, installation.database)  # after an error, the next `sync` does it
+
+    with open_instance(installation.settings.home) as instance, begun_loads_reported():
         if dead := end_dead_runs(instance):
             output.say(f"Runs of commands that were killed are marked as canceled: {dead}.")
         discovery = PlannedRun((ACCOUNTS,))
@@ -229,14 +234,13 @@ def _load(
             return Synced([], discovered.failures, discovered.exit_code, titles=account_titles(installation.database))
         readable = {each.key for each in accounts(installation.database) if each.connection in discovered_connections}
         keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
-        planned = _plan(installation, selection, scope, keys, account_partitions(instance))
+        begun = [task for task in (processes.begun if processes else ()) if task.request.account in keys]
+        planned = _plan(installation, selection, scope, keys, account_partitions(instance), begun=begun)
         with (
             output.progress(f"Loading {count_of(len(keys), 'account')}", planned.slices) as show,
             _counted(installation, planned.runs, show),
         ):
             ends = [execute(run, job, instance) for run in planned.runs]
-        for receipt in processes.not_asked_for() if processes else ():  # of accounts that the discovery did not find
-            report_load(instance, installation.database, receipt)
     failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
     failures |= {name: str(error) for name, error in planned.later.items()}
     receipts = [
@@ -335,8 +339,10 @@ def _plan(
     scope: SyncScope,
     keys: Sequence[str],
     listed: Sequence[str],
+    *,
+    begun: "Sequence[LoadTask]",
 ) -> "LoadPlan":
-    """Return the runs that load the selected slices of these accounts."""
+    """Return the runs that load the selected slices of these accounts, and those that were begun."""
     # Imported here because Dagster takes a second to import, which `--help` does not need.
     from seller_platform.orchestration.automation.backfill import plan_load
 
@@ -348,6 +354,7 @@ def _plan(
         listed=listed,
         adaptive=settings.lookback == "adaptive",
         requests_per_day=settings.requests_per_day,
+        begun=begun,
     )
 
 

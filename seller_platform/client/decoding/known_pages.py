@@ -53,7 +53,7 @@ class CutBody:
         return cls(memoryview(body)[first : last + 1], beside)
 
     def count(self) -> int | None:
-        """Return how many rows there are; None where the bytes of the rows are not one array."""
+        """Return how many rows there are; None if the bytes of the rows are not one array."""
         try:
             return len(_ARRAY.decode(self.rows))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -134,7 +134,7 @@ class PageDecoder:
     def counted(self, body: bytes, page_size: int | None, decode: Callable[[], Page]) -> Page | None:
         """Return page 1 of a list that is longer than a page, its rows counted only; None for any other page.
 
-        To count rows takes a tenth of the time of decoding them, and such a page is seldom stored.
+        Counting rows takes a tenth of the time of decoding them, and such a page is seldom stored.
 
         Args:
             page_size: The rows of a full page.

@@ -46,15 +46,14 @@ class PageFetcher:
         """Return one page."""
         decode = partial(self._decoder.decode, window=query.window, number=query.page, value=query.value)
         answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
-        self._count(answer)
-        return self._linked(query, answer, page)
+        return self._counted(query, answer, page)
 
     def each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
         """Yield the pages in the order of their queries."""
         return self._each(queries, self._page)
 
     def firsts(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
-        """Yield page 1 of each query in order; where the list is longer, its rows may be counted only."""
+        """Yield page 1 of each query in order; if the list is longer than the page, its rows may only be counted."""
         return self._each(queries, self._first)
 
     def _each(self, queries: Iterable[ListQuery], page_of: Callable[[ListQuery, Answer], Page]) -> Iterator[Page]:
@@ -73,37 +72,46 @@ class PageFetcher:
                 if not under_way:
                     return
                 query, future = under_way.popleft()
-                answer = future.result()
-                self._count(answer)
-                page = page_of(query, answer)
+                page = page_of(query, future.result())
         finally:
             for _, future in under_way:
                 future.cancel()
 
-    def _count(self, answer: Answer) -> None:
-        self.requests += answer.requests
-        self.body_bytes += len(answer.body)
-        self.is_computed |= answer.is_computed
-
     def _page(self, query: ListQuery, answer: Answer) -> Page:
-        """Return the page of an answer; where its body cannot be read, request it again."""
+        """Return the page of an answer; if its body cannot be read, request it again."""
         try:
-            page = self._decoder.decode(answer.body, query.window, number=query.page, value=query.value)
+            page = self._decoded(query, answer)
         except UnreadableBodyError:
+            self.requests += answer.requests
             return self.one(query)
-        return self._linked(query, answer, page)
+        return self._counted(query, answer, page)
 
     def _first(self, query: ListQuery, answer: Answer) -> Page:
-        """Return page 1 of an answer, with its rows counted only if it will hardly be stored."""
+        """Return page 1 of an answer, its rows only counted if the list is probably read in smaller windows."""
         if query.window is None or not query.dataset.is_divisible:
             return self._page(query, answer)
         try:
-            counted = self._decoder.counted(answer.body, query.page_size, partial(self._page, query, answer))
+            page = self._decoder.counted(answer.body, query.page_size, partial(self._late, query, answer))
+        except UnreadableBodyError:
+            page = None
+        return self._page(query, answer) if page is None else self._counted(query, answer, page)
+
+    def _late(self, query: ListQuery, answer: Answer) -> Page:
+        """Return a page whose answer was counted before."""
+        try:
+            page = self._decoded(query, answer)
         except UnreadableBodyError:
             return self.one(query)
-        return self._page(query, answer) if counted is None else self._linked(query, answer, counted)
-
-    def _linked(self, query: ListQuery, answer: Answer, page: Page) -> Page:
         self.unknown_fields |= page.unknown_fields
+        return page
+
+    def _decoded(self, query: ListQuery, answer: Answer) -> Page:
+        return self._decoder.decode(answer.body, query.window, number=query.page, value=query.value)
+
+    def _counted(self, query: ListQuery, answer: Answer, page: Page) -> Page:
+        self.requests += answer.requests
+        self.body_bytes += len(answer.body)
+        self.unknown_fields |= page.unknown_fields
+        self.is_computed |= answer.is_computed
         as_of = query.pin_of(answer.next_query)
         return replace(page, as_of=as_of) if as_of else page

@@ -1,22 +1,21 @@
-"""Loads that begin before Dagster asks for them: while it is imported, and discovers the accounts."""
+"""Loads that begin before runs ask for them: while Dagster is imported and the accounts are discovered."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
 from seller_platform.contract import Window
-from seller_platform.errors import ReadingHeldError, SellerPlatformError
+from seller_platform.errors import ReadingHeldError
 from seller_platform.ingest.loads.requested_slices import LoadRequest, requested_slices
 from seller_platform.ingest.loads.slices import SLICES_AT_ONCE, SliceRequest
 from seller_platform.ingest.workers.tasks import LoadTask, OnSliceWait
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts
 from seller_platform.warehouse.history.settledness import lookbacks
-from seller_platform.warehouse.loads.receipts import assign_run
+from seller_platform.warehouse.loads.receipts import BEGUN, assign_run
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -24,7 +23,7 @@ _Load: TypeAlias = Callable[[LoadTask, OnSliceWait], Receipt | None]
 
 
 FIRST_TASKS = 300
-"""How many loads are begun at most: more than are done before Dagster asks for the first one."""
+"""How many loads are begun at most: more than end before a run asks for the first one."""
 
 
 class DiedError(Exception):
@@ -32,7 +31,7 @@ class DiedError(Exception):
 
 
 class _BegunLoad:
-    """A load that was begun, and who hears of its waits: first nobody, then the run that asks for it."""
+    """A load that was begun. Its waits are reported to the run that asks for it, from then on."""
 
     def __init__(self, task: LoadTask, account: KnownAccount, load: _Load, threads: ThreadPoolExecutor) -> None:
         self._task, self._account = task, account
@@ -64,8 +63,10 @@ class _BegunLoad:
 class BegunLoads:
     """Loads that were begun; threads may share them.
 
-    Their receipts have no run until one asks for them. A load that none asks for stays stored, as if the process of its
-    run had been killed: the next run reads the slice again.
+    Their receipts have the run `BEGUN` until a run asks for them.
+
+    Attributes:
+        tasks: What was begun, in order.
     """
 
     def __init__(self, tasks: Sequence[LoadTask], load: _Load, database: Database) -> None:
@@ -76,7 +77,7 @@ class BegunLoads:
             load: Loads a task in a loading process, and raises `DiedError` if that has died.
             database: The warehouse, open for as long as runs ask for loads.
         """
-        self._load, self._database = load, database
+        self.tasks, self._load, self._database = tasks, load, database
         self._threads = ThreadPoolExecutor(SLICES_AT_ONCE, thread_name_prefix="begun load")
         known = {account.key: account for account in accounts(database)}
         self._loads = {
@@ -88,7 +89,7 @@ class BegunLoads:
     def load(self, task: LoadTask, on_wait: OnSliceWait) -> Receipt | None:
         """Return the result of a load that was begun, which then belongs to the run; otherwise load the slice.
 
-        It is loaded, too, where the account has changed since, or a day of it has begun.
+        The slice is loaded again if its account has changed since, or a new local day has begun.
 
         Raises:
             DiedError: Its process has died.
@@ -98,35 +99,22 @@ class BegunLoads:
         if begun is None or begun.future.cancel():
             return self._load(task, on_wait)
         begun.listen(on_wait)
+        if not begun.is_for(task, account_of(self._database, task.request.account)):
+            begun.future.exception()  # two loads of a slice would only wait for each other
+            return self._load(task, on_wait)
         try:
             receipt = begun.future.result()
         except ReadingHeldError as error:
-            self._assign(error.load_id, task)
+            assign_run(self._database, error.load_id, task.run_id)
             raise
-        if not begun.is_for(task, account_of(self._database, task.request.account)):
-            return self._load(task, on_wait)
         if receipt is None:
             return None
-        self._assign(receipt.id, task)
+        assign_run(self._database, receipt.id, task.run_id)
         return replace(receipt, run_id=task.run_id)
-
-    def not_asked_for(self) -> Iterator[Receipt]:
-        """Begin no more loads, and yield the receipts of those that have ended and that no run has asked for."""
-        self.end()
-        while self._loads:
-            _, begun = self._loads.popitem()
-            if begun.future.done():
-                with suppress(SellerPlatformError, DiedError, CancelledError):
-                    if receipt := begun.future.result():
-                        yield receipt
 
     def end(self) -> None:
         """Begin no more loads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _assign(self, load: int, task: LoadTask) -> None:
-        if task.run_id is not None:
-            assign_run(self._database, load, task.run_id)
 
 
 def _key(task: LoadTask) -> tuple[str, str, Window | None]:
@@ -135,7 +123,7 @@ def _key(task: LoadTask) -> tuple[str, str, Window | None]:
 
 
 def first_tasks(database: Database, request: LoadRequest, *, now: datetime, adaptive: bool) -> list[LoadTask]:
-    """Return the tasks of a request that runs ask for first: of dated datasets, each with its newest months first.
+    """Return the first tasks of a request: dated datasets by name, the newest months of each first.
 
     Args:
         adaptive: Days are read again for as long as such days changed so far; otherwise for the dataset's lookback.
@@ -149,7 +137,7 @@ def first_tasks(database: Database, request: LoadRequest, *, now: datetime, adap
             SliceRequest(each.dataset, each.account, each.month),
             now,
             each.whole,
-            run_id=None,
+            run_id=BEGUN,
             lookback_days=changing[each.dataset.name, each.account],
         )
         for each in first

@@ -181,10 +181,10 @@ class LoadingProcesses:
                 interruption.check()
                 _LOG.warning("%s: its loading process has died, so it is loaded again", task.request)
 
-    def not_asked_for(self) -> Iterator[Receipt]:
-        """Yield the receipts of the loads that were begun, have ended, and were not asked for; begin no more."""
-        if self._begun:
-            yield from self._begun.not_asked_for()
+    @property
+    def begun(self) -> Sequence[LoadTask]:
+        """The tasks that were begun before runs ask for them."""
+        return self._begun.tasks if self._begun else ()
 
     def _load(self, task: LoadTask, on_wait: OnSliceWait) -> Receipt | None:
         """Load a task in the process that has the fewest.

@@ -7,6 +7,7 @@ import dagster as dg
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError, WarehouseUnavailableError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, recorded
 from seller_platform.ingest.workers.tasks import LoadTask
@@ -37,7 +38,14 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.settledness import lookbacks
-from seller_platform.warehouse.loads.receipts import newest_receipt, upstream_offers, was_loaded
+from seller_platform.warehouse.loads.receipts import (
+    BEGUN,
+    assign_run,
+    newest_receipt,
+    receipts_of_run,
+    upstream_offers,
+    was_loaded,
+)
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.freshness import READ_WITHIN
 from seller_platform.warehouse.postgres.database import Database
@@ -157,6 +165,14 @@ def report_load(instance: dg.DagsterInstance, database: Database, receipt: Recei
     for event in load_reports(instance, database, receipt):
         if not (receipt.is_revert and isinstance(event, dg.AssetCheckEvaluation)):
             instance.report_runless_asset_event(event)
+
+
+def report_begun_loads(instance: dg.DagsterInstance, database: Database) -> None:
+    """Report the loads that began before their runs and that none asked for, also of a process that was killed."""
+    for receipt in receipts_of_run(database, BEGUN):
+        if receipt.verdict is not CountVerdict.HELD:
+            report_load(instance, database, receipt)
+        assign_run(database, receipt.id, None)
 
 
 def load_reports(

@@ -1,22 +1,23 @@
 """Counts requests in a minute, for tokens and for users, in memory that processes may share.
 
 A count is one number: the moment at which the whole quota is available again (the generic cell rate algorithm). Each
-request moves it by the time in which one request's quota comes back. Processes that share a file lock that number while
-they count.
+request moves it by the time in which one request's quota comes back. Processes that share a file lock the number while
+they count; threads of one process must not share it.
 """
 
 import fcntl
 import math
 import mmap
+import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 _SLOTS, _PROBES = 1 << 16, 8
 _SLOT = struct.Struct("=Qd")
-_SIZE = _SLOTS * _SLOT.size
+# A key counts in one of so many slots from its first one on.
+_SIZE = (_SLOTS + _PROBES - 1) * _SLOT.size
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,11 @@ class CountMemory:
     """Memory for counts.
 
     Attributes:
-        file: The open file that processes share; None for the memory of one process.
+        file: The open file that processes share, until this one ends; None for the memory of one process.
     """
 
     cells: "mmap.mmap | bytearray"
-    file: IO[bytes] | None = None
+    file: int | None = None
 
 
 class Counts:
@@ -113,7 +114,7 @@ class Counts:
         """Return where a key counts, and its number; another key that has used least gives way."""
         free_offset, earliest = 0, math.inf
         for probe in range(_PROBES):
-            offset = (key + probe) % _SLOTS * _SLOT.size
+            offset = (key % _SLOTS + probe) * _SLOT.size
             owner, full_at = _SLOT.unpack_from(self._memory, offset)
             if owner == key:
                 return offset, full_at
@@ -136,5 +137,5 @@ def own_memory() -> CountMemory:
 
 def shared_memory(file: Path) -> CountMemory:
     """Return the memory of a file of counts."""
-    opened = file.open("r+b")
-    return CountMemory(mmap.mmap(opened.fileno(), _SIZE), opened)
+    opened = os.open(file, os.O_RDWR)
+    return CountMemory(mmap.mmap(opened, _SIZE), opened)

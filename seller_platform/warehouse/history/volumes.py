@@ -28,7 +28,7 @@ def rows_by_month(database: Database, dataset: Dataset, account: str) -> dict[Wi
     statement = select(day, func.count()).where(table_for(dataset).c.account == account).group_by(day)
     counted: Counter[date] = Counter()
     with database.begin() as connection:
-        for each, rows in connection.execute(statement).tuples():  # grouped by month, it takes twice as long
+        for each, rows in connection.execute(statement).tuples():  # grouping by month takes longer
             counted[each.replace(day=1)] += rows
     if not counted:
         return {}

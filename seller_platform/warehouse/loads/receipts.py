@@ -23,6 +23,9 @@ from seller_platform.warehouse.schema.tables import (
     loads_of,
 )
 
+BEGUN = "begun"
+"""The run of a load that began before its Dagster run, until that asks for it."""
+
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now was stored by a wrong clock and does not count."""
 
@@ -40,8 +43,8 @@ def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
 
 
-def assign_run(database: Database, load: int, run_id: str) -> None:
-    """Store that a load, which was begun before, belongs to a Dagster run."""
+def assign_run(database: Database, load: int, run_id: str | None) -> None:
+    """Store that a load that began before its Dagster run belongs to it; None if no run asks for it."""
     with database.begin() as connection:
         connection.execute(update(LOADS).where(LOADS.c.id == load).values(run_id=run_id))
 

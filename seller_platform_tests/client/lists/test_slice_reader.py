@@ -1,5 +1,6 @@
 """Tests that a list that changes meanwhile is read completely or not at all."""
 
+import json
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ from seller_platform_tests.support.http_upstream import (
 
 ORDERS, STOCK, DAILY = map(dataset_named, ("orders", "warehouse_stock", "daily_product_sales"))
 NOTIFICATIONS, TRANSACTIONS = dataset_named("notifications"), dataset_named("transactions")
+_ASKED = {"start_date": "2026-03-01", "end_date": "2026-03-31"}
 
 
 def read(upstream: Any, dataset: Dataset, sink: KeptRows, *, look_ahead: int = 1) -> LoadFacts:
@@ -185,6 +187,15 @@ def test_a_day_of_several_pages_is_decoded_from_its_first_page_on() -> None:
 
     assert (len(set(sink.rows)), sink.count, reading.verdict) == (2700, 2700, CountVerdict.MATCH)
     assert {asked["page"] for asked in upstream.requests} == {"1", "2"}
+
+
+def test_the_bytes_of_a_body_that_cannot_be_read_do_not_count() -> None:
+    body = json.dumps(ledger(orders(1)).page(_ASKED)).encode()
+    answers = [body[:-1] + b', "error": "busy"}', body]
+
+    reading = read(lambda _: httpx.Response(200, content=answers.pop(0)), TRANSACTIONS, KeptRows())
+
+    assert (reading.requests, reading.body_bytes) == (2, len(body))
 
 
 def test_a_long_list_is_read_in_one_page_windows_unless_walks_are_cheaper() -> None:

@@ -19,6 +19,7 @@ from seller_platform.ingest.workers.begun_loads import first_tasks
 from seller_platform.ingest.workers.pool import LoadingProcesses
 from seller_platform.ingest.workers.tasks import LoadTask
 from seller_platform.warehouse.connections.accounts import save_accounts
+from seller_platform.warehouse.loads.receipts import BEGUN
 from seller_platform_tests.ingest.workers.connected import NO_OWN, NOW, Connected, load_in, task_of
 from seller_platform_tests.support.broken_connection import BERLIN
 from seller_platform_tests.support.independent_upstream import MONTHS
@@ -27,15 +28,11 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 pytestmark = pytest.mark.slow
 
 
-def _without_run(task: LoadTask) -> LoadTask:
-    return replace(task, run_id=None)
-
-
 @contextmanager
 def _begun(connected: Connected, *tasks: LoadTask) -> Iterator[LoadingProcesses]:
     """Run loading processes that have begun tasks, until the block ends."""
     with connected.processes() as processes:
-        processes.begin([_without_run(task) for task in tasks], connected.database)
+        processes.begin([replace(task, run_id=BEGUN) for task in tasks], connected.database)
         yield processes
 
 
@@ -55,7 +52,7 @@ def test_a_run_takes_over_the_load_that_was_begun(connected: Connected) -> None:
         receipt = load_in(processes, task)
         again = load_in(processes, task)
 
-    assert run_before is None
+    assert run_before == BEGUN
     assert receipt is not None
     assert (receipt.id, receipt.run_id, receipt.rows) == (load, "run", 3)
     assert again is not None
@@ -105,8 +102,24 @@ def test_a_slice_is_loaded_again_if_its_account_or_day_changed(connected: Connec
     assert of_tomorrow is not None
     assert of_madrid is not None
     loads = _receipts(connected, "transactions")[before:]
-    assert [run for _, run in loads] == [None, "run", None, "run"]
-    assert [load for load, run in loads if run] == [of_tomorrow.id, of_madrid.id]
+    assert [run for _, run in loads] == [BEGUN, "run", BEGUN, "run"]
+    assert [load for load, run in loads if run != BEGUN] == [of_tomorrow.id, of_madrid.id]
+
+
+def test_an_error_of_a_changed_account_is_not_of_the_run(connected: Connected) -> None:
+    task = task_of("transactions", MONTHS[0])
+    without_zone = replace(BERLIN.account, timezone="Nowhere")
+    save_accounts(connected.database, "default", [(BERLIN.key, without_zone)])
+
+    with _begun(connected, task) as processes:
+        begun = processes._begun
+        assert begun is not None
+        wait_for(lambda: all(each.future.done() for each in begun._loads.values()))
+        save_accounts(connected.database, "default", [(BERLIN.key, BERLIN.account)])
+        receipt = load_in(processes, task)
+
+    assert receipt is not None
+    assert receipt.rows == 3
 
 
 def test_the_begun_load_of_a_dead_process_is_loaded_again(
@@ -124,24 +137,6 @@ def test_the_begun_load_of_a_dead_process_is_loaded_again(
         rows = [receipt.rows for load in loads if (receipt := load.result(PATIENCE_SECONDS))]
 
     assert rows == [10, 703, 10]
-
-
-def test_loads_that_no_run_asks_for_are_named_once(connected: Connected) -> None:
-    tasks = [task_of("transactions", month) for month in MONTHS[:2]]
-    before = len(_receipts(connected, "transactions"))
-
-    with _begun(connected, *tasks) as processes:
-        wait_for(lambda: len(_receipts(connected, "transactions")) == before + 2)
-        taken = load_in(processes, tasks[0])
-        begun = processes._begun
-        assert begun is not None
-        wait_for(lambda: all(each.future.done() for each in begun._loads.values()))
-        left = list(processes.not_asked_for())
-        left_again = list(processes.not_asked_for())
-
-    assert taken is not None
-    assert [(each.window.start, each.run_id) for each in left] == [(MONTHS[1], None)]
-    assert left_again == []
 
 
 def test_no_load_begins_after_the_end(connected: Connected) -> None:
@@ -165,5 +160,5 @@ def test_the_newest_months_of_dated_lists_are_begun_first(connected: Connected) 
     assert [(each.request.dataset.name, each.request.month and each.request.month.start) for each in tasks] == [
         (name, month) for name in ("orders", "transactions") for month in newest_first
     ]
-    assert {(each.whole, each.run_id) for each in tasks} == {(True, None)}
+    assert {(each.whole, each.run_id) for each in tasks} == {(True, BEGUN)}
     assert all(each.lookback_days == each.request.dataset.lookback_days for each in tasks)

@@ -55,6 +55,16 @@ def test_the_key_that_used_least_gives_way_where_there_is_no_room() -> None:
     assert counts.take(keys[7], QUOTA).requests == 59
 
 
+def test_keys_at_the_end_of_the_table_take_no_slot_of_its_first_keys() -> None:
+    counts = Counts(own_memory(), monotonic=_Time())
+    keys = [(1 << 16) * number + home for home in (0, (1 << 16) - 1) for number in range(1, 9)]
+    for key in keys:
+        for _ in range(20):
+            counts.take(key, QUOTA)
+
+    assert [counts.take(key, QUOTA).requests for key in keys] == [39] * 16
+
+
 _PROGRAM = """
 import sys, time
 from pathlib import Path
