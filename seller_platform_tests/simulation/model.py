@@ -81,7 +81,7 @@ class Model:
         loses_amounts = rows and read.has_amounts(dataset, before) and not read.has_amounts(dataset, rows)
         if not dataset.is_dated and not before:
             days = [*read.accepted_days(self._last.receipts, name), *(day for day, _, _ in all_before)]
-            before = read.rows_inside(all_before, max((day for day in days if day < first), default="9"), "9")
+            before = read.rows_inside(all_before, max((day for day in days if day <= first), default="9"), "9")
         if loses_amounts or (before and rows.total() < (1 if dataset.is_dated else before.total() / 2)):
             self._judge_acceptance(load, receipt)
 
