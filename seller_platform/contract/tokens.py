@@ -44,6 +44,7 @@ class TokenPair:
 
     Attributes:
         generation: The number of the pair within its grant, from 1.
+        authorization: Identifies the authorisation from which the pair follows; None if an older version stored it.
     """
 
     access_token: str = field(repr=False)
@@ -51,6 +52,7 @@ class TokenPair:
     issued_at: datetime
     expires_in_seconds: int
     generation: int = 1
+    authorization: str | None = None
 
     @property
     def expires_at(self) -> datetime:

@@ -72,11 +72,11 @@ class FaultyTransport(httpx.BaseTransport):
     """Sends requests to the model of the upstream. Sending and receiving are yield points.
 
     Args:
-        heard: Called with each answer of the token endpoint that arrives.
+        heard: Called with the refresh token of each answer of the token endpoint that arrives.
     """
 
     def __init__(
-        self, scheduler: Scheduler, upstream: UpstreamModel, faults: Faults, heard: Callable[[int], None]
+        self, scheduler: Scheduler, upstream: UpstreamModel, faults: Faults, heard: Callable[[str], None]
     ) -> None:
         self._scheduler, self._upstream, self._faults, self._heard = scheduler, upstream, faults, heard
         self._sent_twice: list[tuple[Row, ...]] = []
@@ -98,7 +98,7 @@ class FaultyTransport(httpx.BaseTransport):
         if kind == "lost":
             raise httpx.ReadTimeout("lost", request=request)
         if request.url.path == TOKEN and answer.status_code == 200 and kind in ("", "late"):
-            self._heard(int(json.loads(answer.content)["refresh_token"].rpartition("-")[2]))
+            self._heard(json.loads(answer.content)["refresh_token"])
         return answer
 
     def _faulty(  # noqa: PLR0911  # one answer for each fault

@@ -204,8 +204,8 @@ _TOKENS = (
     Mutation(
         "A new pair has the generation of the old one.",
         "ingest/connections/token_rotation.py",
-        "replace(received, generation=grant.pair.generation + 1)",
-        "replace(received, generation=grant.pair.generation)",
+        "generation, authorization = grant.pair.generation + 1, grant",
+        "generation, authorization = grant.pair.generation, grant",
     ),
     Mutation(
         "Any refusal of a refresh ends the grant.",
@@ -216,7 +216,7 @@ _TOKENS = (
     Mutation(
         "The first pair of a new authorisation is not kept on disk.",
         "ingest/connections/token_rotation.py",
-        "self._spool.keep(received)",
+        "self._spool.keep(first)",
         "pass",
     ),
     Mutation(

@@ -93,10 +93,10 @@ class Process:
         if world.per_day is not None and self.name != _OPERATOR:
             meter = DailyRequests(self.database, actors.CONNECTION, world.per_day, clock.now)
         self.api = SellerApi(BASE_URL, auth=GrantAuth(self.keeper), meter=meter, transport=transport, clock=requests)
-        self.heard: int | None = None
+        self.heard: str | None = None
 
-    def _hear(self, generation: int) -> None:
-        self.heard = generation
+    def _hear(self, refresh_token: str) -> None:
+        self.heard = refresh_token
 
 
 class World:
@@ -207,7 +207,9 @@ class World:
         if actor is None:
             return
         if name == "rotation.spooled" and (heard := self.processes[actor.process].heard) is not None:
-            self.upstream.tokens.received.add(heard)
+            kind_and_family, _, generation = heard.rpartition("-")
+            if kind_and_family == f"refresh-{self.upstream.tokens.family}":
+                self.upstream.tokens.received.add(int(generation))
         self.scheduler.yield_turn("reach", name)
 
     def _prepare(self) -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
+from uuid import uuid4
 
 from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.clocks import Clock, is_past, utc_now
@@ -151,31 +152,25 @@ class GrantKeeper:
         Raises:
             GrantSpoolError: The disk has no room for the pair, which is lost.
         """
-        before = self._stored()
-        self._spool.keep(received)
+        first = replace(received, authorization=uuid4().hex)
+        self._spool.keep(first)
         register()
-        self._pair = self._adopted(received, before)
+        self._pair = self._adopted(first)
         self._clear_spool()
 
-    def _stored(self) -> TokenPair | None:
-        try:
-            return self._grants.current(self.connection)[0]
-        except (NotConnectedError, SecretKeyError):
-            return None
-
-    def _adopted(self, received: TokenPair, before: TokenPair | None) -> TokenPair:
+    def _adopted(self, first: TokenPair) -> TokenPair:
         """Store the first pair of a new authorisation and return it.
 
         Another process may have found it on disk, and stored and rotated it already. Then its newer pair is returned.
         """
         try:
             with self._grants.locked(self.connection) as grant:
-                if grant.pair == before or self._spool.kept() == received:
-                    grant.replace(received)
+                if grant.pair.authorization != first.authorization:
+                    grant.replace(first)
                 return grant.pair
         except (NotConnectedError, SecretKeyError):  # with a new key, the former pair cannot be read
-            self._grants.store(self.connection, received)
-            return received
+            self._grants.store(self.connection, first)
+            return first
 
     def token(self) -> TokenPair:
         """Return the current pair, rotated first if half its lifetime is over.
@@ -300,7 +295,8 @@ class GrantKeeper:
             grant.refuse(reason)
             return reason
         reach("rotation.received")
-        pair = replace(received, generation=grant.pair.generation + 1)
+        generation, authorization = grant.pair.generation + 1, grant.pair.authorization
+        pair = replace(received, generation=generation, authorization=authorization)
         try:
             self._spool.keep(pair, in_room=True)
         except GrantSpoolError as error:  # the warehouse may still be able to store the pair
@@ -314,8 +310,9 @@ class GrantKeeper:
 def _is_newer(kept: TokenPair, stored: TokenPair) -> bool:
     """Whether a pair on disk is newer than the stored one.
 
-    The first pair of a new authorisation has generation 1, whatever the stored one has. Its time decides.
+    The first pair of a new authorisation has generation 1, whatever the stored one has. Its time decides. A later pair
+    replaces only one of the same authorisation.
     """
     if kept.generation == 1:
         return kept.issued_at > stored.issued_at
-    return kept.generation > stored.generation
+    return kept.authorization == stored.authorization and kept.generation > stored.generation

@@ -133,6 +133,7 @@ def seal_pair(box: SecretBox, pair: TokenPair) -> bytes:
         "issued_at": pair.issued_at.isoformat(),
         "expires_in_seconds": pair.expires_in_seconds,
         "generation": pair.generation,
+        "authorization": pair.authorization,
     }
     return box.seal(json.dumps(facts).encode())
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -110,13 +111,16 @@ def test_of_many_keepers_with_a_rejected_token_one_refreshes(shared: SharedGrant
 class OvertakenSpool(PairSpool):
     """A spool to which a process writes that has lost its row lock, while the next one prepares its refresh."""
 
+    authorization: str | None = None
+
     def intend(self, generation: int, at: datetime) -> None:
         super().intend(generation, at)
-        self.keep(TokenPair("access-2", "refresh-2", START, 3600, generation + 1))
+        self.keep(TokenPair("access-2", "refresh-2", START, 3600, generation + 1, self.authorization))
 
 
 def test_a_pair_that_a_process_without_its_lock_has_received_is_committed(shared: SharedGrant) -> None:
     spool = OvertakenSpool(shared.home / "grants", "default", shared.box)
+    spool.authorization = shared.grants.current("default")[0].authorization
 
     pair = shared.keeper(spool=spool).rotate("access-1")
 
@@ -175,6 +179,23 @@ def test_a_slow_authorisation_keeps_the_pair_that_another_process_rotated(shared
     shared.keeper().adopt(TokenPair("access-9", "refresh-9", datetime.now(UTC), 3600), register=overtaken)
 
     assert shared.grants.current("default")[0].refresh_token == shared.issuer.valid == "refresh-2"
+
+
+def test_a_new_authorisation_replaces_a_pair_that_was_rotated_meanwhile(shared: SharedGrant) -> None:
+    spool = PairSpool(shared.home / "grants", "default", shared.box)
+
+    def rotated() -> None:
+        """End the rotation of a process that holds the row lock since before the authorisation."""
+        with shared.grants.locked("default") as grant:
+            pair = replace(grant.pair, refresh_token="refresh-2", generation=2)
+            spool.keep(pair)
+            grant.replace(pair)
+
+    shared.keeper().adopt(TokenPair("access-9", "refresh-9", START, 3600), register=rotated)
+
+    assert shared.keeper().token().access_token == "access-9"
+    assert shared.grants.current("default")[0].refresh_token == "refresh-9"
+    assert shared.files() == []
 
 
 def test_a_new_authorisation_replaces_a_pair_whose_key_is_lost(shared: SharedGrant, tmp_path: Path) -> None:
