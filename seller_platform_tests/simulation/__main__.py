@@ -20,7 +20,7 @@ _BETWEEN_REPORTS = 100
 @click.option("--seed", default=1, show_default=True, help="The first seed.")
 @click.option("--runs", default=1, show_default=True, help="How many seeds are played, from --seed on.")
 @click.option("--events", type=int, help="After so many events all processes are killed, and the run is judged.")
-@click.option("--workers", default=os.cpu_count() or 1, show_default=True, help="How many processes play them.")
+@click.option("--workers", default=2 * (os.cpu_count() or 1), show_default=True, help="How many processes play them.")
 @click.option("--keep", help="Only these items of the plan happen, such as 3,9,14; of one seed.")
 @click.option("--log", "with_log", is_flag=True, help="Print the log of one seed.")
 @click.option("--shrink/--no-shrink", default=True, help="Make a failing run smaller.")
