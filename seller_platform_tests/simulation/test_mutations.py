@@ -1,6 +1,7 @@
 """Tests that the planted mistakes fit the product as it is, and that the simulation finds some of them at once."""
 
 from collections.abc import Iterator
+from multiprocessing.forkserver import _forkserver
 
 import pytest
 
@@ -36,8 +37,12 @@ def test_mutations_are_chosen_by_name_or_file() -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[EmbeddedServer]:
-    with served() as started:
-        yield started
+    _forkserver._stop()  # type: ignore[attr-defined]  # one that runs has imported the product without the mistake
+    try:
+        with served() as started:
+            yield started
+    finally:
+        _forkserver._stop()  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
