@@ -25,7 +25,7 @@ def evaluate_conditions(
     cursor: AssetDaemonCursor | None = None,
     at: datetime | None = None,
 ) -> EvaluateAutomationConditionsResult:
-    """Evaluate the conditions of some assets, and return what is requested.
+    """Evaluate the automation conditions of assets, and return the partitions that they request.
 
     Args:
         cursor: The cursor that the evaluation before has returned.

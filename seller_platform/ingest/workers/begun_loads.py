@@ -21,7 +21,6 @@ from seller_platform.warehouse.postgres.database import Database
 
 _Load: TypeAlias = Callable[[LoadTask, OnSliceWait], Receipt | None]
 
-
 FIRST_TASKS = 300
 """How many loads are begun at most: more than end before a run asks for the first one."""
 

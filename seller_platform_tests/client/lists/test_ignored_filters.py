@@ -21,7 +21,7 @@ from seller_platform_tests.support.http_upstream import (
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
 
 Change = Callable[[dict[str, Any], Mapping[str, str]], dict[str, Any]]
-"""Changes a page of what was asked for."""
+"""Takes a page and the parameters of its request, and returns the changed page."""
 
 
 def _read(upstream: MovingList, dataset: Dataset, sink: KeptRows) -> LoadFacts:
