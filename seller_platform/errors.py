@@ -1362,9 +1362,10 @@ class DatabaseFullError(WarehouseError):
 
     next_step = "Make room on the disk of the server and run the command again; what was stored before is kept."
 
-    def __init__(self, where: str, problem: str) -> None:
+    def __init__(self, where: str, problem: str, free: str = "") -> None:
         self.where = where
-        super().__init__(f"the disk of PostgreSQL at {where} is full: {problem}", with_step=True)
+        room = f" ({free})" if free else ""
+        super().__init__(f"the disk of PostgreSQL at {where} is full{room}: {problem}", with_step=True)
 
 
 class SpoolError(WarehouseError):
@@ -1469,24 +1470,17 @@ class WarehouseInUseError(RequestError):
 
 
 class SchemaVersionError(WarehouseError):
-    """A newer version of this program made the database."""
+    """Another version of this program made the database."""
 
-    next_step = "Install the newer version of seller-platform that made the database."
+    next_step = (
+        "Install the version of seller-platform that made the database. One from before the first release is not "
+        "upgraded: load into a new database; this one stays as it is."
+    )
 
-    def __init__(self, found: str) -> None:
+    def __init__(self, found: str, *, first: str) -> None:
         self.found = found
-        super().__init__(f"the database is at schema version {found}, which this version does not know", with_step=True)
-
-
-class DagsterTablesError(WarehouseError):
-    """Dagster's tables are in another schema than theirs, and belong to another role."""
-
-    next_step = "As their owner, move each of them with ALTER TABLE ... SET SCHEMA dagster."
-
-    def __init__(self, tables: Mapping[str, Sequence[str]]) -> None:
-        self.tables = tables
-        listed = ", ".join(f"{schema}.{name}" for schema, names in tables.items() for name in names)
-        super().__init__(f"tables of Dagster belong to another role, so they were not moved: {listed}", with_step=True)
+        age = "which is from before the first release" if found < first else "which this version does not know"
+        super().__init__(f"the database is at schema version {found}, {age}", with_step=True)
 
 
 class BackupError(WarehouseError):

@@ -1,6 +1,7 @@
 """Replaces and creates files atomically: a reader sees the old or the new content, never a part."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -41,6 +42,14 @@ def make_private_folder(folder: Path) -> None:
     """
     for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
+
+
+def free_room(folder: Path) -> str:
+    """Return the free room on the disk of a folder in words; an empty text where it cannot be read."""
+    try:
+        return f"{shutil.disk_usage(folder).free / (1 << 20):.1f} MiB free"
+    except OSError:
+        return ""
 
 
 @contextmanager

@@ -185,7 +185,7 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
     Raises:
         NothingStoredError: There is no database, or it has no tables of Seller Platform.
         OutdatedSchemaError: An older version of this program made the database.
-        SchemaVersionError: A newer version made it.
+        SchemaVersionError: Another version made it.
     """
     if database_url is not None and home is not None:
         raise RequestError("database_url and home name two warehouses; give one of them")
@@ -195,7 +195,7 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
         if version is None:
             raise nothing_stored(settings)
         if version not in revisions():
-            raise SchemaVersionError(version)
+            raise SchemaVersionError(version, first=revisions()[0])
         if version != revisions()[-1]:
             raise OutdatedSchemaError(version)
         yield database

@@ -17,6 +17,7 @@ from seller_platform.contract.dataset import Dataset, Slicing, Source
 from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
+from seller_platform.warehouse.loads.plausibility import RULES, TOTAL
 from seller_platform_tests.support.command_line import COMMAND_LINE
 
 _TOP = Path(__file__).parents[1]
@@ -46,6 +47,7 @@ def sections() -> Mapping[str, Callable[[], str]]:
         "datasets": _datasets,
         "assets": _assets,
         "checks": _checks,
+        "rules": _rules,
         "automation": _automation,
         "errors": _errors,
     }
@@ -149,6 +151,20 @@ def _checks() -> str:
             yield f"`{name}`", _listed(sorted(assets)), sentence
 
     return _table(("check", "of", "holds that"), rows())
+
+
+def _rules() -> str:
+    """Return the rules by which a reading is in doubt."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for rule in RULES:
+            share = f"more than {rule.more_than_percent} %" + (
+                f" and more than {rule.more_than}" * (rule.more_than > 0)
+            )
+            yield f"`{rule.name}`", rule.scope.value, share, rule.stops, rule.passes
+        yield f"`{TOTAL.name}`", TOTAL.scope.value, "–", TOTAL.stops, TOTAL.passes
+
+    return _table(("rule", "is about", "from", "stops", "lets pass"), rows())
 
 
 def _automation() -> str:

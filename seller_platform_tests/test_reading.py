@@ -21,8 +21,8 @@ from seller_platform.errors import (
     AmbiguousAccountError,
     NothingStoredError,
     NotLoadedError,
-    OutdatedSchemaError,
     RequestError,
+    SchemaVersionError,
     UnknownAccountError,
     UnknownRelationError,
 )
@@ -329,11 +329,11 @@ def test_a_home_whose_server_has_no_warehouse_stays_as_it_was() -> None:
         server.close()
 
 
-def test_a_database_of_an_older_version_is_not_migrated(database: Database, database_url: str) -> None:
+def test_a_database_from_before_the_first_release_is_not_read(database: Database, database_url: str) -> None:
     with database.begin() as connection:
         connection.execute(text("UPDATE platform.schema_version SET version_num = '0001'"))
 
-    with pytest.raises(OutdatedSchemaError, match=r"at schema version 0001[;,] .* Run `seller-platform migrate`"):
+    with pytest.raises(SchemaVersionError, match=r"at schema version 0001, .* load into a new database"):
         seller_platform.read("orders", database_url=database_url)
 
     assert database.version() == "0001"

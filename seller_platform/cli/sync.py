@@ -4,7 +4,7 @@ import gc
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,6 @@ from seller_platform.contract.loads import CountVerdict
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
 from seller_platform.errors import (
-    AmbiguousAccountError,
     CheckFailedError,
     NotConnectedError,
     SellerPlatformError,
@@ -40,8 +39,6 @@ from seller_platform.warehouse.loads.slices import Receipt
 
 if TYPE_CHECKING:
     from seller_platform.ingest.loads.requested_slices import LoadRequest
-    from seller_platform.ingest.workers.pool import LoadingProcesses
-    from seller_platform.ingest.workers.tasks import LoadTask
     from seller_platform.orchestration.automation.backfill import LoadPlan
 
 _COLUMNS = (
@@ -166,47 +163,31 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
     scope = _scope_of(installation, selection, _chosen_datasets(installation, selection), output)
-    with _processes_for(installation, selection, scope) as processes:
-        return _load(installation, selection, scope, output, processes)
+    with _processes_for(installation, selection, scope):
+        return _load(installation, selection, scope, output)
 
 
-@contextmanager
 def _processes_for(
     installation: Installation, selection: SliceOptions, scope: SyncScope
-) -> Iterator["LoadingProcesses | None"]:
-    """Run loading processes until the block ends, if enough rows of the stored accounts will be read.
+) -> AbstractContextManager[None]:
+    """Return a context with loading processes, if enough rows of the stored accounts will be read.
 
-    They begin with the newest months while this process imports Dagster and discovers the accounts.
+    They import their libraries while this process imports Dagster and discovers the accounts.
     """
     # Imported here because `--help` needs no HTTP.
-    from seller_platform.ingest.workers.begun_loads import first_tasks
     from seller_platform.ingest.workers.expectation import expected_rows, processes_for
 
     settings, database, named = installation.settings, installation.database, selection.accounts
     chosen = [key for key, title in account_titles(database).items() if named is None or {key, title} & {*named}]
     months, now = scope.months if selection.whole else None, datetime.now(UTC)
     rows = expected_rows(database, scope.datasets, chosen, now=now, since=scope.since, months=months)
-    with processes_for(rows, settings, database.url) as processes:
-        # With a budget, the discovery comes first, and then what the requests suffice for.
-        if processes is not None and settings.requests_per_day is None:
-            with suppress(AmbiguousAccountError, UnknownAccountError):  # the discovery may find the account
-                request = load_request(selection, scope, keys_of(installation, named))
-                tasks = first_tasks(database, request, now=now, adaptive=settings.lookback == "adaptive")
-                processes.begin(tasks, database)
-        yield processes
+    return processes_for(rows, settings, database.url)
 
 
-def _load(
-    installation: Installation,
-    selection: SliceOptions,
-    scope: SyncScope,
-    output: Output,
-    processes: "LoadingProcesses | None",
-) -> Synced:
+def _load(installation: Installation, selection: SliceOptions, scope: SyncScope, output: Output) -> Synced:
     """Discover the accounts, load the selected slices of the scope, and return the result."""
     with output.progress("Starting Dagster", None), _without_collections():
         # Importing Dagster takes a second; the definitions read the environment, which `demo` sets first.
-        from seller_platform.orchestration.assets.datasets import report_begun_loads
         from seller_platform.orchestration.automation.runs import PlannedRun, execute
         from seller_platform.orchestration.definitions import defs
         from seller_platform.orchestration.instance.command_runs import end_dead_runs
@@ -215,12 +196,7 @@ def _load(
 
         job = defs.resolve_implicit_global_asset_job_def()
 
-    @contextmanager
-    def begun_loads_reported() -> Iterator[None]:
-        yield
-        report_begun_loads(instance, installation.database)  # after an error, the next `sync` does it
-
-    with open_instance(installation.settings.home) as instance, begun_loads_reported():
+    with open_instance(installation.settings.home) as instance:
         if dead := end_dead_runs(instance):
             output.say(f"Runs of commands that were killed are marked as canceled: {dead}.")
         discovery = PlannedRun((ACCOUNTS,))
@@ -234,8 +210,7 @@ def _load(
             return Synced([], discovered.failures, discovered.exit_code, titles=account_titles(installation.database))
         readable = {each.key for each in accounts(installation.database) if each.connection in discovered_connections}
         keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
-        begun = [task for task in (processes.begun if processes else ()) if task.request.account in keys]
-        planned = _plan(installation, selection, scope, keys, account_partitions(instance), begun=begun)
+        planned = _plan(installation, selection, scope, keys, account_partitions(instance))
         with (
             output.progress(f"Loading {count_of(len(keys), 'account')}", planned.slices) as show,
             _counted(installation, planned.runs, show),
@@ -339,10 +314,8 @@ def _plan(
     scope: SyncScope,
     keys: Sequence[str],
     listed: Sequence[str],
-    *,
-    begun: "Sequence[LoadTask]",
 ) -> "LoadPlan":
-    """Return the runs that load the selected slices of these accounts, and those that were begun."""
+    """Return the runs that load the selected slices of these accounts."""
     # Imported here because Dagster takes a second to import, which `--help` does not need.
     from seller_platform.orchestration.automation.backfill import plan_load
 
@@ -354,7 +327,6 @@ def _plan(
         listed=listed,
         adaptive=settings.lookback == "adaptive",
         requests_per_day=settings.requests_per_day,
-        begun=begun,
     )
 
 

@@ -1,9 +1,11 @@
 """`seller-platform verify`: compares the answers of source and replica to the same queries."""
 
+import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -19,7 +21,11 @@ from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
+from seller_platform.contract import REFRESHED
 from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, NotConnectedError
@@ -29,7 +35,7 @@ from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts, connections
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.products import accounts_with_offers, skus_of_account
-from seller_platform.warehouse.loads.receipts import latest_receipts
+from seller_platform.warehouse.loads.receipts import stored_windows
 
 STATISTICS, VELOCITY = "statistics", "velocity"
 _COLUMNS = (
@@ -43,6 +49,12 @@ _KINDS = {
     ComparisonResult.DIFFERENT: ("differences", "different", "source and replica differ"),
     ComparisonResult.COMPUTED: ("computed_differences", "computed differently", "the replica computes other values"),
     ComparisonResult.ABSENT: ("absent", "absent", "rows were never synced"),
+}
+
+# The lists that a replica computes an answer from.
+_SOURCES = {
+    STATISTICS: (DAILY_PRODUCT_SALES.name, TRANSACTIONS.name, COST_PERIODS.name),
+    VELOCITY: (INVENTORY.name, DAILY_PRODUCT_SALES.name),
 }
 
 
@@ -161,14 +173,48 @@ def report(output: Output, comparisons: Sequence[Comparison], titles: Mapping[st
             problems.append(f"{problem}: {'; '.join(named)}")
     error = next((comparison.error for comparison in comparisons if comparison.error is not None), None)
     if problems:
-        error = CheckFailedError(
-            f"{'. '.join(problems)}. Read those months again with `seller-platform sync --from ... --to ...`, because "
-            "the source may have changed since; then run `seller-platform verify` again"
-        )
+        error = CheckFailedError(". ".join([*problems, *_next_steps(comparisons)]))
     if error is not None:
         fail(error, as_json=output.as_json, document=document)
     output.document(document)
     output.say("Source and replica give equal answers to all compared queries.")
+
+
+def _next_steps(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield what to do about the differences, in commands that can be run as they are printed."""
+    of_rows = [each for each in comparisons if each.verdict in (ComparisonResult.DIFFERENT, ComparisonResult.ABSENT)]
+    if of_rows:
+        yield (
+            f"Read them again with `seller-platform sync{_options(of_rows)}`, because the source may have changed "
+            "since; then run `seller-platform verify` again"
+        )
+    computed = [each for each in comparisons if each.verdict is ComparisonResult.COMPUTED]
+    sources = dict.fromkeys(name for each in computed for name in _SOURCES.get(each.subject, (each.subject,)))
+    if not computed or {each.subject for each in of_rows}.intersection(sources):
+        return  # they may follow from the rows that differ
+    command = (
+        f"seller-platform verify{_options([replace(each, subject=name) for each in computed for name in sources])}"
+    )
+    yield (
+        f"The replica computes these answers from {', '.join(sources)}, and the source may from rows that are in no "
+        f"list: where `{command}` finds no difference, no sync makes them equal, and only the views that are stored "
+        "as the source computed them are the source's (products by month, the date view by day, and inventory)"
+    )
+
+
+def _options(comparisons: Sequence[Comparison]) -> str:
+    """Return the options that select the accounts, datasets and months of comparisons; none where all are."""
+    accounts_named = dict.fromkeys(each.account for each in comparisons)
+    names = dict.fromkeys(each.subject for each in comparisons)
+    words = [word for name in accounts_named for word in ("--account", shlex.quote(name))]
+    if not {dataset.name for dataset in REFRESHED}.issuperset(names):
+        names = {}  # what is computed follows from several datasets, and accounts are read by every sync
+        words = [] if ACCOUNTS.name in {each.subject for each in comparisons} else words
+    words += [word for name in names for word in ("--dataset", name)]
+    if windows := [each.window for each in comparisons if each.window is not None]:
+        first, last = min(window.start for window in windows), max(window.last_day for window in windows)
+        words += ["--from", f"{first:%Y-%m}", "--to", f"{last:%Y-%m}"]
+    return "".join(f" {word}" for word in words)
 
 
 def _queries_by_account(
@@ -177,7 +223,7 @@ def _queries_by_account(
     """Return the function that yields the queries for an account."""
     datasets = datasets_named(selection.datasets, words=(STATISTICS, VELOCITY))
     months = months_of(selection, history_start_in(installation.database, installation.settings))
-    stored_days = StoredDays(latest_receipts(installation.database))
+    stored_days = StoredDays(stored_windows(installation.database))
     with_offers = accounts_with_offers(installation.database)
     has_statistics = selection.datasets is None or STATISTICS in selection.datasets
     needs_costs = has_statistics or COST_PERIODS in datasets

@@ -32,7 +32,6 @@ class PageFacts:
         rows: Their number.
         hash_sum: The sum of their hashes.
         days: Rows by the value of the slice column.
-        with_amounts: The money columns with an amount that is neither null nor zero.
         duplicate_keys: Rows whose key another row of the page has too.
         unknown_fields: Fields that the contract does not know.
     """
@@ -40,7 +39,6 @@ class PageFacts:
     rows: int
     hash_sum: bytes
     days: Mapping[str, int]
-    with_amounts: frozenset[str] = frozenset()
     duplicate_keys: int = 0
     unknown_fields: frozenset[str] = frozenset()
 
@@ -57,8 +55,8 @@ class LoadFacts:
         pages: Pages of the attempt whose rows were kept.
         body_bytes: Bytes of all bodies; of a report those of the attempt whose rows were kept.
         announced: Rows that the upstream announced; None where it sends no total.
-        notes: What else was read: attempts, unknown_fields, duplicate_keys, null_keys, facet_ignored, asked_by_day,
-            moved and such.
+        notes: What else was read: attempts, unknown_fields, duplicate_keys, null_keys, replaced_text, facet_ignored,
+            asked_by_day, moved and such.
     """
 
     requests: int

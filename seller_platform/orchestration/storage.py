@@ -60,8 +60,7 @@ from seller_platform.orchestration.instance.check_states import (
 from seller_platform.orchestration.instance.held_evaluations import hold, is_evaluation_of_run
 from seller_platform.orchestration.instance.partition_keys import use_faster_functions
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.postgres.dagster_tables import DAGSTER_SCHEMA, place_tables
-from seller_platform.warehouse.postgres.database import Database, driver_url
+from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
 
 _LOG = logging.getLogger(__name__)
@@ -197,23 +196,23 @@ class PooledPostgresStorage(DagsterPostgresStorage):
             return cls(url, creates, inst_data, schema=schema)
         url = warehouse_url(read_settings())
         if schema in (None, DAGSTER_SCHEMA):
-            _place_tables(url)
+            _migrate(url)
         return cls(url, creates, inst_data, schema=schema or DAGSTER_SCHEMA)
 
 
-def _place_tables(url: str) -> None:
-    """Ensure that Dagster's tables are in their schema, and try again while the server restarts.
+def _migrate(url: str) -> None:
+    """Ensure that the schema of Dagster's tables exists, and try again while the server restarts.
 
     Thus a restart fails no run that starts meanwhile.
     """
     with Database(url, connections=1) as database:
         for pause in _RESTART_PAUSES_SECONDS:
             try:
-                return place_tables(database)
+                return database.migrate()
             except WarehouseUnavailableError as error:
                 _LOG.warning("%s Trying again in %g s.", error, pause)
             time.sleep(pause)
-        return place_tables(database)
+        return database.migrate()
 
 
 def _url_in_schema(url: URL, schema: str) -> URL:

@@ -106,7 +106,8 @@ def _instants(month: Window, count: int) -> list[str]:
 class Lists:
     """The rows of every list, and the pages that were requested before."""
 
-    def __init__(self, month_count: int, rows_per_month: int) -> None:
+    def __init__(self, month_count: int, rows_per_month: int, *, is_changing: bool = False) -> None:
+        self.version, self._is_changing = 1, is_changing
         self._rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
         self._pages: dict[_Key, bytes] = {}
         border = int(rows_per_month * CHANNELS["platform"])
@@ -119,6 +120,12 @@ class Lists:
             lists["/sales/transactions", ""] += transaction_rows(month, rows_per_month)
         for name, rows in lists.items():
             self._rows[name] = (rows, [_DAY.search(row)[1] for row in rows])  # type: ignore[index]  # every row has one
+
+    def change(self) -> None:
+        """Give every entry of the ledger another quantity, the same one, if rows change."""
+        if self._is_changing:
+            self.version += 1
+            self._pages.clear()
 
     def page(self, path: str, channel: str, query: Mapping[str, str]) -> bytes:
         """Return an answer, encoded at its first request; every seller has the same rows."""
@@ -134,6 +141,8 @@ class Lists:
         size, number = int(per_page), int(page)
         begin = first + (number - 1) * size
         shown = ",".join(rows[begin : min(after, begin + size)])
+        if self._is_changing:
+            shown = re.sub(r'"quantity":\w+', f'"quantity":{self.version}', shown)
         last = max(1, -(-(after - first) // size))
         envelope = f'"total":{after - first},"per_page":{size},"last_page":{last}'
         return _answered(f'{{"current_page":{number},"data":[{shown}],{envelope}}}'.encode())
@@ -165,6 +174,7 @@ def _answer(lists: Lists, account_count: int, target: str) -> bytes:
         user = {"id": 1, "name": "Bench", "email": "bench@example.com", "status": "active", "active": True}
         return _json({"status": "success", "code": 200, "message": "", "user": user})
     if url.path == "/user/accounts":
+        lists.change()
         return _json({"accounts": accounts(account_count)})
     if url.path not in ("/sales/orders", "/sales/transactions"):
         return b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"
@@ -187,8 +197,9 @@ def main() -> None:
     parser.add_argument("--months", type=int, default=12)
     parser.add_argument("--rows", type=int, default=20_000, help="rows per account, month and list")
     parser.add_argument("--latency-ms", type=float, default=0)
+    parser.add_argument("--changing", action="store_true", help="each discovery changes all transactions")
     chosen = parser.parse_args()
-    lists = Lists(chosen.months, chosen.rows)
+    lists = Lists(chosen.months, chosen.rows, is_changing=chosen.changing)
     asyncio.run(serve(lists, chosen.accounts, chosen.latency_ms / 1000))
 
 

@@ -39,5 +39,6 @@ def test_rows_that_cannot_be_right_end_sync_with_5(
         assert message in str(problem)
 
 
-def test_rows_with_their_keys_that_add_up_are_no_problem() -> None:
-    assert problem_of(Synced([_receipt(CountVerdict.MATCH, {"attempts": 2})], {})) is None
+@pytest.mark.parametrize("notes", [{"attempts": 2}, {"replaced_text": NULL_KEYS["null_keys"]}], ids=str)
+def test_rows_with_their_keys_that_add_up_are_no_problem(notes: dict[str, Any]) -> None:
+    assert problem_of(Synced([_receipt(CountVerdict.MATCH, notes)], {})) is None

@@ -21,7 +21,7 @@ from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import secret_box
-from seller_platform.warehouse.loads.plausibility import Doubt, DoubtKind
+from seller_platform.warehouse.loads.plausibility import Doubt
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
@@ -80,7 +80,7 @@ def _fill(database: Database, home: Path) -> None:
             )
             load.spool.write([row], tags=("platform",), page=1)
             load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=datetime.now(UTC))
-    doubt = Doubt(DoubtKind.ROWS, REASON, 710, 210, {}, covers_all=False)
+    doubt = Doubt("others", REASON, 710, 210, {}, covers_all=False)
     with database.begin() as connection:
         connection.execute(
             text(_HELD),

@@ -95,7 +95,7 @@ def test_stored_rows_are_those_of_the_last_load_at_any_clock(broken: Broken, clo
     """The list changes and changes back. The clock is ahead only during the first load."""
 
     def halve(document: dict[str, Any]) -> dict[str, Any]:
-        return document | {"data": document["data"][:1], "total": 1}
+        return document | {"data": document["data"][:2], "total": 2}
 
     first = load(broken, clock(AHEAD))
     rows = stored(broken)
@@ -106,7 +106,7 @@ def test_stored_rows_are_those_of_the_last_load_at_any_clock(broken: Broken, clo
     back = load(broken, clock(LATER))
 
     assert [first.code, changed.code, back.code] == [0, 0, 0]
-    assert (len(rows), len(halved), stored(broken)) == (3, 1, rows)
+    assert (len(rows), len(halved), stored(broken)) == (3, 2, rows)
 
 
 @pytest.mark.parametrize("hours", [-2, 2])
@@ -133,12 +133,14 @@ def test_a_retry_date_is_compared_with_the_upstreams_clock(broken: Broken, hours
 @pytest.mark.parametrize("days", [-1, 1])
 def test_a_clock_that_jumps_during_a_read_changes_no_pause(broken: Broken, days: int) -> None:
     asked: list[float] = []
+    moments: list[datetime] = []
     jump = time_machine.travel(datetime.now(UTC) + timedelta(days=days))
 
     def plan(request: Request) -> Fault | None:
         if request.path != PATH:
             return None
         asked.append(time.monotonic())
+        moments.append(datetime.now(UTC))
         if len(asked) > 1:
             return None
         jump.start()
@@ -152,4 +154,4 @@ def test_a_clock_that_jumps_during_a_read_changes_no_pause(broken: Broken, days:
 
     assert receipt.verdict == "match"
     assert 2 <= asked[1] - asked[0] <= 60
-    assert abs(receipt.finished_at - receipt.started_at) > timedelta(hours=23), "the clock did not jump"
+    assert abs(moments[1] - moments[0]) > timedelta(hours=23), "the clock did not jump"

@@ -1,19 +1,26 @@
-"""Full disks: loads that cannot write their spool, and token rotations without room."""
+"""Full disks: servers without room, loads that cannot write their spool, and token rotations without room."""
 
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
+from seller_platform.errors import DatabaseFullError
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import fault_proxy
 from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, Broken
 from seller_platform_tests.support.fault_proxy import Fault
 from seller_platform_tests.support.one_load import Ended, load_apart
+from seller_platform_tests.support.processes import environment, run
+from seller_platform_tests.support.waiting import wait_for
+from seller_platform_tests.support.watchdog import folder_of_the_run
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +59,25 @@ def fill(folder: Path) -> Path:
     raise AssertionError(f"the disk of {folder} has no end")
 
 
+@pytest.fixture
+def open_to_the_server(tmp_path: Path) -> None:
+    """Let root's server, which runs as another user, reach the test's folder, which pytest closes."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder == folder_of_the_run():
+            break
+        folder.chmod(0o755)
+
+
+def processes_on(disk: Path) -> list[str]:
+    """Return the processes whose working folder lies on a disk, as those of a server do."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cwd").readlink().is_relative_to(disk):
+                found.append((process / "cmdline").read_text())
+    return found
+
+
 def widened(width: int) -> Fault:
     """Lengthen the rows of a page, so that a slice does not fit into memory."""
 
@@ -86,10 +112,76 @@ def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
 
     assert ended.code == 1
     assert f"orders of {BERLIN.key}" in ended.message
-    assert f"kept in {disk} while it is read: No space left on device" in ended.message
+    assert f"kept in {disk} while it is read: No space left on device (" in ended.message
+    assert "MiB free)" in ended.message
     assert "name another folder by TMPDIR, and run the command again" in ended.message
     assert stored(broken) == (0, 0)
     assert list(disk.iterdir()) == []
+
+
+@pytest.mark.usefixtures("open_to_the_server")
+@pytest.mark.parametrize("room", [64 << 10, 1 << 20, 20 << 20], ids=lambda size: f"{size} bytes")
+def test_a_disk_without_room_for_the_files_of_a_server_is_named(mount: Callable[[int], Path], room: int) -> None:
+    disk = mount(room)
+
+    with pytest.raises(
+        DatabaseFullError, match=rf"the disk of PostgreSQL at {disk}/.* is full \([0-9.]+ MiB free\)"
+    ) as full:
+        EmbeddedServer(disk / "home", root_data=disk / "servers")
+
+    assert "Make room on the disk of the server" in str(full.value)
+    assert "\n" not in str(full.value)
+    wait_for(lambda: not processes_on(disk))
+
+
+@pytest.mark.usefixtures("open_to_the_server")
+@pytest.mark.parametrize("room", [0, 12 << 10, 512 << 10], ids=lambda size: f"{size} bytes")
+def test_a_command_on_a_full_disk_names_it_and_leaves_no_server(
+    mount: Callable[[int], Path], room: int, tmp_path: Path
+) -> None:
+    disk = mount(100 << 20)
+    EmbeddedServer(disk / "home" / "postgres", root_data=disk / "servers").close()
+    filler = fill(disk)
+    os.truncate(filler, filler.stat().st_size - room)
+    variables = environment(disk / "home", SELLER_PLATFORM_ROOT_DATA_FOLDER=str(disk / "servers"))
+
+    refused = run(["migrate"], variables)
+    left = processes_on(disk)
+    filler.unlink()
+    ended = run(["migrate"], variables)
+
+    assert (refused.returncode, left) == (1, []), refused.stderr
+    assert f"the disk of PostgreSQL at {disk}" in refused.stderr
+    assert "MiB free" in refused.stderr
+    assert "Make room on the disk of the server and run the command again" in refused.stderr
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.usefixtures("open_to_the_server")
+@pytest.mark.parametrize("room", [0, 20 << 20], ids=lambda size: f"{size} bytes")
+def test_a_disk_that_fills_up_while_the_server_runs_is_named(mount: Callable[[int], Path], room: int) -> None:
+    """With 20 MiB it is the write-ahead log that finds no room: then the server stops."""
+    disk = mount(120 << 20)
+    server = EmbeddedServer(disk / "home", root_data=disk / "servers")
+    rows = "INSERT INTO big SELECT repeat(md5(number::text), 30) FROM generate_series(1, 60000) AS number"
+    with Database(server.database("shop")) as database:
+        with database.begin() as connection:
+            connection.execute(text("CREATE TABLE big (content text)"))
+        filler = fill(disk)
+        os.truncate(filler, filler.stat().st_size - room)
+
+        with (
+            pytest.raises(DatabaseFullError, match=rf"{disk}/.* is full \([0-9.]+ MiB free\)"),
+            database.begin() as connection,
+        ):
+            connection.execute(text(rows))
+        if room:
+            wait_for(lambda: not processes_on(disk))
+            with pytest.raises(DatabaseFullError, match="MiB free"), database.begin():
+                pass
+    server.close()
+
+    assert processes_on(disk) == []
 
 
 def test_a_slice_that_no_file_can_take_is_loaded_by_the_next_run(broken: Broken, tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.slices import SliceRequest, load_requested
 from seller_platform.orchestration.assets.checks import evaluations
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
-from seller_platform.warehouse.loads.receipts import latest_receipts
 from seller_platform_tests.support import fault_proxy, independent_upstream
 from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, JANUARY, Broken
 from seller_platform_tests.support.fault_proxy import Fault, Plan, Request
+from seller_platform_tests.support.receipts import latest_receipts
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from seller_platform.contract import LISTS
-from seller_platform.warehouse.loads.fingerprints import Fingerprint, fingerprints
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.readers.fingerprints import Fingerprint, fingerprints
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import connect, document, foreign_environment, free_port, run, started

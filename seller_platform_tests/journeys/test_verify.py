@@ -1,6 +1,8 @@
 """`seller-platform verify` over the sandbox: equal where nothing was lost, and plain words where something was."""
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,6 +151,19 @@ def test_a_row_that_was_harmed_is_named(synced: Synced, harm: str, words: str) -
     assert [row["different"] for row in told["verified"]].count(1) == 1
 
 
+def test_rows_that_lack_are_read_again_by_the_printed_command(synced: Synced) -> None:
+    account, day = synced.query("SELECT account, local_day FROM seller.orders ORDER BY random() LIMIT 1")[0]
+    synced.query("DELETE FROM seller.orders WHERE account = %s AND local_day = %s", account, day)
+    status, told = synced.verify("--dataset", "orders", "--account", account)
+    (command,) = re.findall("seller-platform (sync [^`]*)`", told["message"])
+
+    again = run(shlex.split(command), synced.variables)
+
+    assert (status, command) == (5, f"sync --account {account} --dataset orders --from {day:%Y-%m} --to {day:%Y-%m}")
+    assert again.returncode == 0, again.stderr
+    assert synced.verify("--dataset", "orders", "--account", account)[0] == 0
+
+
 def test_costs_that_are_lacking_are_named_with_their_product(synced: Synced) -> None:
     account, sku = synced.query("SELECT account, sku FROM seller.cost_periods ORDER BY 1, 2, from_date LIMIT 1")[0]
     synced.query("CREATE TABLE public.costs AS TABLE seller.cost_periods")
@@ -182,6 +197,9 @@ def test_a_statistic_that_no_longer_follows_from_the_rows_is_named(synced: Synce
     assert {each["dataset"] for each in told["computed_differences"]} == {"statistics"}
     assert any("units_ordered" in each["what"] for each in told["computed_differences"])
     assert told["differences"] == []
+    (command,) = re.findall("seller-platform (verify [^`]*)`", told["message"])
+    again = run(shlex.split(command), synced.variables)
+    assert again.returncode == 0, again.stderr  # the lists are as they were
 
 
 def test_months_never_synced_are_absent_only_where_the_source_has_rows(synced: Synced) -> None:

@@ -4,9 +4,10 @@
 
 A run is a small world: a real PostgreSQL, the product's own code, and a model of the upstream. Actors take turns: they
 load slices, plan refreshes, accept and revert loads, prune receipts, poll reports, rotate tokens and keys, discover
-accounts, keep to a budget of requests, and read. The turn ends at each HTTP request, each answer, each SQL statement,
-each failpoint and each sleep. The seed decides whose turn it is, what fails, who is killed, and when the database
-restarts. A model judges the tables after each commit, and what readers see in their transactions.
+accounts, keep to a budget of requests, build marts, read, and walk over the pages of the service. The turn ends at
+each HTTP request, each answer, each SQL statement, each failpoint and each sleep. The seed decides whose turn it is,
+what fails, who is killed, and when the database restarts. A model judges the tables after each commit, and what
+readers see in their transactions.
 
 The same seed gives the same log. A run that fails is made smaller, and ends with the command that repeats it:
 
@@ -19,8 +20,11 @@ after one that failed.
 - `actors`: what actors do
 - `clock`: the world's time
 - `connections`: connections whose statements end the turn
+- `facts`: judges what receipts say beside their rows
 - `faults`: answers that are late, lost, cut, wrong or short
+- `holds`: judges which days are held
 - `log`: the events of a run
+- `marts`: a mart, and the check that it is current
 - `model`: judges what is stored
 - `plan`: what happens in a run
 - `runs`: plays a run
@@ -29,6 +33,7 @@ after one that failed.
 - `tables`: reads and empties the judged tables
 - `threads`: threads and locks of the product, as actors
 - `upstream`: the model of the upstream
+- `walks`: a client of the service
 - `workers`: plays many seeds in several processes
 - `world`: a run with its processes, its upstream, its faults and its judge
 """

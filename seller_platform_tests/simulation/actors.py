@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 
@@ -23,17 +25,24 @@ from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.holds import accept_load
 from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
+from seller_platform.ingest.workers.tasks import LoadTask, OwnLoader
 from seller_platform.orchestration.automation.due import plan_refresh
+from seller_platform.orchestration.jobs.today import today_requests
 from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.jobs.report_jobs import ready_jobs
-from seller_platform.warehouse.loads.receipts import AccountDay, latest_receipts, open_holds
+from seller_platform.warehouse.loads.receipts import AccountDay, open_holds
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform_tests.simulation.marts import build_due
+from seller_platform_tests.simulation.plan import PROCESSES
 from seller_platform_tests.simulation.tables import counts_of, rows_as_of, rows_of
+from seller_platform_tests.simulation.threads import ActorFuture
+from seller_platform_tests.simulation.walks import walk as walk_pages
+from seller_platform_tests.support.receipts import latest_receipts
 
 if TYPE_CHECKING:
     from seller_platform_tests.simulation.world import Process, World
@@ -79,7 +88,12 @@ def load_all(
             lookback_days=days[request.dataset.name, account.key],
         )
 
-    results = list(recorded(load_each(requests, load_one, at_once=at_once), database, run_id=run_id))
+    return _ended(world, load_each(requests, load_one, at_once=at_once), database, run_id)
+
+
+def _ended(world: "World", loads: Iterable[SliceResult], database: Database, run_id: str) -> list[SliceResult]:
+    """Store the results of a run, judge its end, and return them."""
+    results = list(recorded(loads, database, run_id=run_id))
     for result in results:
         world.say(f"{result.request}: {_end_of(result)}")
         tell(world, result.error)
@@ -161,6 +175,7 @@ def discover_all(world: "World", process: "Process") -> None:
     (connection,) = connections(process.database)
     try:
         found, _ = discover(process.api, process.database, connection, run_id=run_id, second_reading_seconds=60)
+        world.is_discovered = True
         world.say(f"accounts {[each.account.id for each in found]}")
     except ReadingHeldError as error:
         tell(world, error)
@@ -195,6 +210,7 @@ def read(world: "World", process: "Process", random: Random) -> None:
         rows = rows_of(driver, name)
         read_former(world, driver, random)
         counts = counts_of(driver, name)
+    world.judge_sums(name)
     if counts is not None:
         days = Counter(day for day, _ in rows.elements())
         world.model.judge_reader(f"counts of {name}", counts, days)
@@ -221,6 +237,18 @@ def daily(world: "World", process: "Process", random: Random) -> None:
         refresh_due(world, process)
         world.scheduler.sleep(random.choice((19.0, 21.0, 25.0)) * 3600)
     refresh_due(world, process)
+
+
+def reread(world: "World", process: "Process", random: Random) -> None:
+    """Read all months whole, once or on several days."""
+    for _ in range(random.choice((1, 1, 4, 6))):
+        requests = [
+            SliceRequest(dataset, world.account.key, month if dataset.is_dated else None)
+            for dataset in world.datasets
+            for month in (world.months if dataset.is_dated else world.months[:1])
+        ]
+        load_all(world, process, requests, whole=True)
+        world.scheduler.sleep(random.choice((1, 19, 21, 25)) * 3600)
 
 
 def token(world: "World", process: "Process", random: Random) -> None:
@@ -297,7 +325,7 @@ def accept(world: "World", process: "Process", random: Random) -> None:
 
 def accept_held(world: "World", process: "Process", load_id: int) -> None:
     """Accept the reading of a load."""
-    world.model.accepted_by_operator = True
+    world.model.holds.accepted_by_operator = True
     try:
         receipt = accept_load(
             lambda _: process.api,
@@ -314,6 +342,69 @@ def accept_held(world: "World", process: "Process", load_id: int) -> None:
     except ReadingHeldError as error:
         tell(world, error)
         world.say(f"{load_id} is held again")
+
+
+def walk(world: "World", process: "Process", random: Random) -> None:
+    """Read lists page by page, of an account that was discovered."""
+    if not world.is_discovered:
+        discover_all(world, process)
+    for _ in range(3):
+        walk_pages(world, process, random)
+        world.scheduler.sleep(0.5)
+
+
+def build(world: "World", process: "Process", random: Random) -> None:
+    """Build the marts that are due."""
+    world.say(f"{build_due(world, process.database)} marts are built")
+
+
+def intraday(world: "World", process: "Process", random: Random) -> None:
+    """Read today's rows again and again, as the schedule of today's orders does."""
+    for _ in range(random.choice((1, 2, 3))):
+        account = account_of(process.database, world.account.key)
+        dated = [dataset for dataset in world.datasets if dataset.is_dated]
+        requests = [replace(each, dataset=of) for each in today_requests([account], world.clock.now()) for of in dated]
+        load_all(world, process, requests, whole=True)
+        world.scheduler.sleep(random.choice((900, 3 * 3600, 21 * 3600)))
+
+
+def update(world: "World", process: "Process", random: Random) -> None:
+    """Load the newest month again and again, while the upstream changes."""
+    for _ in range(4):
+        world.say(world.upstream.change(random))
+        month = world.months[-1]
+        dataset = random.choice(world.datasets)
+        load_all(
+            world, process, [SliceRequest(dataset, world.account.key, month if dataset.is_dated else None)], whole=True
+        )
+
+
+def sync(world: "World", process: "Process", random: Random) -> None:
+    """Load slices in other processes, as loading processes do: what one that is killed had is loaded again.
+
+    Tasks and results do not pass through sockets here.
+    """
+    others = [world.processes[name] for name in PROCESSES if name != process.name]
+    now, run_id = world.clock.now(), world.next_run(process)
+
+    def load_one(request: SliceRequest) -> Receipt | None:
+        days = lookbacks(process.database, [request.dataset], [request.account], adaptive=False)
+        task = LoadTask(request, now, True, run_id, days[request.dataset.name, request.account])
+        while not (future := _load_in(world, random.choice(others), task)).is_done:
+            world.say(f"{request}: its loading process has died")
+        return cast("Receipt | None", future.result())
+
+    requests = [SliceRequest(each, world.account.key, world.months[-1]) for each in world.datasets if each.is_dated]
+    _ended(world, load_each(requests, load_one, at_once=2), process.database, run_id)
+
+
+def _load_in(world: "World", process: "Process", task: LoadTask) -> ActorFuture:
+    """Load a task in a process, and wait until it has ended or the process is killed."""
+    loader = OwnLoader(process.database, lambda _: process.api)
+    future = ActorFuture(partial(loader.load, task, lambda *_: None))
+    actor = world.scheduler.start(process.name, f"{process.name} loads", future.run)
+    world.scheduler.wait_until(lambda: actor.greenlet.dead, "loader")
+    return future
 
 
 def undo(world: "World", process: "Process", random: Random) -> None:
@@ -345,6 +436,12 @@ ACTIONS: dict[str, Callable[["World", "Process", Random], None]] = {
     "prune": prune_receipts,
     "read": read,
     "revoke": revoke,
+    "build": build,
+    "intraday": intraday,
+    "reread": reread,
+    "sync": sync,
+    "update": update,
+    "walk": walk,
 }
 
 AT_ONCE = ("change", "advance", "accounts", "revoke")

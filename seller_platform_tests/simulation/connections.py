@@ -12,10 +12,11 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg import sql
+from psycopg._connection_base import BaseConnection
 from psycopg.pq import ExecStatus, TransactionStatus
 from sqlalchemy import event
 
@@ -39,6 +40,8 @@ _NOT_JUDGED = {
 _POLL = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
 _PING = ";"
 
+_Kind = TypeVar("_Kind", bound="_Simulated")
+
 
 class Server:
     """The sessions of this process, and a connection of the simulation's own.
@@ -59,8 +62,8 @@ class Server:
         self._spare: list[tuple[Any, Any]] = []
         self._finished = psycopg.connect(url).pgconn
         self._finished.finish()
-        self._open: list[SimulatedConnection] = []
-        self.waiting: list[SimulatedConnection] = []
+        self._open: list[_Simulated] = []
+        self.waiting: list[_Simulated] = []
 
     def database(self, process: str) -> Database:
         """Return the database, for one simulated process."""
@@ -72,7 +75,7 @@ class Server:
 
         return database
 
-    def sever(self, chosen: Callable[["SimulatedConnection"], bool]) -> None:
+    def sever(self, chosen: Callable[["_Simulated"], bool]) -> None:
         """End connections without a commit. Statements that wait for a lock fail."""
         for connection in [each for each in self._open if chosen(each)]:
             waiting = connection.waiting
@@ -85,7 +88,7 @@ class Server:
         if self.scheduler is not None:
             self.scheduler.yield_turn(kind, subject)
 
-    def are_blocked(self, connections: Sequence["SimulatedConnection"]) -> bool:
+    def are_blocked(self, connections: Sequence["_Simulated"]) -> bool:
         """Whether each of some connections waits for a lock that another session holds."""
         pids = [each.pgconn.backend_pid for each in connections]
         for connection, (blocking,) in zip(connections, self.own.execute(_BLOCKING, (pids,)), strict=True):
@@ -114,7 +117,7 @@ class Server:
             # The lock of a row passes from session to session without a commit.
             self._settle(self.waiting)
 
-    def _settle(self, connections: Sequence["SimulatedConnection"]) -> None:
+    def _settle(self, connections: Sequence["_Simulated"]) -> None:
         """Wait until each of some connections has a result, or is blocked again."""
         while waiting := [each for each in connections if not each.has_result()]:
             select.select([each.pgconn.socket for each in waiting], [], [], _PATIENCE_MILLISECONDS / 1000)
@@ -122,30 +125,46 @@ class Server:
                 return
 
     def _connect(self, process: str) -> "SimulatedConnection":
+        connection = self._opened(SimulatedConnection, process)
+        connection.cursor_factory = YieldingCursor
+        return connection
+
+    @contextmanager
+    def lend(self, process: str) -> Iterator["AsyncSimulatedConnection"]:
+        """Lend a connection as the service's pool does, whose statements are yield points, too."""
+        connection = self._opened(AsyncSimulatedConnection, process)
+        connection.cursor_factory = AsyncYieldingCursor
+        connection.pgconn.exec_(b"SET search_path = ''; SET TimeZone = 'UTC'")
+        connection._autocommit = True
+        try:
+            yield connection
+        finally:
+            connection.sever()
+
+    def _opened(self, kind: type[_Kind], process: str) -> _Kind:
         if self.is_down:
             raise psycopg.OperationalError("connection refused: the server is starting up")
-        if self._spare:
-            session, prepared = self._spare.pop()
-            connection = SimulatedConnection(session)
-            connection._prepared = prepared
-        else:
-            connection = SimulatedConnection.connect(self.url)
-            connection.prepared_max = _STATEMENTS_KEPT
+        if not self._spare:
+            first = psycopg.connect(self.url)
+            first.prepared_max = _STATEMENTS_KEPT
+            self._spare.append((first.pgconn, first._prepared))
+        session, prepared = self._spare.pop()
+        connection = kind(session)
+        connection._prepared = prepared
         connection.server, connection.process = self, process
-        connection.cursor_factory = YieldingCursor
         self._open.append(connection)
         return connection
 
-    def take_back(self, connection: "SimulatedConnection") -> None:
+    def take_back(self, connection: "_Simulated") -> None:
         """Roll the session of a connection back, and keep it for another."""
         self._open.remove(connection)
         self.waiting = [each for each in self.waiting if each is not connection]
         session, connection.pgconn = connection.pgconn, self._finished
         with self.releasing(session):
-            self._end(session)
+            self._end(session, connection.ending)
         self._spare.append((session, connection._prepared))
 
-    def _end(self, session: Any) -> None:
+    def _end(self, session: Any, ending: bytes) -> None:
         """Cancel the statement of a session, roll back, and release its locks."""
         if session.transaction_status == TransactionStatus.ACTIVE:
             self.own.execute("SELECT pg_cancel_backend(%s)", (session.backend_pid,))
@@ -153,10 +172,10 @@ class Server:
                 if result.status == ExecStatus.COPY_IN:
                     session.put_copy_end(b"the client went away")
         rollback = b"" if session.transaction_status == TransactionStatus.IDLE else b"ROLLBACK; "
-        session.exec_(rollback + b"SELECT pg_advisory_unlock_all()")
+        session.exec_(rollback + ending)
 
 
-class SimulatedConnection(psycopg.Connection[Any]):
+class _Simulated(BaseConnection[Any]):
     """A connection of a simulated process.
 
     Attributes:
@@ -166,19 +185,19 @@ class SimulatedConnection(psycopg.Connection[Any]):
         is_judged: Whether they may be rows of tables that are judged.
         may_wait: Whether its statement may wait for a lock of another connection.
         may_release: Whether its statement may release a lock before its transaction ends.
+        ending: What its session does last.
     """
 
     server: Server
     process: str
+    ending = b"SELECT pg_advisory_unlock_all()"
     waiting: Actor | None = None
     blocking: frozenset[int] = frozenset()
     is_dirty = is_judged = may_wait = may_release = False
 
-    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Run a statement. Where it waits for a lock, end the turn until the lock is granted."""
-        server = getattr(self, "server", None)
-        if server is None or server.scheduler is None or server.scheduler.current is None:
-            return super().wait(gen, interval, timeout)
+    def run(self, gen: Any) -> Any:
+        """Run a statement of an actor. Where it waits for a lock, end the turn until the lock is granted."""
+        server = self.server
         try:
             wanted, poll = next(gen), select.poll()
             socket = self.pgconn.socket
@@ -207,6 +226,31 @@ class SimulatedConnection(psycopg.Connection[Any]):
             self.waiting = None
             server.waiting = [each for each in server.waiting if each is not self]
 
+    def sever(self) -> None:
+        """Break the connection, as the end of either side does."""
+        if not self.closed:
+            self.server.take_back(self)
+
+
+class AsyncSimulatedConnection(_Simulated, psycopg.AsyncConnection[Any]):
+    """A connection of the service. Its coroutines end turns and never suspend, so they need no event loop."""
+
+    ending = b"SELECT pg_advisory_unlock_all(); RESET ALL"
+
+    async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Run a statement."""
+        return self.run(gen)
+
+
+class SimulatedConnection(_Simulated, psycopg.Connection[Any]):
+    """A connection of the product's other code."""
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Run a statement."""
+        if self.server.scheduler is None or self.server.scheduler.current is None:
+            return super().wait(gen, interval, timeout)
+        return self.run(gen)
+
     def commit(self) -> None:
         """Commit, after a yield point."""
         if self.is_dirty:
@@ -229,11 +273,6 @@ class SimulatedConnection(psycopg.Connection[Any]):
         """Close the connection. Its session is used again."""
         if not self.closed:
             self._closed = True
-            self.server.take_back(self)
-
-    def sever(self) -> None:
-        """Break the connection, as the end of either side does."""
-        if not self.closed:
             self.server.take_back(self)
 
 
@@ -260,7 +299,18 @@ class YieldingCursor(psycopg.Cursor[Any]):
         return super().copy(statement, *arguments, **options)
 
 
-def _announce(connection: SimulatedConnection, statement: Any) -> None:
+class AsyncYieldingCursor(psycopg.AsyncCursor[Any]):
+    """A cursor of the service whose statements are yield points."""
+
+    async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+        """Execute a statement, after a yield point."""
+        connection = cast("AsyncSimulatedConnection", self.connection)
+        _announce(connection, query)
+        self._pgconn = connection.pgconn
+        return await super().execute(query, params, **options)
+
+
+def _announce(connection: _Simulated, statement: Any) -> None:
     text = statement if isinstance(statement, str) else _text(statement)
     label, changes, connection.may_wait, is_judged = _described(text)
     # A statement that waits for a lock itself may not stop others meanwhile.

@@ -9,10 +9,11 @@ import httpx
 
 from seller_platform.contract.wire import TOKEN
 from seller_platform_tests.simulation.scheduler import Scheduler
-from seller_platform_tests.simulation.upstream import Row, UpstreamModel
+from seller_platform_tests.simulation.upstream import LIES, Row, UpstreamModel
 
 _OF_ANSWERS = ("refused", "lost", "late", "cut", "status", "status after", "html", "busy", "other error")
 _OF_LISTS = ("beside", "short", "empty", "missing", "twice", "zero", "no total", "outside")
+_FLICKER_SECONDS = 20 * 3600
 ALL_KINDS = (*_OF_ANSWERS, *_OF_LISTS, "gone")
 
 
@@ -23,14 +24,17 @@ class Faults:
         kinds: What they are.
 
     Attributes:
-        outage: What lists lack until `outage_until`: `empty` for rows, `zero` for amounts.
+        outage: What is wrong with lists until `outage_until`: `empty`, `zero` for their amounts, or one of `LIES`.
+        flickers: Whether it is over on every other day.
+        of_two_days: Whether lies are about two days; otherwise they are about all that have settled.
     """
 
     def __init__(self, kinds: Sequence[str] = ALL_KINDS) -> None:
         self._kinds = kinds
         self._armed: list[Random] = []
         self._churns: list[Random] = []
-        self.outage, self.outage_until = "empty", 0.0
+        self.outage, self.outage_until, self.of_two_days = "empty", 0.0, False
+        self.flickers = False
         self.are_off = False
 
     def arm(self, random: Random) -> None:
@@ -51,7 +55,8 @@ class Faults:
         """Return the fault of a request, if there is one."""
         if self.are_off:
             return None
-        if now < self.outage_until and "page" in request.url.params:
+        is_wrong = not self.flickers or now // _FLICKER_SECONDS % 2 == 0
+        if now < self.outage_until and is_wrong and "page" in request.url.params:
             return self.outage, Random(0)
         if not self._armed:
             return None
@@ -85,6 +90,8 @@ class FaultyTransport(httpx.BaseTransport):
         """Answer a request, perhaps with a fault."""
         self._scheduler.yield_turn("http", f"{request.method} {request.url.path} {_asked(request)}".rstrip())
         fault = self._faults.take(request, self._upstream.clock.monotonic())
+        if request.url.path != TOKEN:
+            self._upstream.sent.append(self._upstream.clock.now())
         if request.url.path != TOKEN and not self._faults.are_off and (fault is None or fault[0] != "refused"):
             self._upstream.requests[self._upstream.clock.now().date()] += 1
         if fault is None:
@@ -179,6 +186,12 @@ class FaultyTransport(httpx.BaseTransport):
             upstream.claim(request.url.path, zeros)
             upstream.claim_page(request.url.path, asked, zeros)
             return httpx.Response(200, json=upstream.page(request.url.path, asked, zeros))
+        if kind in LIES:
+            lied = upstream.lied(request.url.path, kind, of_two_days=self._faults.of_two_days)
+            upstream.claim_page(request.url.path, asked, lied)
+            return httpx.Response(
+                200, json=upstream.page(request.url.path, asked, upstream.claim(request.url.path, lied))
+            )
         kept: Sequence[Row] = () if kind == "empty" else upstream.without_one(request.url.path, random)
         upstream.claim_page(request.url.path, asked, kept)
         return httpx.Response(200, json=upstream.page(request.url.path, asked, upstream.claim(request.url.path, kept)))

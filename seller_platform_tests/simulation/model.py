@@ -1,24 +1,17 @@
 """Judges a world after each commit: what the tables hold, against what the upstream has listed."""
 
 from collections import Counter
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from random import Random
 from typing import Any
 
-from seller_platform.contract import Dataset
+from seller_platform.contract import Dataset, Window
 from seller_platform_tests.simulation import tables as read
+from seller_platform_tests.simulation.facts import Facts, Violation, check, window_of
+from seller_platform_tests.simulation.holds import Holds
 from seller_platform_tests.simulation.tables import Receipt, Rows, Stored, Tables
 from seller_platform_tests.simulation.upstream import Group, UpstreamModel, grouped
-
-
-class Violation(Exception):  # noqa: N818  # it is a verdict
-    """A promise of the product that a run has broken."""
-
-
-def check(broken: str, is_kept: object) -> None:
-    """Raise a violation, unless a promise is kept."""
-    if not is_kept:
-        raise Violation(broken)
 
 
 class Model:
@@ -28,12 +21,15 @@ class Model:
         self._upstream, self._per_day = upstream, per_day
         self._datasets = {each.name: each for each in upstream.datasets}
         self._last = Tables()
+        self._facts = Facts(upstream.zone)
+        self.holds = Holds(self._facts)
         self._floors: dict[tuple[str, Group], int] = {}
         self._requested: dict[str, str] = {}
         self._before: dict[int, Rows] = {}
         self._steps: list[read.Step] = []
+        self._states: dict[str, list[Counter[Stored]]] = {name: [Counter()] for name in self._datasets}
         self.told: set[int] = set()
-        self.accepted_by_operator = self.believed_claims = self.reverted = self.is_pruned = False
+        self.believed_claims = self.reverted = self.is_pruned = False
 
     def observe(self, tables: Tables) -> None:
         """Judge what a commit has changed, or raise a violation."""
@@ -44,6 +40,7 @@ class Model:
         for name, rows in tables.rows.items():
             self._judge_change(name, rows, tables, [each for each in new if each["dataset"] == name])
         self._last = tables
+        self._facts.remember(tables.receipts, self._upstream.clock.now(), is_pruned=self.is_pruned)
 
     def _judge_change(self, name: str, rows: Counter[Stored], tables: Tables, new: list[Receipt]) -> None:
         before, former = self._last.rows.get(name, Counter()), self._last.former.get(name, Counter())
@@ -52,18 +49,34 @@ class Model:
         moved = f"{name}: {read.some(left)} left the table; history: +{read.some(buried)} -{read.some(lost)}"
         check(moved, not lost and left == buried)
         publishing = [each for each in new if each["verdict"] != "held"]
-        self._steps += [(name, each["finished_at"], came, left) for each in publishing[:1]]
-        check(f"{name}: rows changed with {len(publishing)} receipts", len(publishing) == 1 or not (left or came))
+        gone = tables.gone[name] - self._last.gone.get(name, Counter())
+        check(f"{name}: rows are gone with {gone}", gone.keys() <= {each["id"] for each in publishing} | {None})
+        if publishing and name in self._states:
+            self._states[name].append(rows)
+        if new and name in self._datasets:
+            honest = not self._upstream.claims.get(name)
+            self.holds.judge(self._datasets[name], new, before, rows, is_honest=honest, is_pruned=self.is_pruned)
+        others = left + came
         for receipt in publishing:
             first, end = receipt["window_start"], receipt["window_end"]
-            if outside := [row for row in (*left, *came) if not first <= row[0] < end]:
-                raise Violation(f"{name}: load {receipt['id']} until {end} changed other days: {outside[0]}")
+            came_inside, left_inside = (read.changed_inside(each, first, end) for each in (came, left))
+            self._steps.append((name, receipt["finished_at"], came_inside, left_inside))
+            others = Counter({row: count for row, count in others.items() if not first <= row[0] < end})
             if name == "report_rows":
                 self._judge_report(receipt, rows, left + came)
-            else:
-                self._judge_reading(self._datasets[name], receipt, before, read.rows_inside(rows, first, end))
+                continue
+            windows = [window_of(each) for each in new]
+            whole = Window(min(each.start for each in windows), max(each.end for each in windows))
+            self._facts.judge(self._datasets[name], receipt, whole, before, rows)
+            is_whole = len(new) == 1
+            self._judge_reading(
+                self._datasets[name], receipt, before, read.rows_inside(rows, first, end), is_whole=is_whole
+            )
+        check(f"{name}: {read.some(others)} changed, and {len(publishing)} receipts are of other days", not others)
 
-    def _judge_reading(self, dataset: Dataset, receipt: Receipt, all_before: Counter[Stored], rows: Rows) -> None:
+    def _judge_reading(
+        self, dataset: Dataset, receipt: Receipt, all_before: Counter[Stored], rows: Rows, *, is_whole: bool
+    ) -> None:
         name, first, load = dataset.name, receipt["window_start"], f"{dataset.name}: load {receipt['id']}"
         before = read.rows_inside(all_before, first, receipt["window_end"])
         if reverted := (receipt["notes"] or {}).get("reverts_load"):
@@ -82,8 +95,8 @@ class Model:
         if not dataset.is_dated and not before:
             days = [*read.accepted_days(self._last.receipts, name), *(day for day, _, _ in all_before)]
             before = read.rows_inside(all_before, max((day for day in days if day <= first), default="9"), "9")
-        if loses_amounts or (before and rows.total() < (1 if dataset.is_dated else before.total() / 2)):
-            self._judge_acceptance(load, receipt)
+        if is_whole and (loses_amounts or (before and rows.total() < (1 if dataset.is_dated else before.total() / 2))):
+            check(f"{load} loses rows or amounts, and nobody accepted it", "accepted" in (receipt["notes"] or {}))
 
     def _judge_group(self, dataset: Dataset, receipt: Receipt, group: Group, rows: Counter[str]) -> set[int]:
         began = self._upstream.number_at(dataset.name, datetime.fromisoformat(receipt["started_at"]))
@@ -97,14 +110,6 @@ class Model:
             self.believed_claims = True
             return set()
         raise Violation(f"{dataset.name}: load {receipt['id']} stores rows of {group} never listed: {read.some(rows)}")
-
-    def _judge_acceptance(self, load: str, receipt: Receipt) -> None:
-        by = (receipt["notes"] or {}).get("accepted", {}).get("by", "nobody")
-        receipts = [each for each in self._last.receipts.values() if each["dataset"] == receipt["dataset"]]
-        held = [datetime.fromisoformat(each["started_at"]) for each in receipts if each["verdict"] == "held"]
-        are_enough = len(held) > 1 and datetime.fromisoformat(receipt["started_at"]) - min(held) >= timedelta(hours=40)
-        is_accepted = by != "nobody" and (self.accepted_by_operator if by == "an operator" else are_enough)
-        check(f"{load} loses rows or amounts, accepted by {by}; {len(held)} were held before", is_accepted)
 
     def _judge_report(self, receipt: Receipt, rows: Counter[Stored], changed: Counter[Stored]) -> None:
         number, day, load = receipt["notes"]["report_id"], receipt["window_start"], f"load {receipt['id']} of report"
@@ -130,22 +135,22 @@ class Model:
         check(f"{requested} reports were requested in {attempts} attempts", requested <= attempts)
 
     def tell(self, load: int) -> None:
-        """Remember that a held reading was reported."""
-        check(f"load {load} is reported as held, and is not", self._last.receipts[load]["verdict"] == "held")
-        self.told.add(load)
+        """Remember that a held reading was reported, of which several runs of days may be held."""
+        told, names = self._last.receipts[load], ("dataset", "run_id", "started_at", "verdict")
+        check(f"load {load} is reported as held, and is not", told["verdict"] == "held")
+        receipts = self._last.receipts.items()
+        self.told |= {each for each, receipt in receipts if all(receipt[name] == told[name] for name in names)}
 
     def judge_holds(self, listed: list[int]) -> None:
-        """Check the listed holds: those readings that no later load of all their days replaced."""
-        receipts = self._last.receipts
-        held = [number for number, receipt in receipts.items() if receipt["verdict"] == "held"]
-        for number, later in receipts.items():
-            held = [each for each in held if each >= number or not self._replaces(later, receipts[each])]
+        """Check the listed holds: those readings of whose days later loads have not published or held all again."""
+        receipts, held = self._last.receipts, list[int]()
+        for number, receipt in receipts.items():
+            same = [each for each in receipts.values() if each["id"] > number and each["dataset"] == receipt["dataset"]]
+            days = {day for each in same for day in window_of(each).each_day()}
+            is_whole = receipt["verdict"] == "held" and receipt["notes"]["held"]["covers_all"]
+            is_over = bool(same) if is_whole else days >= set(window_of(receipt).each_day())
+            held += [number] * (receipt["verdict"] == "held" and not is_over)
         check(f"the readings {held} are held, and {listed} are listed", sorted(held) == sorted(listed))
-
-    def _replaces(self, later: Receipt, receipt: Receipt) -> bool:
-        spans = later["window_start"] <= receipt["window_start"] and later["window_end"] >= receipt["window_end"]
-        covers_all = bool(receipt["notes"]["held"]["covers_all"])
-        return later["dataset"] == receipt["dataset"] and (spans or covers_all)
 
     def former_rows(self, random: Random) -> tuple[str, str, Rows] | None:
         """Return a dataset, a former moment, and the rows that were stored then; None if nothing was stored yet."""
@@ -153,6 +158,28 @@ class Model:
             return None
         name, moment, _, _ = random.choice(self._steps)
         return name, moment, read.rows_then(self._steps, name, moment)
+
+    def states_of(self, name: str) -> int:
+        """Return how many states of a dataset were published, the empty one included."""
+        return len(self._states[name])
+
+    def window_read(self, name: str) -> Window | None:
+        """Return the days of the newest published reading of a dataset."""
+        read_days = [each for each in self._last.receipts.values() if each["dataset"] == name]
+        newest = next((each for each in reversed(read_days) if each["verdict"] != "held"), None)
+        if newest is None:
+            return None
+        return Window(date.fromisoformat(newest["window_start"]), date.fromisoformat(newest["window_end"]))
+
+    def judge_walk(
+        self, dataset: Dataset, rows: Sequence[Mapping[str, Any]], total: int, window: Window, states: range
+    ) -> None:
+        """Check that the pages of a walk are those of one state that was published while its first page was read."""
+        seen = Counter(read.answered_text(dataset, row) for row in rows)
+        check(f"{dataset.name}: {total} rows are announced, and {len(rows)} on the pages", total == len(rows))
+        published = [read.served_rows(dataset, self._states[dataset.name][number], window) for number in states]
+        if seen not in published:
+            self.judge_reader(f"a walk over {dataset.name}", seen, published[-1])
 
     def judge_reader(self, name: str, seen: Counter[Any], expected: Counter[Any]) -> None:
         """Check what a reader saw in one transaction."""
@@ -162,12 +189,8 @@ class Model:
     def judge_accepted(self, asked: int, load: int) -> None:
         """Check that a reading which an operator accepted says what the held one said, and is of its slice."""
         held, receipt = self._last.receipts[asked], self._last.receipts[load]
-        doubt, accepted = held["notes"]["held"], (receipt["notes"] or {}).get("accepted", held["notes"]["held"])
-        claims = [{day: rows > 0 for day, rows in each["claim"].items()} for each in (accepted, doubt)]
         is_of_slice = held["dataset"] == receipt["dataset"] and held["window_start"] < receipt["window_end"]
         check(f"load {asked} was accepted, and load {load} is of another slice", is_of_slice)
-        says_the_same = doubt["kind"] != "rows" or claims[0].items() <= claims[1].items()
-        check(f"load {load} does not say what load {asked} said", says_the_same and accepted["kind"] == doubt["kind"])
 
     def judge_end(self, run_id: str) -> None:
         """Check that a run which has ended told of each reading that it held."""
@@ -180,6 +203,14 @@ class Model:
         check("a superseded refresh token was sent", not self._upstream.tokens.superseded_sent)
         most = max(self._upstream.requests.values(), default=0)
         check(f"of {self._per_day} requests a day, {most} were sent", self._per_day is None or most <= self._per_day)
+
+    def judge_counted(self, counted: Mapping[date, int]) -> None:
+        """Check that each request was counted once, on days without requests around midnight, when none is reserved."""
+        sent = Counter(moment.date() for moment in self._upstream.sent)
+        for day, requests in counted.items():
+            ends = [datetime.combine(day + timedelta(days=after), time(), UTC) for after in (0, 1)]
+            is_clear = all(abs(moment - end) > timedelta(minutes=2) for end in ends for moment in self._upstream.sent)
+            check(f"{requests} requests of {day} are counted, not {sent[day]}", not is_clear or requests == sent[day])
 
     def judge_refusal(self, family: int) -> None:
         """Check that a user is asked to connect again only after the upstream refused the grant."""

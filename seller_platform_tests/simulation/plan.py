@@ -12,13 +12,22 @@ FOCI: dict[str, tuple[tuple[str, str], dict[str, int], dict[str, int]]] = {
         {
             **{"load": 4, "refresh": 3, "change": 6, "churn": 1, "advance": 3, "token": 1, "keys": 1, "read": 1},
             **{"report": 2, "poll": 3, "accept": 2, "revert": 1, "daily": 1, "discover": 1, "accounts": 1, "prune": 1},
+            **{"intraday": 1, "sync": 1, "walk": 1, "build": 1},
         },
         {"answer": 6, "kill": 3, "outage": 2, "restart": 1},
     ),
     "loads": (
         ("load", "refresh"),
-        {"load": 6, "refresh": 1, "change": 6, "advance": 1, "revert": 3, "read": 3, "prune": 2, "daily": 1},
+        {
+            **{"load": 6, "refresh": 1, "change": 6, "advance": 1, "revert": 3, "read": 3, "prune": 2, "daily": 1},
+            **{"intraday": 2, "sync": 2, "build": 1},
+        },
         {"kill": 3, "answer": 1, "restart": 1},
+    ),
+    "readers": (
+        ("update", "walk"),
+        {"load": 1, "walk": 5, "update": 6, "build": 4, "sync": 1, "refresh": 1, "advance": 1, "read": 1},
+        {"kill": 1},
     ),
     "lists": (("churn", "load"), {"load": 5, "churn": 4, "change": 1, "refresh": 1, "read": 1}, {"answer": 1}),
     "answers": (("load", "load"), {"load": 5, "change": 1, "refresh": 1}, {"answer": 1}),
@@ -26,9 +35,14 @@ FOCI: dict[str, tuple[tuple[str, str], dict[str, int], dict[str, int]]] = {
         ("load", "refresh"),
         {
             **{"load": 4, "refresh": 2, "change": 2, "advance": 2, "accept": 5, "revert": 1, "daily": 1},
-            **{"discover": 1, "accounts": 1},
+            **{"discover": 1, "accounts": 1, "intraday": 3},
         },
         {"outage": 5, "answer": 1},
+    ),
+    "contents": (
+        ("reread", "refresh"),
+        {"reread": 7, "intraday": 2, "change": 2, "advance": 1, "accept": 3, "revert": 1, "load": 1},
+        {"outage": 4},
     ),
     "tokens": (
         ("token", "token"),
@@ -40,7 +54,7 @@ FOCI: dict[str, tuple[tuple[str, str], dict[str, int], dict[str, int]]] = {
 }
 """What actors do at first and later, what goes wrong, and how often each is chosen, by the subject of a run."""
 
-_SHARES = (2, 3, 3, 3, 3, 3, 2, 2)
+_SHARES = (2, 3, 3, 3, 3, 3, 3, 3, 2, 2)
 """How often each subject is chosen."""
 
 _FAULTS = (0, 1, 2, 3, 4, 6)

@@ -14,15 +14,17 @@ import psycopg
 
 from seller_platform.clocks import use_clock
 from seller_platform.failpoints import observe_failpoints
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.simulation.clock import replace_sleep
 from seller_platform_tests.simulation.connections import Server
-from seller_platform_tests.simulation.model import Violation
+from seller_platform_tests.simulation.facts import Violation
+from seller_platform_tests.simulation.marts import create_mart
 from seller_platform_tests.simulation.plan import PROCESSES, Plan
 from seller_platform_tests.simulation.scheduler import StuckError
 from seller_platform_tests.simulation.tables import empty_tables
 from seller_platform_tests.simulation.threads import replace_threads
+from seller_platform_tests.simulation.walks import CALLER
 from seller_platform_tests.simulation.world import World
 from seller_platform_tests.support.folders import temporary_folder
 
@@ -61,6 +63,9 @@ def served() -> Iterator[EmbeddedServer]:
                 connection.execute("SELECT pg_reload_conf()")
             with Database(server.database(_TEMPLATE)) as template:
                 template.migrate()
+                create_mart(template)
+                with template.begin() as connection:
+                    driver_of(connection).execute(CALLER)
             yield server
         finally:
             server.close()

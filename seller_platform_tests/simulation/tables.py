@@ -3,16 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import cache
 from typing import Any, LiteralString
 
 import psycopg
 
-from seller_platform.contract import Dataset, Kind
+from seller_platform.contract import Dataset, Kind, Window
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.warehouse.sums.keeping import IS_CURRENT
-from seller_platform_tests.simulation.upstream import DATED, SNAPSHOT, Group, Report
+from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
+from seller_platform.warehouse.sums.keeping import IS_CURRENT, lock_name, sum_statement, values_of
+from seller_platform_tests.simulation.upstream import ACCOUNT, DATED, SNAPSHOT, Group, Report
 
 Receipt = Mapping[str, Any]
 """A row of `platform.loads`, or of `platform.report_jobs`, by column."""
@@ -27,11 +29,20 @@ JUDGED = (*DATED, SNAPSHOT, REPORT_ROWS)
 
 _RECEIPTS = """
 SELECT id, dataset, window_start::text, window_end::text, rows, verdict, changed, notes, run_id, started_at::text,
-       announced, finished_at::text, pages
+       announced, finished_at::text, pages, sums, restatement, changed_days
 FROM platform.loads ORDER BY id
 """
 _JOBS = "SELECT id, state, report_id, requested_at::text, attempt, load_id FROM platform.report_jobs ORDER BY id"
+_IS_CURRENT = f"SELECT count(*) FROM service.summaries AS summary WHERE dataset = %s AND {IS_CURRENT}"
+_KEPT_SUMS = """
+SELECT 'counts', concat_ws('|', local_day, part, rows) FROM service.daily_counts WHERE dataset = %(dataset)s
+UNION ALL SELECT 'products', sums::text FROM service.product_sums AS sums WHERE kind = ANY (%(kinds)s)
+UNION ALL SELECT 'product days', concat_ws('|', month, sku, kind, currency, day, trim_scale(amount))
+FROM service.product_days, unnest(days, amounts_of_days) AS of_day (day, amount) WHERE kind = ANY (%(kinds)s)
+UNION ALL SELECT 'days', sums::text FROM service.day_sums AS sums WHERE kind = ANY (%(kinds)s)
+"""
 _EMPTY = (
+    "platform.kept_settledness",
     "platform.known_pages",
     "platform.loads",
     "platform.refusals",
@@ -40,9 +51,12 @@ _EMPTY = (
     "platform.accounts",
     "platform.connections",
     "platform.sent_requests",
+    "platform.mart_builds",
+    "marts.simulated",
     "seller.accounts",
     "history.accounts",
     "service.summaries",
+    "service.unsummed_loads",
     "service.daily_counts",
     "service.product_sums",
     "service.product_days",
@@ -65,10 +79,12 @@ class Tables:
     Attributes:
         rows: The rows by dataset.
         former: The rows in schema `history`, by dataset.
+        gone: How many of them each load moved there, by dataset.
     """
 
     rows: dict[str, Counter[Stored]] = field(default_factory=dict)
     former: dict[str, Counter[Stored]] = field(default_factory=dict)
+    gone: dict[str, Counter[int]] = field(default_factory=dict)
     receipts: dict[int, Receipt] = field(default_factory=dict)
     jobs: dict[int, Receipt] = field(default_factory=dict)
 
@@ -89,9 +105,11 @@ def read_tables(connection: psycopg.Connection[Any], datasets: Sequence[Dataset]
     names = tuple(dataset.name for dataset in (*datasets, REPORT_ROWS))
     rows: dict[str, Counter[Any]] = {name: Counter() for name in names}
     former: dict[str, Counter[Any]] = {name: Counter() for name in names}
-    for name, is_former, day, text, load in connection.execute(_rows_statement(names)):
-        (former if is_former else rows)[name][day, text, load] += 1
-    return Tables(rows, former, _by_number(connection, _RECEIPTS), _by_number(connection, _JOBS))
+    gone: dict[str, Counter[int]] = {name: Counter() for name in names}
+    for name, day, text, load, gone_with in connection.execute(_rows_statement(names)):
+        (rows if gone_with is None else former)[name][day, text, load] += 1
+        gone[name][gone_with] += 1
+    return Tables(rows, former, gone, _by_number(connection, _RECEIPTS), _by_number(connection, _JOBS))
 
 
 def _by_number(connection: psycopg.Connection[Any], statement: LiteralString) -> dict[int, Receipt]:
@@ -105,9 +123,9 @@ def _rows_statement(names: tuple[str, ...]) -> str:
     parts = []
     for dataset in (each for each in JUDGED if each.name in names):
         text = _text(dataset)
-        for schema, is_former in (("seller", "false"), ("history", "true")):
+        for schema, gone in (("seller", "NULL"), ("history", "gone_load_id")):
             parts.append(
-                f"SELECT '{dataset.name}', {is_former}, local_day::text, {text}, load_id FROM {schema}.{dataset.name}"
+                f"SELECT '{dataset.name}', local_day::text, {text}, load_id, {gone} FROM {schema}.{dataset.name}"
             )
     return " UNION ALL ".join(parts)
 
@@ -136,6 +154,16 @@ def rows_inside(rows: Counter[Stored], first: str, end: str) -> Rows:
     return inside
 
 
+def rows_of_day(rows: Counter[Stored], day: str) -> Rows:
+    """Return the rows of a day."""
+    return rows_inside(rows, day, f"{day}~")
+
+
+def changed_inside(rows: Counter[Stored], first: str, end: str) -> Counter[Stored]:
+    """Return the rows of the days from the first to before the end, with their loads."""
+    return Counter({row: count for row, count in rows.items() if first <= row[0] < end})
+
+
 def rows_of_group(rows: Rows, group: Group) -> Counter[str]:
     """Return the rows of a day, and of a sales channel where the group has one; without a day, all rows."""
     of_day, part = group
@@ -159,6 +187,51 @@ def has_amounts(dataset: Dataset, rows: Rows) -> bool:
     """Whether a row has an amount other than zero."""
     money = [number for number, column in enumerate(dataset.columns) if column in dataset.money]
     return any(text.split("|")[number] not in "~0" for _, text in rows for number in money)
+
+
+def served_rows(dataset: Dataset, rows: Counter[Stored], window: Window) -> Counter[str]:
+    """Return the rows that the service lists of some days, or of the newest snapshot, without their sales channel."""
+    first, last = str(window.start), str(window.last_day)
+    if not dataset.is_dated:
+        first = last = max((day for day, _, _ in rows), default=first)
+    columns, texts = len(dataset.columns), Counter[str]()
+    for (day, text, _), count in rows.items():
+        if first <= day <= last:
+            texts["|".join(text.split("|")[:columns])] += count
+    return texts
+
+
+def answered_text(dataset: Dataset, row: Mapping[str, Any]) -> str:
+    """Return a row that the service listed as text, to compare it with a stored one."""
+    cells = []
+    for column in dataset.columns:
+        value = row[column.name]
+        if value is not None and column.kind is Kind.TIMESTAMP:
+            value = datetime.fromisoformat(value).astimezone(UTC).replace(tzinfo=None).isoformat()
+        elif value is not None and column.kind in {Kind.MONEY, Kind.NUMBER}:
+            value = f"{Decimal(value).normalize():f}"
+        cells.append("~" if value is None else value)
+    return "|".join(cells)
+
+
+def sums_of(dataset: Dataset, rows: Rows) -> dict[str, Decimal]:
+    """Return the number of rows and the sum of each amount. No row here names a currency."""
+    sums = {"rows": Decimal(rows.total())}
+    for position, column in enumerate(dataset.columns):
+        if column in dataset.money:
+            cells = ((text.split("|")[position], count) for (_, text), count in rows.items())
+            sums[column.name] = sum((Decimal(cell) * count for cell, count in cells if cell != "~"), Decimal())
+    return {name: amount for name, amount in sums.items() if amount}
+
+
+def days_of(rows: Counter[Stored], first: str, end: str) -> Counter[str]:
+    """Return how many rows each day has, from the first to before the end."""
+    return Counter(day for day, _, _ in rows.elements() if first <= day < end)
+
+
+def is_published_reading(receipt: Receipt) -> bool:
+    """Whether a load published what it read: it was neither held nor a revert."""
+    return receipt["verdict"] != "held" and "reverts_load" not in (receipt["notes"] or {})
 
 
 def report_texts(report: Report) -> Counter[str]:
@@ -193,11 +266,27 @@ def rows_as_of(connection: psycopg.Connection[Any], name: str, moment: str) -> R
 
 def counts_of(connection: psycopg.Connection[Any], name: str) -> Counter[str] | None:
     """Return how many rows of a dataset each day has by the counts of the service; None where these are not current."""
-    is_current = f"SELECT count(*) FROM service.summaries AS summary WHERE dataset = %s AND {IS_CURRENT}"
-    if connection.execute(is_current, (name,)).fetchone() == (0,):
+    if connection.execute(_IS_CURRENT, (name,)).fetchone() == (0,):
         return None
     counted = "SELECT local_day::text, sum(rows)::integer FROM service.daily_counts WHERE dataset = %s GROUP BY 1"
     return Counter(dict(connection.execute(counted, (name,)).fetchall()))
+
+
+def kept_sums(connection: psycopg.Connection[Any], name: str) -> tuple[Counter[Any], Counter[Any]] | None:
+    """Return the stored sums of a dataset, and those that its rows have now; None where they are not current.
+
+    They are computed in a transaction that is rolled back. It is not begun while a load keeps the sums.
+    """
+    dataset, lock = _judged(name), {"name": lock_name(ACCOUNT.key)}
+    values = values_of(dataset, ACCOUNT.key)
+    with connection.transaction(force_rollback=True):
+        current = connection.execute(_IS_CURRENT, (name,)).fetchone()
+        if current == (0,) or connection.execute(TRY_LOCK, lock).fetchone() != (True,):
+            return None
+        stored = Counter(connection.execute(_KEPT_SUMS, values).fetchall())
+        connection.execute("DELETE FROM service.summaries WHERE dataset = %(dataset)s", values)
+        connection.execute(sum_statement(dataset), values)
+        return stored, Counter(connection.execute(_KEPT_SUMS, values).fetchall())
 
 
 def _judged(name: str) -> Dataset:

@@ -3,10 +3,11 @@
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from random import Random
+from typing import cast
 from urllib.parse import parse_qs
 from zoneinfo import ZoneInfo
 
@@ -56,10 +57,31 @@ class Row:
         """The same row with amounts of zero."""
         return replace(self, cells={**self.cells, **{name: 0 for name in self.cells if name in _AMOUNTS}})
 
+    def amount_in(self, name: str) -> float:
+        """Return the amount of a cell; 0 where the row has none of this name."""
+        return cast(float, self.cells.get(name, 0))
+
     def text(self, dataset: Dataset) -> str:
         """Return the row as text, to compare it with a stored one."""
         values = [self.cells.get(column.name) for column in dataset.columns] + [self.part] * len(dataset.tags)
         return "|".join("~" if value is None else str(value).replace("+00:00", "") for value in values)
+
+
+def _changed(row: Row, **cells: object) -> list[Row]:
+    return [replace(row, cells={**row.cells, **{name: value for name, value in cells.items() if name in row.cells}})]
+
+
+LIES: Mapping[str, Callable[[Row, int], list[Row]]] = {
+    "another account": lambda row, number: _changed(
+        row, description=f"w{number}", platform_order_id=f"P{number}", amount=number + 0.5, order_total=number + 0.5
+    ),
+    "times 100": lambda row, _: _changed(row, **{each: int(100 * row.amount_in(each)) for each in _AMOUNTS}),
+    "signs": lambda row, _: _changed(row, **{each: -row.amount_in(each) for each in _AMOUNTS}),
+    "doubled": lambda row, _: [row, row],
+    "nulls": lambda row, _: _changed(row, sku=None, description=None, product_name=None),
+    "one row": lambda row, number: [row] * 9 if number == 0 else [],
+}
+"""What wrong answers make of a row, given its number among those of the wrong days."""
 
 
 @dataclass
@@ -109,6 +131,7 @@ class UpstreamModel:
     Attributes:
         accounts: The numbers of the accounts that the user may read.
         requests: The requests of each day of UTC, except those for tokens.
+        sent: When each of these was sent, be it in vain.
     """
 
     def __init__(
@@ -124,6 +147,7 @@ class UpstreamModel:
         self.clock, self.random, self.datasets, self.page_size = clock, random, datasets, page_size
         self.channels: Sequence[str | None] = CHANNELS if obeys_filter else (None,)
         self.accounts, self.requests = [1, 2, 3], Counter[date]()
+        self.sent: list[datetime] = []
         self.account = replace(ACCOUNT, timezone=random.choice(ZONES))
         self.zone = ZoneInfo(self.account.timezone)
         # Without totals, no client can tell a filter that is ignored from a list that changes.
@@ -177,7 +201,9 @@ class UpstreamModel:
         if dataset.name == "orders":
             cells = {"platform_order_id": f"O{self._serial}", "purchase_date": moment, "sku": "A", "product_name": text}
             return Row(day, cells | {"order_total": amount}, part or self.random.choice(self.channels))
-        return Row(day, {"posted_date": moment, "description": text, "amount": amount, "sku": "A"})
+        kind, sku = ("Refund", "Fee", "Fee")[self._serial % 3], f"A{self._serial % 4}"
+        cells = {"posted_date": moment, "transaction_type": kind, "sku": sku, "description": text}
+        return Row(day, cells | {"amount": amount})
 
     def change(self, random: Random, path: str | None = None) -> str:
         """Change one list as the contract allows: only days within the lookback change.
@@ -271,6 +297,18 @@ class UpstreamModel:
         """Let the user read other accounts. The first one stays."""
         self.accounts = [1, *sorted(random.sample(range(2, 6), random.randrange(4)))]
         return f"accounts {self.accounts}"
+
+    def lied(self, path: str, lie: str, *, of_two_days: bool) -> tuple[Row, ...]:
+        """Return a list whose settled days are wrong: two of them or all."""
+        dataset, rows = self._dataset_at(path), self.rows_at(path)
+        settled = sorted(
+            {row.day for row in rows if row.day and row.day + timedelta(dataset.lookback_days) < self.today}
+        )
+        chosen = settled[-2:] if of_two_days else settled
+        wrong = [row for row in rows if row.day not in chosen]
+        for number, row in enumerate(each for each in rows if each.day in chosen):
+            wrong += LIES[lie](row, number)
+        return tuple(sorted(wrong, key=_order))
 
     def without_one(self, path: str, random: Random) -> tuple[Row, ...]:
         """Return the rows of a list without one of them."""

@@ -1,5 +1,6 @@
 """One run: a world with its processes, its upstream, its faults and its judge."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
@@ -29,22 +30,26 @@ from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, write_keys
 from seller_platform.warehouse.jobs.report_jobs import AWAITED, newest_jobs
 from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.refusals import refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation import actors
 from seller_platform_tests.simulation.clock import VirtualClock
 from seller_platform_tests.simulation.connections import Server
+from seller_platform_tests.simulation.facts import Violation
 from seller_platform_tests.simulation.faults import ALL_KINDS, KINDS_OF_FOCUS, Faults, FaultyTransport
 from seller_platform_tests.simulation.log import EventLog
-from seller_platform_tests.simulation.model import Model, Violation
+from seller_platform_tests.simulation.marts import judge_marts
+from seller_platform_tests.simulation.model import Model
 from seller_platform_tests.simulation.plan import PROCESSES, Item, Plan
 from seller_platform_tests.simulation.scheduler import Actor, Scheduler
-from seller_platform_tests.simulation.tables import read_tables
+from seller_platform_tests.simulation.tables import kept_sums, read_tables
 from seller_platform_tests.simulation.threads import use_scheduler
 from seller_platform_tests.simulation.upstream import (
     BASE_URL,
     CLIENT_ID,
     CLIENT_SECRET,
     DATED,
+    LIES,
     REDIRECT_URI,
     SNAPSHOT,
     UpstreamModel,
@@ -53,6 +58,7 @@ from seller_platform_tests.simulation.upstream import (
 _FIRST_DAYS = (0, 0, 11, 12, 13)
 """How many days after the start of time runs begin: amid a month, and around its end."""
 
+_COUNTED = "SELECT day, requests FROM platform.sent_requests"
 _MOST_EVENTS = 5_000
 _DOWN_SECONDS = 3.0
 _OPERATOR = "quiet"
@@ -108,6 +114,8 @@ class World:
         connecting: The actor that authorises the connection again.
         changing_keys: The actor that replaces the secret key.
         per_day: How many requests a day the connection may send; None for any number.
+        is_discovered: Whether the list of accounts was published.
+        has_marts: Whether a mart is built in this run.
     """
 
     def __init__(self, server: Server, databases: dict[str, Database], home: Path, plan: Plan) -> None:
@@ -127,13 +135,22 @@ class World:
         obeys_filter = plan.focus != "lists" or random.random() < 0.7
         if not obeys_filter:
             self.datasets = [DATED[1]]
-        self._is_long = random.random() < 0.3
-        ages = (0, 0, 0, 0, 0, 0, 1) if plan.focus == "lists" else (0, 1, 2, 8, 24) if self._is_long else (0, 1, 2, 8)
+        if plan.focus == "contents":
+            self.datasets = [DATED[0]]
+        self._is_long = random.random() < 0.3 or plan.focus == "contents"
+        ages: Sequence[int] = (
+            (0, 0, 0, 0, 0, 0, 1) if plan.focus == "lists" else (0, 1, 2, 8, 24) if self._is_long else (0, 1, 2, 8)
+        )
+        if plan.focus == "contents":
+            ages = (0, 1, 8, *(20, 21, 22, 23) * 3)
         self.upstream = UpstreamModel(
             self.clock,
             random,
             self.datasets,
-            page_size=random.choice((2, 3) if plan.focus == "lists" and obeys_filter else (2, 4, 1000, 1000)),
+            # Where pages end, a client may read a part of a lie, which is another list.
+            page_size=1000
+            if plan.focus == "contents"
+            else random.choice((2, 3) if plan.focus == "lists" and obeys_filter else (2, 4, 1000, 1000)),
             ages=ages,
             obeys_filter=obeys_filter,
         )
@@ -148,14 +165,15 @@ class World:
         self.failures: list[str] = []
         self.connecting: Actor | None = None
         self.changing_keys: Actor | None = None
-        self._runs = 0
+        self.is_discovered = self.has_marts = False
+        self._runs, self._was_killed = 0, False
         self._deadly: str | None = None
         self._down_until = 0.0
 
     def _approach_midnight(self, random: Random) -> None:
         """Let some runs begin shortly before a day ends, of the account or of UTC."""
         zone = random.choice((None, None, UTC, self.upstream.zone))
-        if zone is not None or self.per_day is not None:
+        if zone is not None or (self.per_day is not None and random.random() < 0.5):
             now = self.clock.now().astimezone(zone or UTC)
             midnight = datetime.combine(now.date() + timedelta(days=1), time(), zone or UTC)
             self.clock.advance((midnight - now).total_seconds() - random.choice((2.0, 10.0)))
@@ -195,6 +213,8 @@ class World:
         else:
             for name in PROCESSES:
                 self._kill(name)
+        if self.per_day is not None and not self._was_killed:
+            self.model.judge_counted(dict(self.server.own.execute(_COUNTED).fetchall()))
         self.faults.are_off, self._deadly = True, None
         self.server.is_down = False
         self.scheduler.start(_OPERATOR, _OPERATOR, self._settle)
@@ -246,8 +266,15 @@ class World:
             self._tables = read_tables(self.server.own, self.datasets)
         if self.server.committed:
             self.model.observe(self._tables)
+        if self.server.changed and self.has_marts and not self.server.is_down:
+            judge_marts(self, self.processes[_OPERATOR].database)
         self.server.committed = self.server.changed = False
         self.model.judge_requests()
+
+    def judge_sums(self, name: str) -> None:
+        """Check that the sums and counts which the service keeps of a dataset are those of its rows."""
+        if (sums := kept_sums(self.server.own, name)) is not None:
+            self.model.judge_reader(f"kept sums of {name}", *sums)
 
     def _happen(self, item: Item) -> None:
         self.log.add(self.clock.monotonic(), "plan", item.kind, f"{item.number} {item.process}")
@@ -263,10 +290,13 @@ class World:
                 points = [each for each in _DEADLY if each.startswith(_POINTS.get(self.plan.focus, ""))]
                 self._deadly = random.choice(points)
         elif item.kind == "outage":
-            self.faults.outage = random.choice(("empty", "empty", "zero"))
+            wrong = (*LIES,) if self.plan.focus == "contents" else ("empty", "empty", "zero")
+            self.faults.outage, self.faults.of_two_days = random.choice(wrong), random.random() < 0.5
+            self.faults.flickers = self.plan.focus == "contents" and random.random() < 0.3
             self.faults.outage_until = self.clock.monotonic() + random.choice((30.0, 300.0, 4 * 86_400.0))
         elif item.kind == "restart":
-            self.server.is_down, self._down_until = True, self.clock.monotonic() + _DOWN_SECONDS
+            self.server.is_down = self._was_killed = True
+            self._down_until = self.clock.monotonic() + _DOWN_SECONDS
             self.server.sever(lambda _: True)
         elif item.kind in actors.AT_ONCE:
             actors.ACTIONS[item.kind](self, self.processes[item.process], random)
@@ -295,6 +325,7 @@ class World:
     def _kill(self, name: str) -> None:
         if not any(self.scheduler.of_process(name)):
             return
+        self._was_killed = True
         self.server.sever(lambda connection: connection.process == name)
         self.scheduler.kill(name)
         self.processes[name].start()
@@ -326,14 +357,22 @@ class World:
         else:
             results = actors.refresh_due(self, process)
         for held in open_holds(process.database):
-            self.model.accepted_by_operator = True
+            self.model.holds.accepted_by_operator = True
             actors.accept(self, process, Random(held.id))
         for result in results:
             if result.error is not None and not isinstance(result.error, ReadingHeldError):
                 raise Violation(f"{result.request}: {result.error}")
         self.model.judge_holds([each.id for each in open_holds(process.database)])
+        loaded = {
+            (each.request.dataset.name, each.request.month and f"{each.request.month.start:%Y-%m}") for each in results
+        }
+        kept = {(name, each.month or None) for (name, _), of in refusals(process.database).items() for each in of}
+        if loaded & kept:
+            raise Violation(f"{loaded & kept} were loaded, and are still refused")
         self._settle_registry(process)
         self.model.judge_quiet()
+        for dataset in self.datasets:
+            self.judge_sums(dataset.name)
         for _ in range(2):
             actors.read(self, process, Random(self._runs))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import psycopg
 
-from seller_platform.warehouse.postgres.dagster_tables import DAGSTER_SCHEMA
+from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA
 
 
 @contextmanager

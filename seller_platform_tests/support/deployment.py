@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import httpx
 
 from seller_platform.contract import LISTS, Dataset
-from seller_platform.warehouse.loads.fingerprints import fingerprints
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
+from seller_platform.warehouse.readers.fingerprints import fingerprints
 from seller_platform_tests.support.processes import COMMAND, environment, free_port
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 

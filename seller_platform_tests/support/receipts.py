@@ -1,10 +1,12 @@
-"""Receipts without rows, for tests that store rows without a load."""
+"""Receipts without rows, for tests that store rows without a load, and the last receipts."""
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from seller_platform.contract import Dataset, Window
+from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import IS_PUBLISHED, LOADS
 
 _LOAD = text("""
     INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
@@ -16,6 +18,12 @@ _BUILD = text("""
                                       started_at, finished_at)
     VALUES (:name, :account, :first, :after, 0, '', '{}', '{}', now(), now())
 """)
+
+
+def end_in_the_past(database: Database, load: int) -> None:
+    """Let a load that was made while the process travelled in time have ended when it began."""
+    with database.begin() as connection:
+        connection.execute(text("UPDATE platform.loads SET finished_at = started_at WHERE id = :id"), {"id": load})
 
 
 def mark_loaded(database: Database, source: Dataset | Mart, account: str, *windows: Window | None) -> None:
@@ -32,3 +40,15 @@ def mark_loaded(database: Database, source: Dataset | Mart, account: str, *windo
                     "after": window and window.end,
                 },
             )
+
+
+def latest_receipts(database: Database) -> tuple[Receipt, ...]:
+    """Return the last receipt of a published reading of every dataset, account and window."""
+    statement = (
+        select(LOADS)
+        .where(IS_PUBLISHED)
+        .distinct(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
+        .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end, LOADS.c.id.desc())
+    )
+    with database.begin() as connection:
+        return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())

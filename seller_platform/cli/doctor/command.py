@@ -13,13 +13,13 @@ from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.sandbox.serving import served_demo
 from seller_platform.commands import is_sandbox
 from seller_platform.counts import count_of
+from seller_platform.errors import SchemaVersionError
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
 from seller_platform.warehouse.loads.history_start import history_start_in
-from seller_platform.warehouse.postgres.dagster_tables import DAGSTER_SCHEMA, stray_tables
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -58,7 +58,6 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         if any(finding.verdict is FindingLevel.FAIL for finding in findings) or database.version() is None:
             return
         yield examine_stored_history(history_start_in(database, settings), settings.history_start)
-        yield from examined("Dagster", lambda: examine_dagster_tables(database))
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
         has_key = key is not None or key_file(settings.home).exists()
@@ -103,27 +102,11 @@ def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
                 "schema", "there is none yet, and this user may not create it", f"{migrate} as a user with that right"
             )
     elif not health.is_known_schema:
-        yield fail("schema", f"version {health.schema} is newer than this program", "install the newer seller-platform")
+        yield fail("schema", f"version {health.schema} is unknown to this program", SchemaVersionError.next_step)
     elif health.schema != health.newest_schema:
         yield fail("schema", f"version {health.schema}, and {health.newest_schema} is needed", migrate)
     else:
         yield ok("schema", f"version {health.schema}")
-
-
-def examine_dagster_tables(database: Database) -> Iterator[Finding]:
-    """Yield where tables of Dagster are that no program of this version reads."""
-    with database.begin() as connection:
-        strays = stray_tables(connection)
-    for stray in strays:
-        listed = ", ".join(f"{stray.schema}.{name}" for name in stray.names)
-        step = (
-            f"stop older programs that use them, then run in psql: `DROP TABLE {listed} CASCADE`; a Dagster that must "
-            f"keep them needs `options=-csearch_path={stray.schema}` in the URL of its storage"
-        )
-        problem = (
-            f"schema {stray.schema} has tables of Dagster, whose runs are shown nowhere; its schema is {DAGSTER_SCHEMA}"
-        )
-        yield warn("Dagster", problem, step)
 
 
 def examine_dagster(settings: Settings, database: Database, now: datetime) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from seller_platform.cli.output import Output, json_option, with_title
 from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.loads.slices import Receipt, doubt_of, held_readings, slice_of
+from seller_platform.warehouse.loads.slices import Receipt, doubt_of, held_since, slice_of
 from seller_platform.warehouse.postgres.database import Database
 
 _LARGEST_LOAD = 2**63 - 1
@@ -78,7 +78,7 @@ def accept(*, load: int, output: Output) -> None:
 def _reading(database: Database, receipt: Receipt) -> dict[str, Any]:
     doubt = doubt_of(receipt)
     with database.begin() as connection:
-        earlier = held_readings(connection, slice_of(receipt).dataset, receipt.account, receipt.window)
+        since = held_since(connection, receipt)
     return {
         "load": receipt.id,
         "dataset": receipt.dataset,
@@ -87,7 +87,7 @@ def _reading(database: Database, receipt: Receipt) -> dict[str, Any]:
         "reason": doubt.reason,
         "rows_stored": doubt.rows_stored,
         "rows_read": doubt.rows_read,
-        "since": min(moment for moment, _ in earlier).isoformat(timespec="seconds"),
+        "since": since.isoformat(timespec="seconds"),
     }
 
 

@@ -24,11 +24,11 @@ from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upst
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
-from seller_platform.warehouse.loads.fingerprints import fingerprints
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start
 from seller_platform.warehouse.marts.insights import build_insights
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import DEMO_FOLDER
+from seller_platform.warehouse.readers.fingerprints import fingerprints
 
 _NEXT_COMMANDS = (
     "--demo status",

@@ -34,7 +34,20 @@ class Notice:
 
 def findings(overview: Overview) -> list[Sequence[Notice]]:
     """Return the findings in groups of one kind; groups without a finding are left out."""
-    kinds = (_grants, _failed, _held, _mismatched, _unread, _late, _missing, _postponed, _repeated, _restated, _ending)
+    kinds = (
+        _grants,
+        _failed,
+        _held,
+        _mismatched,
+        _moved,
+        _unread,
+        _late,
+        _missing,
+        _postponed,
+        _repeated,
+        _restated,
+        _ending,
+    )
     return [group for kind in kinds if (group := list(kind(overview)))]
 
 
@@ -84,6 +97,13 @@ def _mismatched(overview: Overview) -> Iterator[Notice]:
         command = f"{_SYNC} --dataset {dataset} --account {account} --from {month} --to {month}"
         text = f"{dataset} of {whose}, {month}: the rows do not add up to the announced total"
         yield Notice("mismatch", Colour.BAD, text, command)
+
+
+def _moved(overview: Overview) -> Iterator[Notice]:
+    for change in overview.moved:
+        whose = with_title(change.account, overview.titles)
+        text = f"{whose}: {change}; until it is read again, rows are missing or twice"
+        yield Notice("moved", Colour.BAD, text, change.command)
 
 
 def _unread(overview: Overview) -> Iterator[Notice]:

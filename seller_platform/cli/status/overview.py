@@ -16,6 +16,7 @@ from seller_platform.warehouse.monitoring.account_months import AccountMonths, a
 from seller_platform.warehouse.monitoring.freshness import READ_WITHIN, LastReading, last_readings
 from seller_platform.warehouse.monitoring.repeated_ledgers import RepeatedLedger, repeated_ledgers
 from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
+from seller_platform.warehouse.monitoring.zone_changes import ZoneChange, zone_changes
 from seller_platform.warehouse.postgres.database import Database
 
 _RECENT = timedelta(days=1)
@@ -39,6 +40,7 @@ class Overview:
         requests_per_day: How many requests each connection may send on one day; None for any number.
         requests_today: How many requests of today (UTC) each connection has sent, if they are limited.
         repeated: Months of accounts whose entries another account of the seller has, too.
+        moved: Accounts with rows that were read under a former time zone or currency.
     """
 
     now: datetime
@@ -56,6 +58,7 @@ class Overview:
     requests_per_day: int | None
     requests_today: Mapping[str, int]
     repeated: Sequence[RepeatedLedger]
+    moved: Sequence[ZoneChange]
 
 
 def overview(database: Database, *, since: date, now: datetime, requests_per_day: int | None = None) -> Overview:
@@ -94,4 +97,5 @@ def overview(database: Database, *, since: date, now: datetime, requests_per_day
         requests_per_day,
         {} if requests_per_day is None else requests_sent(database, now.astimezone(UTC).date()),
         repeated_ledgers(database),
+        zone_changes(database, [(each.key, each.account) for each in listed]),
     )

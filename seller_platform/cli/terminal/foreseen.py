@@ -14,6 +14,7 @@ from seller_platform.errors import (
     SellerPlatformError,
 )
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE
 from seller_platform.warehouse.postgres.programs import SUPERUSER
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.urls import user_and_place
@@ -58,8 +59,12 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _database() -> dict[str, str]:
     """Return where the warehouse is, and its user."""
     with suppress(SellerPlatformError):
-        if url := read_settings().database_url:
-            return user_and_place(url.get_secret_value())
+        settings = read_settings()
+        if settings.database_url is not None:
+            return user_and_place(settings.database_url.get_secret_value())
+        data = settings.home / EMBEDDED_FOLDER / "data"
+        if data.exists():
+            return {"where": str(data.resolve() / WAREHOUSE), "user": SUPERUSER}
     return {"where": "the database", "user": SUPERUSER}
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from seller_platform.client.decoding.error_answers import ERROR_FIELDS, check_no_error
 from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of
-from seller_platform.client.decoding.values import Reader, holds_nul, reader_of, shape_of
+from seller_platform.client.decoding.values import Reader, reader_of, shape_of
 from seller_platform.contract import Column, Dataset, Source
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
 from seller_platform.errors import ContractViolationError, DayMissingError, UnreadableBodyError
@@ -148,11 +148,10 @@ class _RowReader:
         extra = {name: value for name, value in sent.items() if name not in self._known}
         if not extra:
             return
-        text = msgspec.json.encode({name: msgspec.Raw(value) for name, value in extra.items()})
-        if holds_nul(text):
-            raise self._violation(position, "a field that the API does not name holds a NUL character")
         self.unknown.update(extra)
-        self.extras[position] = text.decode()
+        self.extras[position] = msgspec.json.encode(
+            {name: msgspec.Raw(value) for name, value in extra.items()}
+        ).decode()
 
     def _violation(self, position: int, problem: str) -> ContractViolationError:
         return ContractViolationError(self.dataset.name, f"row {position + 1} of the page: {problem}")

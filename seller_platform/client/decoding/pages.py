@@ -1,6 +1,5 @@
 """Decoding: turns the body of a page into rows. The strict decoder is tried first, for it is faster."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -16,6 +15,7 @@ from seller_platform.client.decoding.known_pages import CutBody, LateRows, PageK
 from seller_platform.client.decoding.lenient import lenient_rows
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
 from seller_platform.client.decoding.strict import Shape, strict_decoder
+from seller_platform.client.http.characters import holds_nul, variants
 from seller_platform.contract import Dataset, Kind, Window
 from seller_platform.contract.loads import PageFacts
 from seller_platform.contract.wire import ROWS
@@ -23,7 +23,7 @@ from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 Row = tuple[Any, ...]
 
-_NUL = re.compile(rb"\\u0000")
+_EXTRA = "extra"
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Page:
             own have the day, or for accounts the connection, that they were requested for.
         extras: JSON text of the fields unknown to the contract, by the row's position.
         unknown_fields: The names of those fields.
+        replaced: The names of the columns whose text was sent with characters that cannot be stored, by the row's
+            position.
         as_of: The moment that the upstream's link to the next page pins the list to; None without such a link.
         key: Recognizes the page when it is sent again; None where it cannot be recognized.
     """
@@ -46,6 +48,7 @@ class Page:
     current_page: int | None = None
     per_page: int | None = None
     unknown_fields: frozenset[str] = frozenset()
+    replaced: Mapping[int, Sequence[str]] = field(default_factory=dict)
     as_of: str | None = None
     key: bytes | None = None
 
@@ -168,6 +171,10 @@ class PageDecoder:
             cut = cut if page is None else None
         is_array = page is not None and self._shape.rows == "array"
         if page is None:
+            storable = variants(body)
+            if len(storable) > 1:
+                first, second = (self._decoded(variant, None, window, number) for variant in storable)
+                return replace(first, replaced=self._differences(first, second))
             lenient = lenient_rows(self.dataset, body, self.zone, self._rows_field)
             self._shape = lenient.shape
             page = Page(
@@ -199,22 +206,27 @@ class PageDecoder:
             if self._local_days:
                 days = self._local_days.of_all(days)
             return Page(list(map(add, values, zip(days, strict=True))), {}, *envelope)
-        except msgspec.ValidationError:
-            return None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            if cut is not None:
-                return None
-            raise UnreadableBodyError("a body that is not JSON") from None
-        except ValueError:
+        except (msgspec.DecodeError, RecursionError, ValueError):
             return None
 
     def _check_values(self, values: Sequence[Row], body: bytes) -> None:
         """Raise ValueError where a value of the right type cannot be stored as sent."""
-        if b"\\" in body and _NUL.search(body):  # the first search is faster, and seldom finds one
+        if holds_nul(body):
             raise ValueError("perhaps a NUL character")
         for number, column in self._columns:
             if column.kind in _CHECKS and not (column.kind is Kind.TIMESTAMP and number == self._day):
                 _CHECKS[column.kind](list(map(itemgetter(number), values)))
+
+    def _differences(self, page: Page, other: Page) -> Mapping[int, Sequence[str]]:
+        """Return the names of the columns that differ in two decodings of the same page, by the row's position."""
+        differences = {}
+        for position, (row, other_row) in enumerate(zip(page.rows, other.rows, strict=True)):
+            names = [column.name for number, column in self._columns if row[number] != other_row[number]]
+            if page.extras.get(position) != other.extras.get(position):
+                names.append(_EXTRA)
+            if names:
+                differences[position] = names
+        return differences
 
     def _with_days(self, values: Sequence[Row], slice_value: tuple[str]) -> list[Row]:
         if self._day is None:

@@ -10,6 +10,7 @@ from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import whole_number
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.responses import json_object
+from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
@@ -80,7 +81,11 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
     order = sorted(range(len(page.rows)), key=lambda position: int(page.rows[position][0]))
     rows = [page.rows[position] for position in order]
     accounts = _with_own_keys([_account(row) for row in rows])
-    notes: dict[str, object] = {"unknown_fields": sorted(page.unknown_fields)} if page.unknown_fields else {}
+    defects = RowDefects(ACCOUNTS)
+    defects.add(page.rows, page.replaced, page=1)
+    notes = defects.notes
+    if page.unknown_fields:
+        notes["unknown_fields"] = sorted(page.unknown_fields)
     if unusable := {account.key: account.problem for account in accounts if account.problem is not None}:
         notes["unusable_accounts"] = unusable
     return Discovered(

@@ -17,7 +17,7 @@ from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import exact_number, shape_of
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
-from seller_platform.client.lists.null_keys import NullKeys
+from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import (
@@ -55,6 +55,7 @@ class LookedUp:
     Attributes:
         rows: The values of the dataset's columns in order, and last the day of the snapshot.
         extras: JSON text of the fields unknown to the contract, by the row's position.
+        replaced: The names of columns with replaced text, by the row's position.
         is_known: Whether the upstream has the product; an unknown one has no rows.
     """
 
@@ -62,6 +63,7 @@ class LookedUp:
     rows: Sequence[Row] = ()
     extras: Mapping[int, str] = field(default_factory=dict)
     unknown_fields: frozenset[str] = frozenset()
+    replaced: Mapping[int, Sequence[str]] = field(default_factory=dict)
     is_known: bool = True
     requests: int = 1
     bytes: int = 0
@@ -91,11 +93,11 @@ def read_cost_periods(
     requests = read_bytes = unknown_products = 0
     unknown_fields: set[str] = set()
     keys: Counter[tuple[object, ...]] = Counter()
-    null_keys = NullKeys(COST_PERIODS)
+    defects = RowDefects(COST_PERIODS)
     lookup = CostLookup(api, account, snapshot_day)
     for page, product in enumerate(in_threads(lookup.find, skus, look_ahead), start=1):
         sink.write(product.rows, tags=(), extras=product.extras, page=page)
-        null_keys.add(product.rows, page=page)
+        defects.add(product.rows, product.replaced, page=page)
         requests, read_bytes = requests + product.requests, read_bytes + product.bytes
         unknown_products += not product.is_known
         unknown_fields |= product.unknown_fields
@@ -103,7 +105,7 @@ def read_cost_periods(
     if skus and unknown_products == len(skus):
         requests += lookup.check_is_offered()
     duplicates = sum(count for count in keys.values() if count > 1)
-    notes: dict[str, object] = {"products": len(skus), "unknown_products": unknown_products, **null_keys.notes}
+    notes: dict[str, object] = {"products": len(skus), "unknown_products": unknown_products, **defects.notes}
     if duplicates:
         notes["duplicate_keys"] = duplicates
     if unknown_fields:
@@ -243,7 +245,7 @@ def _decoded(sku: str, decoder: PageDecoder, body: bytes) -> LookedUp:
             problem = f"period {position} is one of another SKU than asked for"
             raise ContractViolationError(COST_PERIODS.name, problem)
         rows.append((sku, first, last, _exact_elements(position, elements, unknown), day))
-    return LookedUp(sku, rows, page.extras, frozenset(unknown))
+    return LookedUp(sku, rows, page.extras, frozenset(unknown), page.replaced)
 
 
 def _exact_elements(position: int, sent: str | None, unknown: set[str]) -> str | None:

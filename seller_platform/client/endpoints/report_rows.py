@@ -6,7 +6,7 @@ empty cell is null.
 """
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, NoReturn
 from zoneinfo import ZoneInfo
@@ -14,8 +14,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from seller_platform.client.decoding.error_answers import ERROR_FIELDS, check_no_error
-from seller_platform.client.decoding.values import holds_nul, reader_of, shape_of
-from seller_platform.client.endpoints.json_stream import JsonText
+from seller_platform.client.decoding.values import reader_of, shape_of
+from seller_platform.client.endpoints.json_stream import JsonText, sent_bytes
+from seller_platform.client.http.characters import storable_json, variants, variants_of_texts
+from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, FORMULA_STARTS
@@ -25,6 +27,8 @@ from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 ReportRow = tuple[Sequence[Any], str | None]
 """The values of the contract's columns that upstreams send, and the JSON text of all other columns."""
+
+_Cells = tuple[list[Any], dict[str, object]]
 
 _LARGEST_CELL = 1 << 20
 _LARGEST_LINE = 16 << 20
@@ -42,10 +46,12 @@ class ReportReader:
 
     Attributes:
         other_columns: The columns of the rows read so far that the contract does not name.
+        defects: The rows so far with replaced text, as of one page.
     """
 
     def __init__(self, zone: ZoneInfo) -> None:
         self.other_columns: set[str] = set()
+        self.defects = RowDefects(REPORT_ROWS)
         self._numbers = {name: number for number, column in enumerate(_SENT) for name in (column.name, *column.aliases)}
         self._readers = [reader_of(column.kind, zone) for column in _SENT]
         self._position = 0
@@ -74,46 +80,52 @@ class ReportReader:
 
     def _json_rows(self, text: JsonText) -> Iterator[ReportRow]:
         for self._position, row in enumerate(_objects(text), start=1):
-            try:
-                sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
-            except msgspec.ValidationError:
-                self._refuse(f"it is {shape_of(row.encode())}, not an object")
-            values: list[Any] = [None] * len(_SENT)
-            others: dict[str, object] = {}
-            for name, value in sent.items():
-                number = self._numbers.get(name)
-                if number is None:
-                    others[name] = msgspec.Raw(value)
-                elif value != _NULL:
-                    values[number] = self._read(number, value)
-            yield values, self._kept(others)
+            yield self._noted([self._json_row(variant) for variant in variants(sent_bytes(row))])
+
+    def _json_row(self, row: bytes) -> _Cells:
+        try:
+            sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
+        except msgspec.ValidationError:
+            self._refuse(f"it is {shape_of(row)}, not an object")
+        values: list[Any] = [None] * len(_SENT)
+        others: dict[str, object] = {}
+        for name, value in sent.items():
+            number = self._numbers.get(name)
+            if number is None:
+                others[name] = msgspec.Raw(value)
+            elif value != _NULL:
+                values[number] = self._read(number, value)
+        return values, others
 
     def _csv_rows(self, text: Iterator[str]) -> Iterator[ReportRow]:
         csv.field_size_limit(_LARGEST_CELL)
         lines = filter(None, csv.reader(_lines(text), strict=True))
         try:
             names = next(lines, [])
-            if len(set(names)) < len(names):
+            headers = _variants(names)
+            if len(set(headers[0])) < len(names):
                 raise ContractViolationError("the report", "two of its columns have the same name")
-            columns = [(name, self._numbers.get(name)) for name in names]
             for self._position, cells in enumerate(lines, start=1):
                 if len(cells) != len(names):
                     problem = f"CSV whose row {self._position} has {count_of(len(cells), 'cell')}, not {len(names)}"
                     raise UnreadableBodyError(problem)
-                yield self._csv_row(columns, cells)
+                rows = _variants(cells)
+                pairs = ((headers[0], rows[0]), (headers[-1], rows[-1]))[: max(len(headers), len(rows))]
+                yield self._noted([self._csv_row(header, row) for header, row in pairs])
         except csv.Error as error:
             raise UnreadableBodyError(f"a body that is not CSV ({error})") from None
 
-    def _csv_row(self, columns: Sequence[tuple[str, int | None]], cells: Sequence[str]) -> ReportRow:
+    def _csv_row(self, names: Sequence[str], cells: Sequence[str]) -> _Cells:
         values: list[Any] = [None] * len(_SENT)
         others: dict[str, object] = {}
-        for (name, number), cell in zip(columns, cells, strict=True):
+        for name, cell in zip(names, cells, strict=True):
+            number = self._numbers.get(name)
             if number is None:
                 others[name] = _plain(cell) if cell else None
             elif cell:
                 text = _plain(cell) if _SENT[number].kind is Kind.TEXT else cell
                 values[number] = self._read(number, msgspec.json.encode(text))
-        return values, self._kept(others)
+        return values, others
 
     def _read(self, number: int, sent: bytes) -> Any:
         try:
@@ -122,15 +134,19 @@ class ReportReader:
             column = _SENT[number]
             self._refuse(f"{column.name} is {shape_of(sent)}, which is no {column.kind.value} that can be stored")
 
-    def _kept(self, others: Mapping[str, object]) -> str | None:
+    def _noted(self, variants: Sequence[_Cells]) -> ReportRow:
+        """Return the first variant of a row, and note what differs in the second."""
+        (values, others), *more = variants
+        for other_values, other_others in more:
+            pairs = zip(_SENT, values, other_values, strict=True)
+            names = [column.name for column, value, other in pairs if value != other]
+            names += ["extra"] if others != other_others else []
+            self.defects.add((), {self._position - 1: names}, page=1)
         if not others:
-            return None
+            return values, None
         if not others.keys() <= self.other_columns:
             self.other_columns.update(others)
-        text = msgspec.json.encode(others)
-        if holds_nul(text):
-            self._refuse("a text in it holds a NUL character, which PostgreSQL does not store")
-        return text.decode()
+        return values, msgspec.json.encode(others).decode()
 
     def _refuse(self, problem: str) -> NoReturn:
         raise ContractViolationError("the report", f"row {self._position}: {problem}")
@@ -150,12 +166,18 @@ def _objects(text: JsonText) -> Iterator[str]:
             has_rows = True
             yield from text.elements()
         elif name in ERROR_FIELDS:
-            check_no_error({name: msgspec.json.decode(text.value())})
+            check_no_error({name: msgspec.json.decode(storable_json(sent_bytes(text.value())))})
         else:
             text.value()
     text.end()
     if not has_rows:
         raise ContractViolationError("the report", f"there is no {ROWS} in the answer, but its rows should be there")
+
+
+def _variants(cells: Sequence[str]) -> list[Sequence[str]]:
+    if all(map(str.isascii, cells)) and not any("\0" in cell for cell in cells):  # as most are
+        return [cells]
+    return [*variants_of_texts(list(map(sent_bytes, cells)))]
 
 
 def _plain(cell: str) -> str:

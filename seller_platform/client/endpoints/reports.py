@@ -123,16 +123,18 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
                 yield piece
 
         try:
-            rows = reader.rows(codecs.iterdecode(counted(), "utf-8-sig"), form)
+            rows = reader.rows(codecs.iterdecode(counted(), "utf-8-sig", "surrogateescape"), form)
             pages = _write(rows, report_id, local_day, sink)
-        except (UnicodeDecodeError, RecursionError, msgspec.DecodeError):
+        except (UnicodeError, RecursionError, msgspec.DecodeError):
             raise UnreadableBodyError(f"a body that is not {form.upper()}") from None
         return size, pages, reader
 
     params = {**_about(account, report_id), "format": form}
     accept = _ACCEPTS.get(form, _ACCEPTS_JSON)
     requests, (size, pages, reader) = api.stream(REPORT_DOWNLOAD, params, read, accept=accept)
-    notes = {"other_columns": sorted(reader.other_columns)} if reader.other_columns else {}
+    notes = reader.defects.notes
+    if reader.other_columns:
+        notes["other_columns"] = sorted(reader.other_columns)
     return LoadFacts(requests, pages, size, None, CountVerdict.UNVERIFIABLE, notes)
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from seller_platform.client.http.characters import storable_json
 from seller_platform.clocks import Clock
 from seller_platform.contract.wire import REASON
 from seller_platform.errors import InvalidSettingError, RequestRefusedError, UnreadableBodyError
@@ -198,7 +199,7 @@ def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedErr
 def json_object(body: bytes) -> Mapping[str, Any]:
     """Return the JSON object of a short body; an empty one where there is none."""
     try:
-        content = json.loads(body[:1_000_000])
+        content = json.loads(storable_json(body[:1_000_000]))
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -5,7 +5,7 @@
 - `windows`: splits a window into requests that fit a page
 - `pagination`: reads the pages of one list and detects changes of the list
 - `prefetch`: fetches pages ahead in threads
-- `null_keys`: counts rows without their whole key
+- `row_defects`: counts rows without their whole key, or with replaced text
 - `placed_rows`: completes the day of rows that are asked for day by day
 - `row_sink`: receives the rows that were read
 """

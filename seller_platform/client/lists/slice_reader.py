@@ -118,7 +118,7 @@ def _facts(attempt: SliceAttempt, attempts: int, fetcher: PageFetcher, reader: W
     announced, verdict = attempt.result.announced, CountVerdict.UNVERIFIABLE
     if announced is not None:
         verdict = CountVerdict.MATCH if announced == reader.sink.count else CountVerdict.MISMATCH
-    notes = {**attempt.notes, **reader.null_keys.notes}
+    notes = {**attempt.notes, **reader.defects.notes}
     if attempts > 1:
         notes["attempts"] = attempts
     if attempt.result.duplicate_keys:

@@ -9,9 +9,9 @@ from operator import itemgetter
 
 from seller_platform.client.decoding.known_pages import LateRows
 from seller_platform.client.decoding.pages import Page, Row, decoded
-from seller_platform.client.lists.null_keys import NullKeys
 from seller_platform.client.lists.pagination import KeysOfPages, ReadResult, holds_the_list, is_short, read_pages
 from seller_platform.client.lists.prefetch import PageFetcher
+from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.client.lists.row_sink import PageMemory, RowSink
 from seller_platform.contract import Window
 from seller_platform.contract.list_query import ListQuery
@@ -51,13 +51,13 @@ class WindowReader:
 
     Attributes:
         pages: Pages read in the attempt under way.
-        null_keys: Its rows without their whole key.
+        defects: Its rows without their whole key, or with replaced text.
         follows_links: Whether pages are requested of the moment that the upstream links to.
     """
 
     def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink, memory: PageMemory | None) -> None:
         self.fetcher, self.query, self.sink, self._memory = fetcher, query, sink, memory
-        self.pages, self.null_keys, self.follows_links = 0, NullKeys(query.dataset), True
+        self.pages, self.defects, self.follows_links = 0, RowDefects(query.dataset), True
         numbers = [number for number, column in enumerate(query.dataset.columns) if column.key]
         self._keys: KeysOfPages = {}
         self._key: Callable[[Row], object] | None = itemgetter(*numbers) if numbers else None
@@ -65,7 +65,7 @@ class WindowReader:
     def restart(self) -> None:
         """Forget what was read so far."""
         self.pages = 0
-        self.null_keys.restart()
+        self.defects.restart()
         self.sink.restart()
 
     def attempt(self, windows: Sequence[Window | None]) -> SliceAttempt:
@@ -145,9 +145,9 @@ class WindowReader:
         if self._memory is not None and isinstance(rows, LateRows):
             self._memory.write_late(rows.key, rows.body, rows.decode, tags=part.tags, page=self.pages)
             return
-        lacking = self.null_keys.count
-        self.null_keys.add(rows, page=self.pages)
+        defects = self.defects.count
+        self.defects.add(rows, page.replaced, page=self.pages)
         self.sink.write(rows, tags=part.tags, extras=page.extras, page=self.pages)
-        if self._memory is not None and page.key and self.null_keys.count == lacking:
+        if self._memory is not None and page.key and self.defects.count == defects:
             duplicates = self._duplicates(rows) if duplicates is None else duplicates
             self._memory.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)

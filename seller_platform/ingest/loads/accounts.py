@@ -17,6 +17,7 @@ from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
 from seller_platform.warehouse.loads.plausibility import Accepted, Judge
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.monitoring.zone_changes import zone_changes
 from seller_platform.warehouse.postgres.database import Database
 
 _LOG = logging.getLogger(__name__)
@@ -75,9 +76,13 @@ def _discover(
                 extras = {0: discovered.extras[position]} if position in discovered.extras else {}
                 load.spool.write([row], extras=extras, page=1, account=account.key)
             save_user(database, connection.name, user.id, user.name)
-            facts = replace(discovered.facts, requests=discovered.facts.requests + 1)
+            listed = [(account.key, account) for account in discovered.accounts]
+            notes = dict(discovered.facts.notes)
+            if moved := {each.account: f"{each}; {each.command}" for each in zone_changes(database, listed)}:
+                notes["moved_accounts"] = moved
+            facts = replace(discovered.facts, requests=discovered.facts.requests + 1, notes=notes)
             judge = Judge(is_second=is_second, accepted=accepted)
             receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
             published(receipt)
-            save_accounts(database, connection.name, [(account.key, account) for account in discovered.accounts])
+            save_accounts(database, connection.name, listed)
     return [KnownAccount(account.key, connection.name, account) for account in discovered.accounts], receipt

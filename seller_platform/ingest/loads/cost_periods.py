@@ -50,7 +50,7 @@ def load_costs(
     """
     started_at = utc_now()
     today = now.astimezone(account.zone).date()
-    slice_ = Slice(COST_PERIODS, account.key, Window.day(today))
+    slice_ = Slice.of(account, COST_PERIODS, Window.day(today))
     with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
         skus = skus_of_account(database, account.key)
         if not skus and not was_loaded(database, INVENTORY, account.key):

@@ -7,7 +7,7 @@ A slice that would never fit beside those of today comes first on days on which 
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import TypeAlias
 
@@ -43,7 +43,7 @@ class DueSlice:
         is_extra: It is read more often than daily, with requests that no other slice needs.
     """
 
-    dataset: Dataset = field(hash=False)  # the hash of all its columns would take most of the time
+    dataset: Dataset
     account: str
     month: Window | None
     window: Window
@@ -51,6 +51,10 @@ class DueSlice:
     days_behind: int = 0
     is_background: bool = False
     is_extra: bool = False
+
+    def __hash__(self) -> int:
+        # The hash of all columns of the dataset would take most of the time of a division.
+        return hash((self.dataset.name, self.account, self.window.start))
 
     def __str__(self) -> str:
         return f"{self.dataset.name} of {self.account}" + (f", {self.month.start:%Y-%m}" if self.month else "")
@@ -194,6 +198,9 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
         for name in sorted({connection_of.get(each.account, each.account) for each in slices})
     }
     left = {name: requests for name, (requests, _) in budgets.items()}
+    used_up = {
+        name: RequestsUsedUpError(name, per_day=requests_per_day, renews_at=at) for name, (_, at) in budgets.items()
+    }
     read_at = last_reads(database, [(each.dataset.name, each.account) for each in slices])
 
     def rank(each: DueSlice) -> tuple[object, ...]:
@@ -212,20 +219,20 @@ def divide(database: Database, slices: Sequence[DueSlice], *, requests_per_day: 
             (each.dataset.name, each.account, each.window.start),
         )
 
+    ranked = sorted(slices, key=rank)
+    of_connection: dict[str, list[DueSlice]] = defaultdict(list)
+    for each in ranked:
+        of_connection[connection_of.get(each.account, each.account)].append(each)
+    long_ago = now - timedelta(days=2)
+    turns = {_first_turn(of_name, left[name], expected, read_at, long_ago) for name, of_name in of_connection.items()}
     later: dict[DueSlice, Left] = {}
     remaining = dict(left)
-    ranked = sorted(slices, key=rank)
-    turns = {
-        _first_turn(of_connection, left[name], expected, read_at, now - timedelta(days=2))
-        for name in left
-        for of_connection in [[each for each in ranked if connection_of.get(each.account, each.account) == name]]
-    }
     for each in sorted(ranked, key=lambda each: each not in turns):
         name, needed = connection_of.get(each.account, each.account), expected[each].requests
         if needed > requests_per_day:
             later[each] = BudgetTooSmallError(name, per_day=requests_per_day, needed=needed)
         elif needed > remaining[name]:
-            later[each] = RequestsUsedUpError(name, per_day=requests_per_day, renews_at=budgets[name][1])
+            later[each] = used_up[name]
         else:
             remaining[name] -= needed
     return Division([each for each in slices if each not in later], later, expected, left)
@@ -245,10 +252,12 @@ def _first_turn(
     Args:
         ranked: The slices of a connection, the first ones first.
     """
-    due = [each for each in ranked if not each.is_extra]
-    of_today = [each for each in due if each.days_behind <= 0 and not each.is_background]
+    of_today, others = list[DueSlice](), list[DueSlice]()
+    for each in ranked:
+        if not each.is_extra:
+            (of_today if each.days_behind <= 0 and not each.is_background else others).append(each)
     needed_today = sum(expected[each].requests for each in of_today)
-    others = [each for each in due if each not in set(of_today) and expected[each].requests <= left]
+    others = [each for each in others if expected[each].requests <= left]
     unread = [each for each in others if not each.is_background]
     large = next((each for each in unread or others if expected[each].requests + needed_today > left), None)
     if large is None or needed_today > left:

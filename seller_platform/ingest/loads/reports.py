@@ -201,7 +201,7 @@ def load_report(
     started_at = utc_now()
     day = job.requested_at.astimezone(account.zone).date()
     try:
-        slice_ = Slice(REPORT_ROWS, account.key, Window.day(day), job.report_id)
+        slice_ = Slice.of(account, REPORT_ROWS, Window.day(day), job.report_id)
         with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
             facts = download_report(api.for_reports(), account.account, job.report_id, job.format, str(day), load.spool)
             order = {"selector": job.selector, "value": job.value, "format": job.format}

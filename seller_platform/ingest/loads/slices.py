@@ -143,7 +143,7 @@ def load_slice(
     settled = _settled_days(database, account, dataset, window, started_at=started_at, lookback_days=lookback_days)
     was_settled = dataset.is_dated and len(settled) == window.days
     judge = Judge(settled, is_second=is_second or accepted is not None, accepted=accepted)
-    slice_ = Slice(dataset, account.key, window)
+    slice_ = Slice.of(account, dataset, window)
     with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
         try:

@@ -9,7 +9,7 @@ from enum import Enum
 from seller_platform.client.endpoints.accounts import fetch_accounts
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
-from seller_platform.contract import Column, Kind
+from seller_platform.contract import Column, Kind, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
@@ -44,6 +44,7 @@ class Comparison:
         subject: A dataset, or `statistics`.
         account: The key of the account; for the list of accounts, the connection.
         asked: The query in words.
+        window: The days that were compared, where the list has any.
         verdict: Failed until the answers are compared.
         rows: The number of rows of the source.
         differences: The differences, a line each; of absent rows, why they are absent.
@@ -60,6 +61,7 @@ class Comparison:
     differences: tuple[str, ...] = ()
     not_known: tuple[str, ...] = ()
     error: SellerPlatformError | None = None
+    window: Window | None = None
 
     def judged(
         self, rows: int, differences: Sequence[str], not_known: Sequence[str], *, is_computed: bool = False
@@ -98,7 +100,7 @@ def verify_each(queries: Iterable[AccountQuery], source: SellerApi, replica: Sel
 
 def verify(query: AccountQuery, source: SellerApi, replica: SellerApi) -> Comparison:
     """Send one query to both, and compare the answers."""
-    comparison = Comparison(query.dataset.name, query.account.key, str(query))
+    comparison = Comparison(query.dataset.name, query.account.key, str(query), window=query.window)
     if query.unanswerable is not None:
         return comparison.unknown(query.unanswerable)
 

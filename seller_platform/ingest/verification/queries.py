@@ -1,19 +1,19 @@
 """The queries sent to source and replica, and the columns a replica does not have."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from types import MappingProxyType
 
-from seller_platform.contract import DATASETS, Dataset, Slicing, Source, Window, dataset_named
+from seller_platform.contract import DATASETS, Dataset, Slicing, Source, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS, TREND
 from seller_platform.contract.statistics_views import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
 from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import StoredWindow
 
 _COST_COLUMNS = ("product_cost", "profit", "roi", "profit_margin")
 _OFFER_COLUMNS = ("buybox_price", "sales_rank")
@@ -80,22 +80,25 @@ class AccountQuery:
 
 
 class StoredDays:
-    """The stored days of each list and account, from the receipts."""
+    """The stored days of each list and account, from the receipts.
 
-    def __init__(self, receipts: Sequence[Receipt]) -> None:
-        self._days: dict[tuple[str, str], set[date]] = defaultdict(set)
+    Args:
+        stored: Newer windows come after those that they replace.
+    """
+
+    def __init__(self, stored: Iterable[StoredWindow]) -> None:
         self._windows: dict[tuple[str, str], list[Window]] = defaultdict(list)
+        self._days: dict[tuple[str, str], set[date]] = {}
         self._read_at: dict[str, datetime] = {}
-        for receipt in sorted(receipts, key=lambda receipt: receipt.id):
-            key = (receipt.dataset, receipt.account)
-            self._days[key].update(receipt.window.each_day())
-            self._windows[key].append(receipt.window)
-            if dataset_named(receipt.dataset).is_dated:
-                self._read_at[receipt.account] = max(receipt.started_at, self._read_at.get(receipt.account, _NEVER))
+        are_dated = {dataset.name: dataset.is_dated for dataset in DATASETS}
+        for each in stored:
+            self._windows[each.dataset, each.account].append(each.window)
+            if are_dated.get(each.dataset):
+                self._read_at[each.account] = max(each.started_at, self._read_at.get(each.account, _NEVER))
 
     def holds(self, dataset: Dataset, account: str) -> bool:
         """Whether the list was ever loaded."""
-        return bool(self._days.get((dataset.name, account)))
+        return (dataset.name, account) in self._windows
 
     def days(self, dataset: Dataset, account: str) -> set[date]:
         """Return the stored days of a list.
@@ -103,7 +106,10 @@ class StoredDays:
         Of a view that no table stores, these are the days that all its sources have.
         """
         sources = (dataset,) if dataset in DATASETS else _SOURCES
-        return set.intersection(*(self._days.get((source.name, account), set()) for source in sources))
+        for key in [(source.name, account) for source in sources]:
+            if key not in self._days:
+                self._days[key] = {day for window in self._windows.get(key, ()) for day in window.each_day()}
+        return set.intersection(*(self._days[source.name, account] for source in sources))
 
     def windows(self, dataset: Dataset, account: str, month: Window) -> list[Window]:
         """Return the windows of a month that a replica has the rows of.

@@ -4,6 +4,5 @@
 - `messages`: what the processes send to each other
 - `program`: the program of a loading process
 - `pool`: starts loading processes, gives them tasks, and ends them
-- `begun_loads`: loads that begin before runs ask for them
 - `expectation`: whether a load is large enough for them
 """

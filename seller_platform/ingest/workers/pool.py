@@ -24,13 +24,11 @@ from typing import TypeAlias
 from seller_platform import interruption
 from seller_platform.client.http.shared_budget import BudgetFile
 from seller_platform.commands import uses_demo_start
-from seller_platform.ingest.workers.begun_loads import BegunLoads, DiedError
 from seller_platform.ingest.workers.messages import Ended, FromWorker, Logged, Opening, Order, ToWorker, Waiting
 from seller_platform.ingest.workers.tasks import LoadTask, OnSliceWait, OwnLoader
 from seller_platform.settings import Settings
 from seller_platform.traces import trace_headers
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.database import Database
 
 PROCESSES = 2
 """How many loading processes there are. More take memory, and PostgreSQL is then slower than they are."""
@@ -47,8 +45,8 @@ _Answers: TypeAlias = "SimpleQueue[Waiting | Ended | None]"
 """The answers to a task; None if its process has died."""
 
 
-class _NoneLeftError(DiedError):
-    """All loading processes have died."""
+class _DiedError(Exception):
+    """The loading process of a task has died."""
 
 
 class _Worker:
@@ -76,18 +74,18 @@ class _Worker:
         """Let it load a task.
 
         Raises:
-            DiedError: It has died.
+            _DiedError: It has died.
         """
         answers: _Answers = SimpleQueue()
         with self._lock:
             if self.has_ended:
-                raise DiedError
+                raise _DiedError
             self._answers[number] = answers
         self.send(Order(number, task, trace_headers()))
         while isinstance(answer := answers.get(), Waiting):
             on_wait(task.request, answer.reason)
         if answer is None:
-            raise DiedError
+            raise _DiedError
         if answer.error is not None:
             raise answer.error
         return answer.receipt
@@ -139,7 +137,6 @@ class LoadingProcesses:
         self._numbers, self._lock = count(1), threading.Lock()
         self._programs: list[subprocess.Popen[bytes]] = []
         self._workers: list[_Worker] = []
-        self._begun: BegunLoads | None = None
         self._ending = interruption.register(self._kill)
         # macOS does not allow a program to fork after its imports.
         numbers = range(1, processes + 1)
@@ -154,59 +151,26 @@ class LoadingProcesses:
         for worker in self._workers:
             worker.send(Opening(settings, database_url, uses_demo_start(), levels))
 
-    def begin(self, tasks: Sequence[LoadTask], database: Database) -> None:
-        """Begin to load tasks, before runs ask for them by `load`.
-
-        Args:
-            tasks: Of different slices.
-            database: The warehouse, open until the last task is asked for.
-        """
-        self._begun = BegunLoads(tasks, self._load, database)
-
     def load(self, task: LoadTask, on_wait: OnSliceWait, own: OwnLoader) -> Receipt | None:
         """Load a task in the process that has the fewest; where all have died, in this process.
 
-        A load that was begun is waited for.
-
         Raises:
             SellerPlatformError: As `load_slice` does.
         """
-        attempt = self._begun.load if self._begun else self._load
-        while True:
+        while (worker := self._freest()) is not None:
             try:
-                return attempt(task, on_wait)
-            except _NoneLeftError:
-                return own.load(task, on_wait)
-            except DiedError:
+                return worker.load(next(self._numbers), task, on_wait)
+            except _DiedError:
                 interruption.check()
                 _LOG.warning("%s: its loading process has died, so it is loaded again", task.request)
-
-    @property
-    def begun(self) -> Sequence[LoadTask]:
-        """The tasks that were begun before runs ask for them."""
-        return self._begun.tasks if self._begun else ()
-
-    def _load(self, task: LoadTask, on_wait: OnSliceWait) -> Receipt | None:
-        """Load a task in the process that has the fewest.
-
-        Raises:
-            DiedError: That process has died, or all have.
-            SellerPlatformError: As `load_slice` does.
-        """
-        worker = self._freest()
-        if worker is None:
-            raise _NoneLeftError
-        try:
-            return worker.load(next(self._numbers), task, on_wait)
-        finally:
-            with self._lock:
-                worker.under_way -= 1
+            finally:
+                with self._lock:
+                    worker.under_way -= 1
+        return own.load(task, on_wait)
 
     def end(self) -> None:
         """End the processes: first their running tasks, then by force. After Ctrl-C they have less time."""
         with interruption.deferred(raises=False):
-            if self._begun:
-                self._begun.end()
             for worker in self._workers:
                 worker.send(None)
             deadline = time.monotonic() + _END_SECONDS
@@ -277,20 +241,20 @@ _running = _Running()
 
 
 @contextmanager
-def loading_processes(settings: Settings, database_url: str) -> Iterator[LoadingProcesses | None]:
+def loading_processes(settings: Settings, database_url: str) -> Iterator[None]:
     """Start loading processes, which all loads of this process into that warehouse use until the block ends.
 
-    Where the system starts none, this process loads alone, and the block has None.
+    Where the system starts none, this process loads alone.
     """
     try:
         processes = LoadingProcesses(settings, database_url)
     except OSError as error:
         _LOG.warning("no loading process was started, so this process loads alone: %s", error)
-        yield None
+        yield
         return
     try:
         _running.processes = processes
-        yield processes
+        yield
     finally:
         _running.processes = None
         processes.end()

@@ -155,14 +155,32 @@ def _keys_are_present(dataset: Dataset, receipt: Receipt, stored: RowCounts) -> 
             "program. Load the partition again."
         )
         return Judgement(passed=False, description=description, metadata=metadata)
+    return Judgement(
+        passed=False,
+        description=f"{lacking}: {_rows_named(noted)}. They are stored as they were sent; report it to the upstream.",
+        metadata=metadata,
+    )
+
+
+def _rows_named(noted: Mapping[str, Any]) -> str:
     first = "; ".join(
         f"row {each['row']} of page {each['page']} ({', '.join(each['columns'])})" for each in noted["first"]
     )
     more = noted["rows"] - len(noted["first"])
+    return f"{first}{f' and {more} more' if more else ''}"
+
+
+def _text_is_as_sent(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgement:
+    noted = (receipt.notes or {}).get("replaced_text", {"rows": 0, "first": ()})
+    metadata = {"replaced_text": noted["rows"], "rows": receipt.rows}
+    if not noted["rows"]:
+        return Judgement(passed=True, description="Every text is stored as it was sent.", metadata=metadata)
     return Judgement(
         passed=False,
-        description=f"{lacking}: {first}{f' and {more} more' if more else ''}. They are stored as they were sent; "
-        "report it to the upstream.",
+        description=f"{noted['rows']} of {count_of(receipt.rows, 'row', 'has')} text in {receipt.dataset} of "
+        f"{receipt.account}, {receipt.window}, that PostgreSQL does not store (NUL, half of a surrogate pair, or bytes "
+        f"that are no UTF-8): {_rows_named(noted)}. U+FFFD is stored in its place; report it to the upstream.",
+        severity=dg.AssetCheckSeverity.WARN,
         metadata=metadata,
     )
 
@@ -192,6 +210,23 @@ def _accounts_are_usable(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgeme
         description=f"{len(unusable)} of {count_of(receipt.rows, 'account')} cannot be read: {named}. Correct them at "
         "the "
         "upstream; all others are read.",
+        metadata=metadata,
+    )
+
+
+def _accounts_keep_their_days(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgement:
+    moved = (receipt.notes or {}).get("moved_accounts", {})
+    metadata = {"moved": len(moved), "moved_accounts": dict(moved)}
+    if not moved:
+        return Judgement(
+            passed=True, description="All rows are of the present zones and currencies.", metadata=metadata
+        )
+    named = "; ".join(f"account {key}: {change}" for key, change in moved.items())
+    return Judgement(
+        passed=False,
+        description=f"{count_of(len(moved), 'account')} changed the time zone or the currency: {named}. Refreshes read "
+        "their rows again; until then rows at the borders of days and months are missing or twice.",
+        severity=dg.AssetCheckSeverity.WARN,
         metadata=metadata,
     )
 
@@ -299,14 +334,25 @@ SLICE_CHECKS = (
         error=ContractViolationError,
     ),
     SliceCheck(
+        "text_is_as_sent",
+        "Every text is stored as it was sent, for PostgreSQL stores all of its characters.",
+        _text_is_as_sent,
+    ),
+    SliceCheck(
         "accounts_are_usable",
         "Every account has a known time zone, and a title or a seller and marketplace that select it.",
         _accounts_are_usable,
         applies_to=lambda dataset: dataset.source is Source.DISCOVERY,
     ),
     SliceCheck(
+        "accounts_keep_their_days",
+        "No account has rows that were read under a former time zone or currency.",
+        _accounts_keep_their_days,
+        applies_to=lambda dataset: dataset.source is Source.DISCOVERY,
+    ),
+    SliceCheck(
         "reading_is_plausible",
-        "No reading lost more rows or amounts than such data ever loses.",
+        "No day of a reading contradicts the stored rows.",
         _reading_is_plausible,
         applies_to=lambda dataset: dataset.source is not Source.REPORT,
         error=ReadingHeldError,

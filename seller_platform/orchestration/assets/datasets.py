@@ -7,7 +7,6 @@ import dagster as dg
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError, WarehouseUnavailableError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, recorded
 from seller_platform.ingest.workers.tasks import LoadTask
@@ -39,14 +38,12 @@ from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import (
-    BEGUN,
-    assign_run,
     newest_receipt,
-    receipts_of_run,
+    open_hold,
     upstream_offers,
     was_loaded,
 )
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.slices import Receipt, held_error
 from seller_platform.warehouse.monitoring.freshness import READ_WITHIN
 from seller_platform.warehouse.postgres.database import Database
 
@@ -167,14 +164,6 @@ def report_load(instance: dg.DagsterInstance, database: Database, receipt: Recei
             instance.report_runless_asset_event(event)
 
 
-def report_begun_loads(instance: dg.DagsterInstance, database: Database) -> None:
-    """Report the loads that began before their runs and that none asked for, also of a process that was killed."""
-    for receipt in receipts_of_run(database, BEGUN):
-        if receipt.verdict is not CountVerdict.HELD:
-            report_load(instance, database, receipt)
-        assign_run(database, receipt.id, None)
-
-
 def load_reports(
     instance: dg.DagsterInstance, database: Database, receipt: Receipt
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
@@ -221,4 +210,10 @@ def _events(  # noqa: PLR0917  # seven facts, each of another type
         database_uri=database_uri,
         account=names.get(receipt.account) if partition else None,
     )
-    yield from evaluations(instance, dataset, receipt, partition)
+    # A load of some days says nothing of other days of its partition, of which a reading may still be held.
+    month = Window.month_of(receipt.window.start) if dataset.is_dated else None
+    held = None if partition is None else open_hold(database, dataset, receipt.account, month)
+    if held is None:
+        yield from evaluations(instance, dataset, receipt, partition)
+    else:
+        yield from evaluations_of_hold(instance, dataset, held_error(held), receipt, partition)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
-from seller_platform.ingest.loads.due_slices import DueSlice, postpone
+from seller_platform.ingest.loads.due_slices import postpone
 from seller_platform.ingest.loads.requested_slices import LoadRequest, divide_load, requested_slices
-from seller_platform.ingest.workers.tasks import LoadTask
 from seller_platform.orchestration.automation.due import plan_slices
 from seller_platform.orchestration.automation.runs import PlannedRun
 from seller_platform.warehouse.postgres.database import Database
@@ -39,7 +38,6 @@ def plan_load(
     listed: Sequence[str],
     adaptive: bool,
     requests_per_day: int | None = None,
-    begun: Sequence[LoadTask] = (),
 ) -> LoadPlan:
     """Return the runs that load the requested slices, as far as the requests of today suffice.
 
@@ -49,14 +47,9 @@ def plan_load(
         listed: Every account partition, in Dagster's order.
         adaptive: Days are read again for as long as such days changed so far; otherwise for the dataset's lookback.
         requests_per_day: How many requests each connection may send on one day; None for any number.
-        begun: Tasks whose loads began before. Their slices may be stored by now, and so be due no more.
     """
     if requests_per_day is None:
         slices = requested_slices(database, request, now=now, adaptive=adaptive)
-        due = {(each.dataset.name, each.account, each.month) for each in slices}
-        for of, whole in ((task.request, task.whole) for task in begun):
-            if of.month is not None and (of.dataset.name, of.account, of.month) not in due:
-                slices.append(DueSlice(of.dataset, of.account, of.month, of.month, whole))
         return LoadPlan(plan_slices(slices, listed=listed), {})
     division = divide_load(database, request, now=now, adaptive=adaptive, requests_per_day=requests_per_day)
     postpone(database, division)

@@ -18,8 +18,6 @@ from dagster._core.storage.dagster_run import FINISHED_STATUSES
 from dagster_postgres.event_log import PostgresEventLogStorage
 from sqlalchemy import Connection
 
-from seller_platform.warehouse.postgres.dagster_tables import drop_former_views
-
 _BATCH = 5_000
 
 # Numbers grow with time, so a binary search finds the first row that is younger, without an index of times.
@@ -161,8 +159,6 @@ def prune_instance(instance: dg.DagsterInstance, *, before: datetime, dry: bool)
                     connection.exec_driver_sql(rows.delete, {"ids": ids})
                     for run in runs:
                         instance.compute_log_manager.delete_logs(prefix=[run])
-        if not dry:
-            drop_former_views(connection)
     return removed
 
 

@@ -23,10 +23,10 @@ from seller_platform.service.access import SelectedAccounts, Selector
 from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
 from seller_platform.service.lists.state import (
+    LATER_LOADS,
     RATES,
     ListState,
     NeededDays,
-    later_loads,
     needed_values,
     state_columns,
     state_items,
@@ -344,7 +344,7 @@ async def read_page(
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         datasets = [dataset.name, *(need.dataset.name for need in source.needs)] if source else [dataset.name]
-        later = await (await connection.execute(later_loads(), {**values, "datasets": datasets})).fetchone()
+        later = await (await connection.execute(LATER_LOADS, {**values, "datasets": datasets})).fetchone()
         answer = await read(is_kept=False, later=later[0] if later else [])
     assert answer is not None
     return answer

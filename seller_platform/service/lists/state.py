@@ -1,8 +1,8 @@
 """The state that a list shows: the loads of its rows, and what else its answer depends on.
 
-A load writes its receipt in the transaction that changes the rows. So the transaction of the receipt, its `xmin`, says
-whether a snapshot of PostgreSQL saw the rows. Neither the times nor the numbers of loads say that, because loads run at
-the same time and end in any order.
+A load writes its receipt in the transaction that changes the rows, with the number of that transaction. So the receipt
+says whether a snapshot of PostgreSQL saw the rows. Neither the times nor the numbers of loads say that, because loads
+run at the same time and end in any order.
 """
 
 from collections.abc import Sequence
@@ -45,19 +45,8 @@ class ListState:
     has_later_loads: bool
 
 
-# `xmin` has the lower 32 bits of the number of the transaction that wrote the receipt.
-_IS_LATER = sql.SQL("""NOT coalesce(pg_visible_in_snapshot(greatest(1,
-        load.xmin::text::bigint + moment.newest - mod(moment.newest, 4294967296)
-        - CASE WHEN load.xmin::text::bigint > mod(moment.newest, 4294967296) THEN 4294967296 ELSE 0 END
-    )::text::xid8, %(snapshot)s::pg_snapshot), true)""")
-
-_MOMENT = sql.SQL("""moment AS MATERIALIZED (
-    SELECT pg_current_snapshot() AS snapshot, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS newest
-)""")
-
-_ITEMS = sql.SQL("""{moment},
-receipts AS MATERIALIZED (
-    SELECT load.id, {is_later} AS is_later
+_ITEMS = sql.SQL("""receipts AS MATERIALIZED (
+    SELECT load.id, NOT coalesce(pg_visible_in_snapshot(transaction_id, %(snapshot)s::pg_snapshot), true) AS is_later
     FROM (
         SELECT {dataset}, account, first_day, last_day FROM chosen
         UNION ALL
@@ -67,7 +56,6 @@ receipts AS MATERIALIZED (
             %(needed_firsts)s::date[], %(needed_lasts)s::date[]
         ) AS needed (dataset, account, first_day, last_day)
     ) AS covered (dataset, account, first_day, last_day)
-    CROSS JOIN moment
     JOIN platform.loads AS load
       ON load.dataset = covered.dataset AND load.account = covered.account AND load.changed
      AND load.window_start <= covered.last_day AND load.window_end > covered.first_day
@@ -87,7 +75,7 @@ _COLUMNS = sql.SQL("""(
     (SELECT coalesce(bit_xor(hashtextextended(concat_ws('|', connection, account, xmin::text), 0)), 0)
      FROM seller.accounts WHERE account = ANY (%(accounts)s::text[])),
     {others}
-), (SELECT CASE WHEN NOT pg_is_in_recovery() THEN snapshot::text END FROM moment), {database},
+), CASE WHEN NOT pg_is_in_recovery() THEN pg_current_snapshot()::text END, {database},
 EXISTS (SELECT FROM receipts WHERE is_later)""")
 
 RATES: LiteralString = """(
@@ -97,18 +85,20 @@ RATES: LiteralString = """(
 )"""
 """An expression that changes with the exchange rates of the chosen days."""
 
-_LATER_LOADS = sql.SQL("""
-WITH {moment}
-SELECT coalesce(array_agg(load.id), '{{}}')
-FROM platform.loads AS load CROSS JOIN moment
-WHERE load.dataset = ANY (%(datasets)s::text[]) AND load.account = ANY (%(accounts)s::text[]) AND load.changed
-  AND {is_later}
-""")
+# The first condition on the transaction finds the few later receipts by an index.
+LATER_LOADS: LiteralString = """
+SELECT coalesce(array_agg(id), '{}')
+FROM platform.loads
+WHERE dataset = ANY (%(datasets)s::text[]) AND account = ANY (%(accounts)s::text[]) AND changed
+  AND transaction_id >= pg_snapshot_xmin(%(snapshot)s::pg_snapshot)
+  AND NOT pg_visible_in_snapshot(transaction_id, %(snapshot)s::pg_snapshot)
+"""
+"""Selects the loads that the moment of a pinned list did not see."""
 
 
 def state_items(dataset: Dataset) -> sql.Composed:
     """Return items of WITH, after `chosen`, for `state_columns`."""
-    return _ITEMS.format(moment=_MOMENT, is_later=_IS_LATER, dataset=sql.Literal(dataset.name))
+    return _ITEMS.format(dataset=sql.Literal(dataset.name))
 
 
 def state_columns(others: Sequence[LiteralString]) -> sql.Composed:
@@ -118,11 +108,6 @@ def state_columns(others: Sequence[LiteralString]) -> sql.Composed:
         others: Expressions that change with what the answer depends on beside loads.
     """
     return _COLUMNS.format(database=_DATABASE, others=sql.SQL(", ").join(map(sql.SQL, (*others, "NULL"))))
-
-
-def later_loads() -> sql.Composed:
-    """Return the query for the loads that the moment of a pinned list did not see."""
-    return _LATER_LOADS.format(moment=_MOMENT, is_later=_IS_LATER)
 
 
 async def database_of(connection: Connection) -> str:

@@ -1,7 +1,8 @@
 """Answers statistics of a replica from the rows that its upstream computed.
 
 Products by month and days are datasets of their own, so that a replica has the upstream's rows. They answer a request
-where the receipts say that exactly its days were read. All other statistics are computed from other datasets.
+where the receipts say that exactly its days were read, and that the upstream did not compute them as a replica of
+another one. All other statistics are computed from other datasets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,15 @@ SELECT NOT EXISTS (
         LIMIT 1
     ) AS newest ON true
     WHERE (newest.window_start, newest.window_end) IS DISTINCT FROM (part.first_day, part.end_day)
+)
+"""
+
+# An upstream that is a replica itself says which of its rows it computed.
+_WAS_COMPUTED = """
+SELECT EXISTS (
+    SELECT FROM platform.loads AS load
+    WHERE load.dataset = %(dataset)s AND load.account = %(account)s AND load.notes ? 'computed_by'
+      AND load.window_start <= %(last_day)s AND load.window_end > %(first_day)s
 )
 """
 
@@ -79,12 +89,18 @@ async def _is_stored(
     today = account.today(now)
     if requested.first > today:
         return False
+    values: dict[str, object] = {
+        "dataset": dataset.name,
+        "account": account.key,
+        "first_day": requested.first,
+        "last_day": requested.last,
+    }
+    if await (await connection.execute(_WAS_COMPUTED, values)).fetchone() == (True,):
+        return False
     if dataset.is_divisible:
         return not await find_gaps(connection, selected, [Need(dataset, START.name, days)], now)
     parts = list(Window(requested.first, min(requested.last, today) + timedelta(days=1)).months())
-    values = {
-        "dataset": dataset.name,
-        "account": account.key,
+    values |= {
         "first_days": [part.start for part in parts],
         "end_days": [part.end for part in parts],
     }

@@ -136,12 +136,6 @@ class RowWriter:
         return b"".join(parts) + b"\n"
 
 
-def values_of(line: bytes) -> list[object]:
-    """Return the values of a line of a block, without its hash: columns, day, `extra`, tags, account, load, page."""
-    values: list[object] = msgspec.json.decode(b"[%b]" % line[: line.rindex(b",")])
-    return values
-
-
 def as_csv(block: bytes) -> bytes:
     """Return whole lines of a block as COPY reads them."""
     return _KNOWN_ESCAPES.sub(_unescaped, block) if b"\\" in block else block

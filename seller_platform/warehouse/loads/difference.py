@@ -20,7 +20,8 @@ from seller_platform.warehouse.loads.profiles import Profile, profile_query
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, ROW_HASH, SELLER, table_for
 
 _ADDRESS_BYTES = 6
-_OF_LOAD = ("load_id", "page", ROW_HASH)
+LOAD_ID = "load_id"
+_OF_LOAD = (LOAD_ID, "page", ROW_HASH)
 
 # One value for all rows, because psycopg takes a hundred times longer for a row each.
 _STORED = sql.SQL(
@@ -33,7 +34,7 @@ _CREATE = sql.SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {pending} (LIKE {table})
 
 _BRING_BACK = sql.SQL("""
 INSERT INTO {pending} ({columns}, load_id)
-SELECT {columns}, {load} FROM {history}
+SELECT {columns}, 0 FROM {history}
 WHERE {inside} AND load_id < {before} AND gone_load_id >= {before}
 """)
 
@@ -61,10 +62,16 @@ UPDATE {table} AS kept SET row_hash = dropped.row_hash FROM dropped WHERE kept.c
 """)
 
 _MOVE = sql.SQL("""
-WITH gone AS (DELETE FROM {table} WHERE ctid = ANY (%s::text[]::tid[]) RETURNING *),
+WITH gone AS (DELETE FROM {table} WHERE ctid = ANY (%s::text[]::tid[]) AND {inside} RETURNING *),
      kept AS (INSERT INTO {history} ({columns}, {gone_load_id}) SELECT {columns}, {load} FROM gone)
 {sums}
 """)
+
+_PUBLISH = sql.SQL("""
+INSERT INTO {table} ({columns}, {load_id}) SELECT {columns}, {load} FROM {pending} WHERE {inside}
+""")
+
+_ALL = sql.SQL("true")
 
 
 @dataclass(frozen=True)
@@ -143,13 +150,9 @@ def difference(read: Sequence[bytes], stored: StoredRows) -> Difference:
 
 
 class PendingRows:
-    """New rows of a slice in a temporary table, until they are published.
+    """New rows of a slice in a temporary table, until they are published."""
 
-    Args:
-        load_id: The load that brings them.
-    """
-
-    def __init__(self, cursor: psycopg.Cursor[Any], dataset: Dataset, load_id: int) -> None:
+    def __init__(self, cursor: psycopg.Cursor[Any], dataset: Dataset) -> None:
         self.table = sql.Identifier("pg_temp", f"pending_{dataset.name}")
         self._cursor, self._dataset = cursor, dataset
         self._names = {
@@ -157,15 +160,14 @@ class PendingRows:
             "table": sql.Identifier(SELLER, dataset.name),
             "history": sql.Identifier(HISTORY, dataset.name),
             "gone_load_id": sql.Identifier(GONE_LOAD_ID),
-            "load": sql.Literal(load_id),
         }
         self._columns = [column.name for column in table_for(dataset).columns]
         self._execute(_CREATE)
 
-    def bring_back(self, inside: sql.Composable, *, before: int) -> int:
-        """Add the former rows of a slice that were stored before a load and are gone since; return how many."""
-        columns = _listed(name for name in self._columns if name != "load_id")
-        return self._execute(_BRING_BACK, columns=columns, inside=inside, before=sql.Literal(before)).rowcount
+    def bring_back(self, inside: sql.Composable, *, before: int) -> None:
+        """Add the former rows of a slice that were stored before a load and are gone since."""
+        columns = _listed(name for name in self._columns if name != LOAD_ID)
+        self._execute(_BRING_BACK, columns=columns, inside=inside, before=sql.Literal(before))
 
     def drop_equal(self, gone: Sequence[str]) -> list[str]:
         """Drop new rows that equal gone rows by value, and return the rows that are gone indeed.
@@ -184,17 +186,27 @@ class PendingRows:
         equal = set(stored)
         return [each for each in gone if each not in equal]
 
-    def move_to_history(self, gone: Sequence[str]) -> Profile:
-        """Move stored rows to schema `history`, and return their profile."""
-        sums = profile_query(self._dataset, sql.Identifier("gone"), sql.SQL("true"))
-        result = self._execute(_MOVE, [list(gone)], columns=_listed(self._columns), sums=sums)
-        return Profile.of(self._dataset, result.fetchall())
+    def move_to_history(self, gone: Sequence[str], load_id: int, inside: sql.Composable | None = None) -> Profile:
+        """Move stored rows to schema `history`, and return their profile.
 
-    def publish(self) -> Profile:
-        """Insert the new rows into the dataset's table, and return their profile."""
-        statement = sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {pending}")
-        self._execute(statement, columns=_listed(self._columns))
-        profile = profile_query(self._dataset, self.table, sql.SQL("true"))
+        Args:
+            load_id: The load that no longer lists them.
+            inside: The condition for those that are moved; None for all.
+        """
+        names = {"columns": _listed(self._columns), "load": sql.Literal(load_id), "inside": inside or _ALL}
+        sums = profile_query(self._dataset, sql.Identifier("gone"), _ALL)
+        return Profile.of(self._dataset, self._execute(_MOVE, [list(gone)], sums=sums, **names).fetchall())
+
+    def publish(self, load_id: int, inside: sql.Composable | None = None) -> Profile:
+        """Insert new rows into the dataset's table, and return their profile.
+
+        Args:
+            load_id: The load that brings them.
+            inside: The condition for those that are inserted; None for all.
+        """
+        names = {"columns": _listed(name for name in self._columns if name != LOAD_ID), "inside": inside or _ALL}
+        self._execute(_PUBLISH, load=sql.Literal(load_id), load_id=sql.Identifier(LOAD_ID), **names)
+        profile = profile_query(self._dataset, self.table, inside or _ALL)
         return Profile.of(self._dataset, self._execute(profile).fetchall())
 
     def _execute(

@@ -35,7 +35,8 @@ _CANDIDATES = """
     ORDER BY receipt.id DESC
 """
 _RECEIPT = """
-    (SELECT id, window_start, window_end, requests, rows, extract(epoch FROM finished_at - started_at)::float8
+    (SELECT id, window_start, window_end, requests, rows,
+            extract(epoch FROM greatest(finished_at - started_at, '0'))::float8
      FROM platform.loads
      WHERE loads.dataset = slice.dataset AND {condition} AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL
      ORDER BY {order} LIMIT 1)
@@ -111,7 +112,8 @@ def expected_loads(
         load = _expected(database, dataset, account, window, past)
         month = f"{window.start:%Y-%m}" if dataset.is_dated else ""
         sent = wasted.get((dataset.name, account, month), 0)
-        expected.append(replace(load, requests=max(load.requests, _requests_after(sent, requests_per_day))))
+        least = _requests_after(sent, requests_per_day) if sent else 0
+        expected.append(load if load.requests >= least else replace(load, requests=least))
     return expected
 
 

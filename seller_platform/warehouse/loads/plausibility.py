@@ -1,55 +1,342 @@
-"""Compares a reading with what is stored, and says why it contradicts the stored rows."""
+"""Compares a reading with what is stored, day by day, and says which days contradict the stored rows."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from seller_platform.contract import Dataset
 from seller_platform.counts import count_of
-from seller_platform.warehouse.loads.profiles import Profile
-from seller_platform.warehouse.loads.spool import Spool
+from seller_platform.warehouse.loads.day_changes import SCALE, WHOLE_LIST, DayChange
 
 READINGS_TO_BELIEVE = 3
-"""A reading that says the same this often, each time at least 20 hours later, is published."""
+"""A day of which readings say the same this often, each time at least 20 hours later, is published."""
 
 AN_OPERATOR = "an operator"
 """Who accepts a reading, where no name is given."""
 
-# Of a list with one row a day, half may be gone without 20 rows being lost.
-_MOST_EMPTIED, _EMPTIED_SHARE = 2, 5
-
-_FEWEST_AMOUNTS = 5
 _APART = timedelta(hours=20)
 _ALIKE = 0.05
 
+Claim: TypeAlias = tuple[int, str]
+"""What a reading says of a day: its rows, and how much it changes the sum of the first amount."""
 
-class DoubtKind(StrEnum):
-    """What a reading lacks."""
+Figure: TypeAlias = tuple[Decimal | int, Decimal | int, str]
+"""How many rows, of how many, and the column where it is of one. Instead of rows also sums."""
 
-    ROWS = "rows"
-    AMOUNTS = "amounts"
-    TOTAL = "total"
+
+class RuleScope(StrEnum):
+    """What a rule is about."""
+
+    SETTLED_DAY = "a settled day"
+    SETTLED_DAYS = "settled days together"
+    RECENT_DAY = "another day"
+    RECENT_DAYS = "other days together"
+    READING = "the whole reading"
+    LIST = "a list without days"
+
+
+_TOGETHER = (RuleScope.SETTLED_DAYS, RuleScope.RECENT_DAYS)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule by which a reading is in doubt: more than a share of what is stored, and more than a number.
+
+    Attributes:
+        name: Names the rule in receipts.
+        measure: Yields what is compared, of a day or of several.
+        more_than_percent: The share from which on a reading is in doubt.
+        more_than: How many rows are never in doubt.
+        reason: What is wrong, with places for `n`, `of`, `column` and `days`.
+        stops: Wrong answers that it stops, for the documents.
+        passes: True changes that it lets pass, for the documents.
+    """
+
+    name: str
+    scope: RuleScope
+    measure: Callable[[Sequence[DayChange]], Iterator[Figure]]
+    more_than_percent: int
+    more_than: int
+    reason: str
+    stops: str
+    passes: str
+
+
+def _nothing_read(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    if not any(each.after for each in changes):
+        yield from _missing(changes)
+
+
+def _missing(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    yield sum(each.missing for each in changes), sum(each.before for each in changes), ""
+
+
+def _lost(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    yield sum(each.lost for each in changes), sum(each.before for each in changes), ""
+
+
+def _others(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    yield sum(each.others for each in changes), sum(each.before for each in changes), ""
+
+
+def _added(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    yield sum(max(0, each.after - each.before) for each in changes), sum(each.before for each in changes), ""
+
+
+def _emptied_days(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    """Of lists with one row a day."""
+    if all(each.before <= 1 for each in changes):
+        yield sum(each.before > each.after for each in changes), sum(each.before for each in changes), ""
+
+
+def _emptied_columns(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    """Of columns that most rows had, while there are rows."""
+    compared = [each.compared for each in changes if each.compared is not None]
+    if not any(each.before for each in changes) or len(compared) < sum(each.before > 0 for each in changes):
+        return
+    before, after = (sum(pair[number].rows for pair in compared) for number in (0, 1))
+    for name in compared[0][0].filled if after else ():
+        had, has = (sum(pair[number].filled.get(name, 0) for pair in compared) for number in (0, 1))
+        if 2 * had > before:
+            yield had - has, had, name
+
+
+def _without_amounts(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    """Of all amounts of a row together."""
+    compared = [each.compared for each in changes if each.compared is not None]
+    if len(compared) == sum(each.before > 0 for each in changes) and any(after.rows for _, after in compared):
+        had, has = (
+            max((_amounts(compared, name, number) for name in compared[0][0].gross), default=0) for number in (0, 1)
+        )
+        yield had - has, had, ""
+
+
+def _amounts(compared: Sequence[tuple[Any, Any]], name: str, number: int) -> int:
+    return sum(pair[number].filled.get(name, 0) for pair in compared)
+
+
+def _grown(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    for name, before, after in _sums(changes, "gross"):
+        yield after - before, before, name
+
+
+def _shrunk(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    for name, before, after in _sums(changes, "gross"):
+        yield before - after, before, name
+
+
+def _turned(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    gross = {name: before for name, before, _ in _sums(changes, "gross")}
+    for name, before, after in _sums(changes, "net"):
+        yield abs(after - before) if before * after < 0 else 0, gross[name], name
+
+
+def _sums(changes: Sequence[DayChange], kind: str) -> Iterator[tuple[str, Decimal, Decimal]]:
+    for each in changes:
+        if each.compared is not None and each.after:
+            before, after = (getattr(figures, kind) for figures in each.compared)
+            yield from ((name, before[name], after[name]) for name in before)
+
+
+RULES = (
+    Rule(
+        "nothing",
+        RuleScope.READING,
+        _nothing_read,
+        99,
+        0,
+        "no row was read; {of} are stored",
+        "an empty list",
+        "an account that never had rows",
+    ),
+    Rule(
+        "no_amounts",
+        RuleScope.READING,
+        _without_amounts,
+        95,
+        0,
+        "nearly no amount is other than zero or null; {of} rows had one",
+        "all amounts zero or null, or all but one",
+        "some orders that are cancelled",
+    ),
+    Rule(
+        "emptied",
+        RuleScope.READING,
+        _emptied_columns,
+        95,
+        5,
+        "{column} is empty in {n} of {of} rows that had it",
+        "a column that the upstream lost",
+        "a column that few rows had",
+    ),
+    Rule(
+        "emptied_day",
+        RuleScope.SETTLED_DAY,
+        _emptied_columns,
+        95,
+        1,
+        "{column} is empty in {n} of {of} rows that had it, on {days}",
+        "SKU, order, name, ASIN or currency null on some days",
+        "a value that one row loses",
+    ),
+    Rule(
+        "emptied_recent_day",
+        RuleScope.RECENT_DAY,
+        _emptied_columns,
+        95,
+        5,
+        "{column} is empty in {n} of {of} rows that had it, on {days}",
+        "the same on days that may still change",
+        "values that some rows lose",
+    ),
+    Rule(
+        "others",
+        RuleScope.SETTLED_DAY,
+        _others,
+        25,
+        1,
+        "{n} of {of} rows are missing or others than before on {days}",
+        "rows of another account, other amounts, signs or currencies, every row twice, one row many times",
+        "late changes of some rows; any change of a status or a name",
+    ),
+    Rule(
+        "others_of_many_days",
+        RuleScope.SETTLED_DAYS,
+        _others,
+        10,
+        20,
+        "{n} of {of} rows are missing or others than before on {days}",
+        "the same in a part of each day",
+        "late changes of less than a tenth of the rows",
+    ),
+    Rule(
+        "missing",
+        RuleScope.SETTLED_DAYS,
+        _missing,
+        1,
+        5,
+        "{n} of {of} rows are missing on {days}",
+        "a list that lost a page, spread over its days",
+        "some rows that were deleted late",
+    ),
+    Rule(
+        "grown",
+        RuleScope.SETTLED_DAY,
+        _grown,
+        100 * (SCALE - 1),
+        0,
+        "the amounts in {column} are more than five times those before on {days}",
+        "amounts times 100, even of one row a day",
+        "amounts that change by less",
+    ),
+    Rule(
+        "shrunk",
+        RuleScope.SETTLED_DAY,
+        _shrunk,
+        100 - 100 // SCALE,
+        0,
+        "the amounts in {column} are less than a fifth of those before on {days}",
+        "amounts divided by 100, even of one row a day",
+        "amounts that change by less",
+    ),
+    Rule(
+        "turned",
+        RuleScope.SETTLED_DAY,
+        _turned,
+        150,
+        0,
+        "the sum of {column} changed its sign on {days}",
+        "signs that are flipped, even of one row a day",
+        "a sum near zero that changes its sign",
+    ),
+    Rule(
+        "lost",
+        RuleScope.RECENT_DAY,
+        _lost,
+        40,
+        5,
+        "{n} of {of} rows are missing on {days}",
+        "half of a day missing, or rows of another account",
+        "rows that come or change; some that are deleted",
+    ),
+    Rule(
+        "lost_of_many_days",
+        RuleScope.RECENT_DAYS,
+        _lost,
+        20,
+        20,
+        "{n} of {of} rows are missing on {days}",
+        "a third of the rows missing, spread over the days",
+        "a fifth of the rows deleted",
+    ),
+    Rule(
+        "emptied_days",
+        RuleScope.READING,
+        _emptied_days,
+        20,
+        2,
+        "no rows on {n} of {of} days that had rows",
+        "a list with one row a day that loses days",
+        "two days without rows",
+    ),
+    Rule(
+        "lost_of_list",
+        RuleScope.LIST,
+        _lost,
+        50,
+        0,
+        "{n} of {of} rows are missing",
+        "a shortened list; the list of another account, or entirely other accounts",
+        "up to half of the products or accounts replaced",
+    ),
+    Rule(
+        "added_to_list",
+        RuleScope.LIST,
+        _added,
+        99,
+        20,
+        "{n} rows were added to {of}",
+        "every row twice, one row many times",
+        "a catalogue that grows by less than its size",
+    ),
+)
+"""The rules, the first one that applies names the reason. Each is about one share of one thing."""
+
+TOTAL = Rule(
+    "total",
+    RuleScope.READING,
+    lambda _: iter(()),
+    0,
+    0,
+    "the list announced no total, which it did before",
+    "an empty or cut list without its counts",
+    "a list that never announced one",
+)
+"""The rule about what comes with the rows."""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why a reading contradicts the stored rows.
+    """Why days of a reading contradict the stored rows.
 
     Attributes:
+        rule: The name of the first rule that applies.
         reason: A part of a sentence, such as "no row was read".
-        rows_stored: Rows of the slice, or of the newest snapshot before it.
-        rows_read: Rows of the reading.
-        claim: What the reading says about the days that lost rows: the rows of each. Of a snapshot all rows, under "".
+        rows_stored: Rows of these days, or of the newest snapshot before.
+        rows_read: Rows of the reading of these days.
+        claim: What the reading says of each of these days. Of a list without days all rows, under "".
         covers_all: Whether any later load of the dataset and account ends the hold, because it is a whole list.
     """
 
-    kind: DoubtKind
+    rule: str
     reason: str
     rows_stored: int
     rows_read: int
-    claim: Mapping[str, int]
+    claim: Mapping[str, Claim]
     covers_all: bool
 
     @property
@@ -59,18 +346,12 @@ class Doubt:
 
     @classmethod
     def of_note(cls, note: Mapping[str, Any]) -> Self:
-        return cls(**{**note, "kind": DoubtKind(note["kind"])})
-
-    def says_the_same(self, other: "Doubt") -> bool:
-        """Whether an earlier reading lacked the same rows, give or take a row or 5 %: a true list goes on changing."""
-        if self.kind is not other.kind or self.kind is not DoubtKind.ROWS:
-            return self.kind is other.kind
-        return bool(self.claim) and all(_are_alike(rows, other.claim.get(day)) for day, rows in self.claim.items())
+        return cls(**{**note, "claim": {day: (rows, amount) for day, (rows, amount) in note["claim"].items()}})
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """A doubt that does not stop a reading which says the same.
+    """A doubt that does not stop days of a reading which say the same.
 
     Attributes:
         by: Who accepted it.
@@ -93,7 +374,7 @@ class Judge:
 
     Attributes:
         settled: The days of the window that were read after their last expected change.
-        is_second: The slice was read before with the same result; it is held if it is still implausible.
+        is_second: The slice was read before with the same result; days that are still in doubt are held.
         accepted: The doubt that an operator accepted.
     """
 
@@ -101,109 +382,133 @@ class Judge:
     is_second: bool = False
     accepted: Accepted | None = None
 
-    def doubt(
-        self, dataset: Dataset, stored: Profile, read: Spool, *, announced_before: bool, announces: bool
-    ) -> Doubt | None:
-        """Return why a reading contradicts the stored rows; None if it does not.
+    def findings(
+        self, dataset: Dataset, changes: Mapping[str, DayChange], *, lacks_total: bool
+    ) -> dict[str, list["Contradiction"]]:
+        """Return the rules that apply to each day in doubt.
 
         Args:
-            stored: The profile of the stored rows; of a first snapshot of a day, of the newest snapshot before.
-            announced_before: Whether the last load of the slice announced a total.
-            announces: Whether this one did.
+            changes: The change of each day.
+            lacks_total: Whether the list announced no total, which it did before.
         """
-        is_whole = not dataset.is_dated
-        claim = {"": read.count} if is_whole else _claim(stored, read)
-        found = _lost_rows(dataset, stored, read, self.settled)
-        if found is None and read.count:
-            found = _lost_amounts(stored, read)
-        if found is None and announced_before and not announces:
-            found = DoubtKind.TOTAL, "the list announced no total, which it did before"
-        if found is None:
-            return None
-        kind, reason = found
-        return Doubt(kind, reason, stored.rows, read.count, claim, covers_all=is_whole)
+        found: dict[str, list[Contradiction]] = defaultdict(list)
+        of_settled = {str(day) for day in self.settled}
+        settled = [day for day in sorted(changes) if day in of_settled]
+        recent = [day for day in sorted(changes) if day not in of_settled and day != WHOLE_LIST]
+        for rule in sorted(RULES, key=lambda rule: rule.scope in _TOGETHER):
+            # Days that a rule about one day applies to do not put other days in doubt.
+            members = {
+                RuleScope.READING: [[*changes]],
+                RuleScope.LIST: [[*changes]] if WHOLE_LIST in changes else [],
+                RuleScope.SETTLED_DAY: [[day] for day in settled],
+                RuleScope.RECENT_DAY: [[day] for day in recent],
+                RuleScope.SETTLED_DAYS: [[day for day in settled if day not in found]],
+                RuleScope.RECENT_DAYS: [[day for day in recent if day not in found]],
+            }
+            if rule.name == "emptied_days" and dataset.key != (dataset.day,):
+                continue
+            for days in members[rule.scope]:
+                findings = [
+                    Contradiction(rule, column)
+                    for number, whole, column in rule.measure([changes[day] for day in days])
+                    if number > rule.more_than and 100 * number > rule.more_than_percent * whole > 0
+                ]
+                for day in _contributing(rule, days, changes) if findings else ():
+                    found[day] += findings
+        if lacks_total:
+            for day in changes:
+                found[day].append(Contradiction(TOTAL, ""))
+        return dict(found)
 
-    def believes(self, doubt: Doubt, held: Sequence[tuple[datetime, Doubt]], now: datetime) -> dict[str, Any]:
-        """Return the note with which a doubted reading is published; empty if it is not.
+    def held(
+        self,
+        findings: Mapping[str, list["Contradiction"]],
+        changes: Mapping[str, DayChange],
+        readings: Mapping[str, Sequence[tuple[datetime, Claim]]],
+        now: datetime,
+    ) -> tuple[dict[str, list["Contradiction"]], dict[str, dict[str, Any]]]:
+        """Return the days that are held, and those in doubt that are published, with the note of who accepts them.
+
+        If most of the days that had rows are held, all days that change are.
 
         Args:
-            held: When the slice was held since it was last published, and why, newest first.
+            readings: When each day was held since it was last published, and what the reading said, newest first.
         """
-        if self.accepted is not None and doubt.says_the_same(self.accepted.doubt):
-            return {"accepted": {**self.accepted.note, **doubt.note}}
-        readings, last = 1, now
-        for moment, other in held:
-            if not doubt.says_the_same(other):
+        believed = {}
+        for day in findings:
+            note = self._belief(day, claim_of(changes[day]), readings.get(day, ()), now)
+            if note is not None:
+                believed[day] = note
+        held = {day: of_day for day, of_day in findings.items() if day not in believed}
+        had_rows = [day for day, change in changes.items() if change.before]
+        if 2 * sum(day in held for day in had_rows) > len(had_rows) > 1:
+            first = next(iter(held.values()))[0]
+            changed = [day for day, each in changes.items() if each.others or each.before != each.after]
+            held |= {day: [first] for day in changed if day not in held and day not in believed}
+        return held, believed
+
+    def _belief(
+        self, day: str, claim: Claim, readings: Sequence[tuple[datetime, Claim]], now: datetime
+    ) -> dict[str, Any] | None:
+        if self.accepted is not None and _say_the_same(claim, self.accepted.doubt.claim.get(day)):
+            return self.accepted.note
+        count, last = 1, now
+        for moment, other in readings:
+            if not _say_the_same(claim, other):
                 break
             if last - moment >= _APART:
-                readings, last = readings + 1, moment
-        if readings >= READINGS_TO_BELIEVE:
-            return {"accepted": {"by": f"{count_of(readings, 'reading')} that say the same", **doubt.note}}
-        return {}
+                count, last = count + 1, moment
+        return {"by": f"{count_of(count, 'reading')} that say the same"} if count >= READINGS_TO_BELIEVE else None
 
 
-@dataclass
-class _Loss:
-    """Rows that some days lost."""
+@dataclass(frozen=True)
+class Contradiction:
+    """A rule that applies to a day, and the column that it applies to."""
 
-    percent: int
-    at_least: int
-    stored: int = 0
-    lost: int = field(default=0)
-
-    def add(self, stored: int, read: int) -> None:
-        self.stored += stored
-        self.lost += max(0, stored - read)
-
-    @property
-    def is_implausible(self) -> bool:
-        return self.lost > self.at_least and 100 * self.lost > self.percent * self.stored
+    rule: Rule
+    column: str
 
 
-def _lost_rows(
-    dataset: Dataset, stored: Profile, read: Spool, settled: Collection[date]
-) -> tuple[DoubtKind, str] | None:
-    """Judge by the number of rows. Rows that other days gained do not make up for those that days lost."""
-    if stored.rows and not read.count:
-        return DoubtKind.ROWS, f"no row was read; {stored.rows} are stored"
-    if not dataset.is_dated:
-        if 2 * read.count < stored.rows:
-            return (
-                DoubtKind.ROWS,
-                f"{count_of(read.count, 'row', 'was')} read, less than half of the {stored.rows} before",
-            )
-        return None
-    of_settled, of_others = _Loss(1, 5), _Loss(20, 20)
-    for day, rows in stored.days.items():
-        (of_settled if day in settled else of_others).add(rows, read.days[str(day)])
-    emptied = sum(1 for day in stored.days if not read.days[str(day)]) if dataset.key == (dataset.day,) else 0
-    if emptied > _MOST_EMPTIED and _EMPTIED_SHARE * emptied > len(stored.days):
-        return DoubtKind.ROWS, f"no rows on {emptied} of {count_of(len(stored.days), 'day')} that had rows"
-    for loss, name in ((of_settled, "settled days"), (of_others, "days")):
-        if loss.is_implausible:
-            return (
-                DoubtKind.ROWS,
-                f"{loss.lost} of {count_of(loss.stored, 'row', 'is')} missing on {name} that had them",
-            )
-    return None
+def claim_of(change: DayChange) -> Claim:
+    """Return what a reading says of a day."""
+    return change.after, str(change.amount)
 
 
-def _lost_amounts(stored: Profile, read: Spool) -> tuple[DoubtKind, str] | None:
-    """Judge by money columns: all of them, or one that most rows had, without an amount."""
-    had = {name: rows for name, rows in stored.with_amounts.items() if rows}
-    if had and not read.with_amounts:
-        return DoubtKind.AMOUNTS, f"no amount is other than zero or null; {count_of(max(had.values()), 'row')} had one"
-    for name, rows in had.items():
-        if name not in read.with_amounts and 2 * rows > stored.rows and rows > _FEWEST_AMOUNTS:
-            return DoubtKind.AMOUNTS, f"every {name} is zero or null; {count_of(rows, 'row')} had one"
-    return None
+def doubt_about(
+    dataset: Dataset, findings: Mapping[str, Sequence[Contradiction]], changes: Mapping[str, DayChange]
+) -> Doubt:
+    """Return the doubt about days, with the reason that the first rule gives which applies to any of them."""
+    rank = {rule.name: number for number, rule in enumerate((*RULES, TOTAL))}
+    first = min((each for of_day in findings.values() for each in of_day), key=lambda each: rank[each.rule.name])
+    days = [day for day, of_day in findings.items() if first in of_day]
+    figures = [each for each in first.rule.measure([changes[day] for day in days]) if each[2] == first.column]
+    number, whole, _ = figures[0] if figures else (0, 0, "")
+    kind = "settled day" if first.rule.scope in (RuleScope.SETTLED_DAY, RuleScope.SETTLED_DAYS) else "day"
+    reason = first.rule.reason.format(n=number, of=whole, column=first.column, days=count_of(len(days), kind))
+    judged = [changes[day] for day in findings]
+    return Doubt(
+        first.rule.name,
+        reason,
+        sum(each.before for each in judged),
+        sum(each.after for each in judged),
+        {day: claim_of(changes[day]) for day in sorted(findings)},
+        covers_all=not dataset.is_dated,
+    )
 
 
-def _are_alike(rows: int, before: int | None) -> bool:
-    if before is None or (rows == 0) is not (before == 0):
+def _contributing(rule: Rule, days: Sequence[str], changes: Mapping[str, DayChange]) -> Iterator[str]:
+    """Yield the days that a rule about several days is about."""
+    for day in days:
+        if len(days) == 1 or any(number > 0 for number, _, _ in rule.measure([changes[day]])):
+            yield day
+
+
+def _say_the_same(claim: Claim, other: Claim | None) -> bool:
+    """Whether two readings say the same of a day, give or take a row or 5 %: a true list goes on changing."""
+    if other is None or (claim[0] == 0) is not (other[0] == 0):
         return False
-    return abs(rows - before) <= max(1, _ALIKE * max(rows, before))
-
-
-def _claim(stored: Profile, read: Spool) -> dict[str, int]:
-    return {str(day): read.days[str(day)] for day, rows in sorted(stored.days.items()) if read.days[str(day)] < rows}
+    amounts = Decimal(claim[1]), Decimal(other[1])
+    most = max(map(abs, amounts))
+    return abs(claim[0] - other[0]) <= max(1, _ALIKE * max(claim[0], other[0])) and abs(amounts[0] - amounts[1]) <= (
+        Decimal(str(_ALIKE)) * most
+    )

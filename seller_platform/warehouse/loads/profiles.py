@@ -23,13 +23,11 @@ class Profile:
     Attributes:
         days: Rows by local day; of `seller.accounts` by connection.
         sums: The rows, and the sum of each money column by currency.
-        with_amounts: Rows with an amount other than zero, by money column.
         amounts: The sum of the first money column by local day.
     """
 
     days: Mapping[Any, int]
     sums: Sums
-    with_amounts: Mapping[str, int]
     amounts: Mapping[Any, Decimal]
 
     @property
@@ -43,22 +41,19 @@ class Profile:
         days: dict[Any, int] = defaultdict(int)
         sums: dict[str, Decimal] = defaultdict(Decimal)
         amounts: dict[Any, Decimal] = defaultdict(Decimal)
-        with_amounts: dict[str, int] = defaultdict(int)
         for day, rows, *values in groups:
             days[day] += rows
             sums[ROWS] += rows
             codes = dict(zip(currencies, values, strict=False))
-            amounts_of_group = values[len(currencies) :]
-            for column, amount, count in zip(dataset.money, amounts_of_group[::2], amounts_of_group[1::2], strict=True):
-                with_amounts[column.name] += count
+            for column, amount in zip(dataset.money, values[len(currencies) :], strict=True):
                 code = codes[column.currency] if column.currency else None
                 sums[f"{column.name} {code}" if code else column.name] += amount or 0
             if dataset.money:
                 amounts[day] += values[len(currencies)] or 0
-        return cls(dict(days), dict(sums), dict(with_amounts), dict(amounts))
+        return cls(dict(days), dict(sums), dict(amounts))
 
 
-NO_ROWS = Profile({}, {}, {}, {})
+NO_ROWS = Profile({}, {}, {})
 
 
 def profile_query(dataset: Dataset, source: sql.Composable, condition: sql.Composable) -> sql.Composed:
@@ -71,7 +66,7 @@ def profile_query(dataset: Dataset, source: sql.Composable, condition: sql.Compo
                 groups[0],
                 sql.SQL("count(*)"),
                 *groups[1:],
-                *(sql.SQL("sum({0}), count(*) FILTER (WHERE {0} <> 0)").format(column) for column in money),
+                *(sql.SQL("sum({})").format(column) for column in money),
             ]
         ),
         source=source,

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, and_, bindparam, func, or_, select, text, update
+from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, and_, bindparam, func, select, text
 
-from seller_platform.contract import Dataset, Window
+from seller_platform.contract import DATASETS, Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import (
@@ -22,9 +22,6 @@ from seller_platform.warehouse.schema.tables import (
     LOADS,
     loads_of,
 )
-
-BEGUN = "begun"
-"""The run of a load that began before its Dagster run, until that asks for it."""
 
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now was stored by a wrong clock and does not count."""
@@ -43,12 +40,6 @@ def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
 
 
-def assign_run(database: Database, load: int, run_id: str | None) -> None:
-    """Store that a load that began before its Dagster run belongs to it; None if no run asks for it."""
-    with database.begin() as connection:
-        connection.execute(update(LOADS).where(LOADS.c.id == load).values(run_id=run_id))
-
-
 def windows_of_loads(database: Database, loads: Sequence[int]) -> dict[int, Window]:
     """Return the windows of those of these loads that have a receipt, by number."""
     statement = select(LOADS.c.id, LOADS.c.window_start, LOADS.c.window_end).where(LOADS.c.id.in_(loads))
@@ -63,16 +54,44 @@ def count_loads(database: Database, run_ids: Sequence[str]) -> int:
         return connection.execute(statement).scalar_one()
 
 
-def latest_receipts(database: Database) -> tuple[Receipt, ...]:
-    """Return the last receipt of a published reading of every dataset, account and window."""
-    statement = (
-        select(LOADS)
-        .where(IS_PUBLISHED)
-        .distinct(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
-        .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end, LOADS.c.id.desc())
+@dataclass(frozen=True)
+class StoredWindow:
+    """Days of a dataset and account that loads have stored.
+
+    Attributes:
+        started_at: When the newest load of the dataset and account began.
+    """
+
+    dataset: str
+    account: str
+    window: Window
+    started_at: datetime
+
+
+# Rows that sum up their window replace each other: of each month, the newest window follows after those of all days.
+_STORED_WINDOWS = text("""
+    SELECT dataset, account, lower(stored), upper(stored), started_at
+    FROM (
+        SELECT dataset, account, range_agg(daterange(window_start, window_end)) AS days, max(started_at) AS started_at
+        FROM platform.loads WHERE verdict <> 'held' GROUP BY dataset, account
+    ) AS pair, unnest(days) AS stored
+    UNION ALL (
+        SELECT DISTINCT ON (dataset, account, date_trunc('month', window_start))
+               dataset, account, window_start, window_end, started_at
+        FROM platform.loads WHERE verdict <> 'held' AND dataset = ANY (:sums)
+        ORDER BY dataset, account, date_trunc('month', window_start), id DESC
     )
+""")
+
+
+def stored_windows(database: Database) -> list[StoredWindow]:
+    """Return the stored windows of every dataset and account, without the rows of former windows that are replaced."""
+    sums = [dataset.name for dataset in DATASETS if dataset.is_dated and not dataset.is_divisible]
     with database.begin() as connection:
-        return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
+        return [
+            StoredWindow(dataset, account, Window(first, after), started_at)
+            for dataset, account, first, after, started_at in connection.execute(_STORED_WINDOWS, {"sums": sums})
+        ]
 
 
 def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
@@ -172,7 +191,8 @@ def days_read(
 ) -> dict[date, date]:
     """Return the local day on which each covered day of the window was last read.
 
-    A revert is not a reading. Days whose last reading is held are left out, because they are to be read again.
+    A revert is not a reading. Days whose last reading is held are left out, because they are to be read again; so are
+    days that were read under another time zone or currency than the account's present one.
 
     Args:
         held_too: Return those, too, with their last published reading.
@@ -191,31 +211,64 @@ def days_read(
 
 
 def open_holds(database: Database) -> tuple[Receipt, ...]:
-    """Return the receipts of readings that are held: no later load published their days, or held them again."""
+    """Return the receipts of readings that are held: no later loads published their days, or held them again."""
     with database.begin() as connection:
         return _receipts(connection, _OPEN_HOLDS, {})
+
+
+def open_hold(database: Database, dataset: Dataset, account: str, window: Window | None) -> Receipt | None:
+    """Return the receipt of a reading of an account's days that is held; None if there is none.
+
+    Args:
+        window: The days; None for any.
+    """
+    with database.begin() as connection:
+        held = _receipts(connection, _OPEN_HOLDS_OF, {"of_dataset": dataset.name, "of_account": account})
+    of_days = (each for each in held if window is None or each.window.start < window.end)
+    return next((each for each in of_days if window is None or each.window.end > window.start), None)
 
 
 def _receipts(connection: Connection, statement: Select[Any], values: Mapping[str, object]) -> tuple[Receipt, ...]:
     return tuple(Receipt.of(row) for row in connection.execute(statement, values).mappings())
 
 
+_IS_OPEN = """
+    NOT (SELECT count(*) > 0 AND (coalesce(CAST(held.notes #>> '{held,covers_all}' AS boolean), false)
+                                  OR daterange(held.window_start, held.window_end)
+                                     <@ range_agg(daterange(later.window_start, later.window_end)))
+         FROM platform.loads AS later
+         WHERE later.dataset = held.dataset AND later.account = held.account AND later.id > held.id)
+"""
+"""The condition for open holds: later loads, published or held, do not have all days of the window together.
+
+Any later load ends the hold of a whole list.
+"""
+
+_HOLDS = LOADS.alias("held")
+
+
 def _open_holds(condition: ColumnElement[bool]) -> Select[Any]:
-    later = LOADS.alias()
-    ends_it = or_(
-        LOADS.c.notes["held"]["covers_all"].as_boolean(),
-        and_(later.c.window_start <= LOADS.c.window_start, later.c.window_end >= LOADS.c.window_end),
-    )
-    same = and_(later.c.dataset == LOADS.c.dataset, later.c.account == LOADS.c.account, later.c.id > LOADS.c.id)
-    statement = select(LOADS).where(condition, ~select(later.c.id).where(same, ends_it).exists())
-    return statement.order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start)
+    statement = select(_HOLDS).where(condition, text(_IS_OPEN))
+    return statement.order_by(_HOLDS.c.dataset, _HOLDS.c.account, _HOLDS.c.window_start)
+
+
+# Readings of the present zone and currency count only from after the last one of others, whose rows lie on other days.
+_STALE_TO = """
+    (SELECT coalesce(max(former.id), 0)
+     FROM platform.accounts AS present JOIN platform.loads AS former ON former.account = present.key
+     WHERE present.key = {account} AND former.dataset = {dataset}
+       AND former.verdict <> 'held' AND former.notes -> 'reverts_load' IS NULL
+       AND (former.time_zone <> nullif(present.timezone, '') OR former.currency <> present.currency_code))
+"""
 
 
 # Built once: every load executes them, and to build such a statement takes as long as to execute it.
-_OPEN_HOLDS = _open_holds(LOADS.c.verdict == HELD)
+_OPEN_HOLDS = _open_holds(_HOLDS.c.verdict == HELD)
 _OPEN_HOLDS_OF = _open_holds(
     and_(
-        LOADS.c.dataset == bindparam("of_dataset"), LOADS.c.account == bindparam("of_account"), LOADS.c.verdict == HELD
+        _HOLDS.c.dataset == bindparam("of_dataset"),
+        _HOLDS.c.account == bindparam("of_account"),
+        _HOLDS.c.verdict == HELD,
     )
 )
 _READINGS = (
@@ -228,6 +281,7 @@ _READINGS = (
         LOADS.c.started_at < bindparam("before"),
         IS_PUBLISHED,
         IS_READING,
+        text(f"loads.id > {_STALE_TO.format(dataset=':of_dataset', account=':of_account')}"),
     )
     .group_by(LOADS.c.window_start, LOADS.c.window_end)
 )
@@ -273,51 +327,54 @@ class AccountDay:
         return cls(account, today, moment, midnights[0], offset)
 
 
-_DUE = text("""
+_DUE_DAYS = """
     SELECT due.dataset, due.account, lower(part) AS first, upper(part) AS after
     FROM (
-        SELECT wanted.dataset, day.account,
-               datemultirange(daterange(CASE WHEN wanted.is_dated THEN least(CAST(:since AS date), day.today + 1)
-                                             ELSE day.today END, day.today + 1))
-               - (coalesce(done.days, '{}') - coalesce(held.days, '{}')) AS days
-        FROM unnest(CAST(:datasets AS text[]), CAST(:are_dated AS boolean[])) AS wanted (dataset, is_dated)
-        CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:todays AS date[]), CAST(:moments AS timestamptz[]),
-                          CAST(:begin_at AS timestamptz[]), CAST(:offsets AS interval[]))
-                 AS day (account, today, moment, begins_at, utc_offset)
-        JOIN unnest(CAST(:of_datasets AS text[]), CAST(:of_accounts AS text[]), CAST(:lookbacks AS integer[]))
-                 AS changing (dataset, account, lookback)
-          ON changing.dataset = wanted.dataset AND changing.account = day.account
+        SELECT wanted.dataset, wanted.account,
+               datemultirange(daterange(CASE WHEN is_dated THEN least(CAST(:since AS date), today + 1) ELSE today END,
+                                        today + 1))
+               - (coalesce(done.days, '{{}}') - coalesce(held.days, '{{}}')) AS days
+        FROM unnest(CAST(:datasets AS text[]), CAST(:are_dated AS boolean[]), CAST(:lookbacks AS integer[]),
+                    CAST(:accounts AS text[]), CAST(:todays AS date[]), CAST(:moments AS timestamptz[]),
+                    CAST(:begin_at AS timestamptz[]), CAST(:offsets AS interval[]))
+             AS wanted (dataset, is_dated, lookback, account, today, moment, begins_at, utc_offset)
         LEFT JOIN LATERAL (
             SELECT range_agg(daterange(CASE
-                       WHEN started_at >= day.begins_at AND started_at < day.begins_at + CAST(:soon AS interval)
-                            AND window_end - window_start <= 2 AND changing.lookback > 0
-                       THEN least(greatest(window_start, day.today), window_end)
+                       WHEN started_at >= wanted.begins_at AND started_at < wanted.begins_at + CAST(:soon AS interval)
+                            AND window_end - window_start <= 2 AND wanted.lookback > 0
+                       THEN least(greatest(window_start, wanted.today), window_end)
                        ELSE window_start
                    END, greatest(window_start, CASE
-                       WHEN started_at >= day.begins_at THEN window_end
+                       WHEN started_at >= wanted.begins_at THEN window_end
                        ELSE least(window_end,
-                                  CAST(started_at AT TIME ZONE 'UTC' + day.utc_offset AS date) - changing.lookback)
+                                  CAST(started_at AT TIME ZONE 'UTC' + wanted.utc_offset AS date) - wanted.lookback)
                    END))) AS days
-            FROM platform.loads
-            WHERE loads.dataset = wanted.dataset AND loads.account = day.account
-              AND (verdict <> 'held' OR started_at >= day.begins_at) AND notes -> 'reverts_load' IS NULL
-              AND started_at < greatest(day.moment, now()) + CAST(:clocks_differ AS interval)
+            FROM (
+                SELECT window_start, window_end, started_at FROM platform.loads
+                WHERE loads.dataset = wanted.dataset AND loads.account = wanted.account
+                  AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL AND id > {stale_to}
+                UNION ALL
+                SELECT window_start, window_end, started_at FROM platform.loads
+                WHERE loads.dataset = wanted.dataset AND loads.account = wanted.account
+                  AND verdict = 'held' AND started_at >= wanted.begins_at
+            ) AS reading
+            WHERE started_at < greatest(wanted.moment, now()) + CAST(:clocks_differ AS interval)
+              AND (started_at >= wanted.begins_at
+                   OR window_start < CAST(started_at AT TIME ZONE 'UTC' + wanted.utc_offset AS date) - wanted.lookback)
         ) AS done ON true
         LEFT JOIN LATERAL (
             SELECT range_agg(daterange(window_start, window_end)) AS days
             FROM platform.loads AS held
-            WHERE held.dataset = wanted.dataset AND held.account = day.account AND verdict = 'held'
-              AND held.started_at < day.begins_at
-              AND NOT EXISTS (
-                  SELECT FROM platform.loads AS later
-                  WHERE later.dataset = held.dataset AND later.account = held.account AND later.id > held.id
-                    AND (CAST(held.notes #>> '{held,covers_all}' AS boolean)
-                         OR later.window_start <= held.window_start AND later.window_end >= held.window_end)
-              )
+            WHERE held.dataset = wanted.dataset AND held.account = wanted.account AND verdict = 'held'
+              AND held.started_at < wanted.begins_at
+              AND {is_open}
         ) AS held ON true
     ) AS due, unnest(due.days) AS part
     ORDER BY 1, 2, 3
-""")
+"""
+_DUE = text(
+    _DUE_DAYS.format(is_open=_IS_OPEN, stale_to=_STALE_TO.format(dataset="wanted.dataset", account="wanted.account"))
+)
 
 
 def days_due(
@@ -332,10 +389,11 @@ def days_due(
     """Return the days that a refresh has to read, by name of dataset and account.
 
     Pairs without such days are left out. A day is due if it is not settled (see `unsettled`) and was not read since its
-    account's today began. Of a snapshot only today can be due. One statement serves all accounts. Where a zone changed
-    its clocks between a load and today, the statement takes a load within an hour of midnight for one of the day
-    before: a day may be read once too often, never once too seldom. A reading of one or two days in the first hour of
-    today does not count for the days before, because it was made for the last orders of yesterday.
+    account's today began, or if it was read under another time zone or currency than the account's present one. Of a
+    snapshot only today can be due. One statement serves all accounts. Where a zone changed its clocks between a load
+    and today, the statement takes a load within an hour of midnight for one of the day before: a day may be read once
+    too often, never once too seldom. A reading of one or two days in the first hour of today does not count for the
+    days before, because it was made for the last orders of yesterday.
 
     Args:
         since: The first day of interest of dated datasets.
@@ -343,21 +401,19 @@ def days_due(
         lookbacks: How many days back rows may still change, by name of dataset and account; by default as the dataset
             says.
     """
-    pairs = [(dataset, day.account) for dataset in datasets for day in days]
+    pairs = [(dataset, day) for dataset in datasets for day in days]
     bound = {
         "since": since,
-        "datasets": [dataset.name for dataset in datasets],
-        "of_datasets": [dataset.name for dataset, _ in pairs],
-        "of_accounts": [account for _, account in pairs],
-        "lookbacks": [lookbacks.get((dataset.name, account), dataset.lookback_days) for dataset, account in pairs],
-        "are_dated": [dataset.is_dated for dataset in datasets],
-        "accounts": [day.account for day in days],
-        "todays": [day.today for day in days],
-        "moments": [day.moment for day in days],
+        "datasets": [dataset.name for dataset, _ in pairs],
+        "are_dated": [dataset.is_dated for dataset, _ in pairs],
+        "lookbacks": [lookbacks.get((dataset.name, day.account), dataset.lookback_days) for dataset, day in pairs],
+        "accounts": [day.account for _, day in pairs],
+        "todays": [day.today for _, day in pairs],
+        "moments": [day.moment for _, day in pairs],
+        "begin_at": ["infinity" if again else day.begins_at for _, day in pairs],
+        "offsets": [day.utc_offset for _, day in pairs],
         "clocks_differ": CLOCKS_DIFFER,
         "soon": _SOON,
-        "begin_at": ["infinity" if again else day.begins_at for day in days],
-        "offsets": [day.utc_offset for day in days],
     }
     due: dict[tuple[str, str], list[Window]] = defaultdict(list)
     with database.begin() as connection:

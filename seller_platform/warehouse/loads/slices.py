@@ -6,28 +6,31 @@ again.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import groupby
 from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy import Connection, TextClause, func, insert, select, text
 
-from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.loads import NO_PAGES, CountVerdict, LoadFacts, PageFacts
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ImplausibleReadingError, ReadingHeldError
 from seller_platform.failpoints import reach
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
-from seller_platform.warehouse.loads.difference import Difference, PendingRows, ctid_of, difference, stored_rows
+from seller_platform.warehouse.loads.day_changes import WHOLE_LIST, Compared, DayChange, day_changes
+from seller_platform.warehouse.loads.difference import PendingRows, ctid_of, difference, stored_rows
 from seller_platform.warehouse.loads.known_pages import keep_pages, recall_pages
-from seller_platform.warehouse.loads.plausibility import Doubt, Judge
+from seller_platform.warehouse.loads.plausibility import Claim, Contradiction, Doubt, Judge, doubt_about
 from seller_platform.warehouse.loads.profiles import (
     NO_ROWS,
     Profile,
@@ -40,7 +43,15 @@ from seller_platform.warehouse.loads.profiles import (
 from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.tables import IS_READING, LOADS, SELLER, loads_held_of, loads_of
+from seller_platform.warehouse.schema.tables import (
+    HELD,
+    IS_PUBLISHED,
+    IS_READING,
+    LOADS,
+    SELLER,
+    loads_of,
+    read_under_other,
+)
 from seller_platform.warehouse.sums.keeping import apply_costs, begin_sums, keep_sums
 
 _REPORT_ID = "report_id"
@@ -54,12 +65,22 @@ class Slice:
         account: The account key; for `seller.accounts` the name of the connection.
         window: Local days; for a snapshot its one day.
         report_id: For `seller.report_rows` the report, of which an account has several on a day.
+        time_zone: The account's time zone, under which it is read; None for lists of accounts.
+        currency: The account's currency, likewise.
     """
 
     dataset: Dataset
     account: str
     window: Window
     report_id: str | None = None
+    time_zone: str | None = None
+    currency: str | None = None
+
+    @classmethod
+    def of(cls, account: KnownAccount, dataset: Dataset, window: Window, report_id: str | None = None) -> Self:
+        """Return a slice that is read under the account's present time zone and currency."""
+        present = account.account
+        return cls(dataset, account.key, window, report_id, present.timezone or None, present.currency_code)
 
     def __str__(self) -> str:
         report = "" if self.report_id is None else f", report {self.report_id}"
@@ -88,10 +109,13 @@ class Receipt:
     started_at: datetime
     finished_at: datetime
     sums: Sums | None = None
+    time_zone: str | None = None
+    currency: str | None = None
 
     @property
     def seconds(self) -> float:
-        return (self.finished_at - self.started_at).total_seconds()
+        """How long the load took, by the clocks of its process and of PostgreSQL."""
+        return max(0.0, (self.finished_at - self.started_at).total_seconds())
 
     @property
     def is_revert(self) -> bool:
@@ -105,7 +129,7 @@ class Receipt:
         values["window"] = Window(values.pop("window_start"), values.pop("window_end"))
         values["verdict"] = CountVerdict(values["verdict"])
         del values["changed_days"]  # of interest to the view `platform.settledness` alone
-        del values["summed"]  # of interest to `sums.keeping` alone
+        del values["transaction_id"]  # of interest to PostgreSQL alone
         sums = values["sums"]
         values["sums"] = None if sums is None else {name: Decimal(amount) for name, amount in sums.items()}
         return cls(**values)
@@ -116,14 +140,12 @@ class SliceChange:
     """The sums of a slice before and after a load; None where they are not known.
 
     Attributes:
-        notes: Further notes for the receipt.
         days: What changed, by local day, as `changed_days` returns it; None for a first load.
         moved: Whether any row came or went.
     """
 
     before: Sums | None
     after: Sums | None
-    notes: Mapping[str, Any] = field(default_factory=dict)
     days: Mapping[str, Any] | None = None
     moved: bool = False
 
@@ -134,21 +156,13 @@ class SliceChange:
 
 
 @dataclass(frozen=True)
-class _Doubts:
-    """What the judgement of a reading needs beside its rows."""
+class _Part:
+    """Days of a reading that are published, or held because of a doubt, with a receipt of their own."""
 
-    judge: Judge
-    announced_before: bool
-    announces: bool
-    started_at: datetime
-
-
-class _DoubtedError(Exception):
-    """Ends the transaction of a reading that is implausible."""
-
-    def __init__(self, doubt: Doubt) -> None:
-        self.doubt = doubt
-        super().__init__(doubt.reason)
+    window: Window
+    load_id: int
+    facts: LoadFacts
+    doubt: Doubt | None = None
 
 
 class Load:
@@ -166,81 +180,199 @@ class Load:
     ) -> Receipt:
         """Make the stored slice equal to the spool and write the receipt, in one transaction.
 
-        Rows that are stored already are not touched. Rows that were not read move to schema `history`.
+        Rows that are stored already are not touched. Rows that were not read move to schema `history`. Days of a second
+        reading that contradict the stored rows are held: their rows stay, and a receipt of their own has the verdict
+        `held`. All other days are published.
 
         Args:
-            judge: Judges the reading before it is published; None publishes it in any case. If a second reading is
-                implausible, too, the stored rows stay, and the verdict of the receipt is `held`.
+            judge: Judges the reading before it is published; None publishes it in any case.
+
+        Returns:
+            The receipt; if days are held, that of the first of them.
 
         Raises:
             ImplausibleReadingError: The first reading is implausible. Nothing was stored.
             ContractViolationError: PostgreSQL refused a value. Nothing was stored.
             WarehouseUnavailableError: The server went away. The slice is as it was, or as it should be.
         """
-        try:
-            return self._publish(facts, judge, started_at=started_at, run_id=run_id)
-        except _DoubtedError as error:
-            if judge is None or not judge.is_second:
-                raise ImplausibleReadingError(str(self.slice), error.doubt.reason) from None
-            return self._hold(facts, error.doubt, started_at=started_at, run_id=run_id)
-
-    def _publish(self, facts: LoadFacts, judge: Judge | None, *, started_at: datetime, run_id: str | None) -> Receipt:
-        with self._connection.begin():
+        times = (started_at, run_id)
+        with self._connection.begin(), driver_of(self._connection).cursor() as cursor:
             previous = _latest_receipt(self._connection, self.slice)
-            is_same_window = previous is not None and previous.window == self.slice.window
-            known = previous.sums if previous is not None and is_same_window else None
-            changed = (
-                previous is None
-                or not is_same_window
-                or previous.digest != self.spool.digest
-                or self._count() != previous.rows  # another program changed the table
-            )
-            change = SliceChange(known, known)
-            if changed:
-                doubts = self._doubts(judge, facts, started_at) if judge else None
-                change = self._replace(known, doubts, is_first=previous is None)
-                changed = previous is None or change.moved
-            receipt = self._receipted(
-                replace(facts, notes={**facts.notes, **change.notes}),
-                change,
-                rows=self.spool.count,
-                digest=self.spool.digest,
-                changed=changed,
-                restatement=None if previous is None else change.restatement,
-                times=(started_at, run_id),
-            )
+            whole = _Part(self.slice.window, self.spool.load_id, facts)
+            if previous is not None and self._is_stored(previous):
+                change = SliceChange(previous.sums, previous.sums)
+                receipts = [self._published(whole, change, previous, times)]
+            else:
+                receipts = self._exchanged(cursor, whole, judge, previous, times)
             if self.spool.pages.keys() != self.spool.known.keys():
-                keep_pages(
-                    self._connection,
-                    self.slice.dataset,
-                    self.slice.account,
-                    self.slice.window,
-                    receipt.id,
-                    self.spool.pages,
-                )
+                pages = self.spool.pages if receipts[-1].window == self.slice.window else {}
+                kept = (self.slice.dataset, self.slice.account, self.slice.window, receipts[-1].id, pages)
+                keep_pages(self._connection, *kept)
         reach("slice.committed")
-        return receipt
+        return next((each for each in receipts if each.verdict is CountVerdict.HELD), receipts[0])
 
-    def _doubts(self, judge: Judge, facts: LoadFacts, started_at: datetime) -> _Doubts:
-        """Return what the judgement needs; the newest load that changed rows says whether totals are announced."""
+    def _is_stored(self, previous: Receipt) -> bool:
+        """Whether the rows of the spool are those of the last load, and still stored as that left them."""
+        is_same = previous.window == self.slice.window and previous.digest == self.spool.digest
+        return is_same and self._count() == previous.rows
+
+    def _exchanged(
+        self,
+        cursor: psycopg.Cursor[Any],
+        whole: _Part,
+        judge: Judge | None,
+        previous: Receipt | None,
+        times: tuple[datetime, str | None],
+    ) -> list[Receipt]:
+        """Write what differs, hold the days in doubt, and return the receipts.
+
+        Raises:
+            ImplausibleReadingError: Days of a first reading are in doubt.
+        """
+        dataset, inside = self.slice.dataset, self._inside(self.slice.window)
+        stored = stored_rows(cursor, dataset, inside)
+        if not stored.count and (judge is None or not dataset.keeps_snapshots):
+            self._copy(cursor, copy_statement(dataset), None, self.spool.count)
+            after = None if previous is None else self._profile(cursor, inside).sums
+            change = SliceChange({}, after, moved=self.spool.count > 0)
+            return [self._published(whole, change, previous, times)]
+        found, pending = difference(self.spool.hashes, stored), PendingRows(cursor, dataset)
+        new = sum(found.is_new)
+        self._copy(cursor, copy_statement(dataset, pending.table), found.is_new, new)
+        gone = [ctid_of(address) for address in found.gone]
+        if gone and new:
+            gone = pending.drop_equal(gone)
+        parts = [whole]
+        if judge is not None:
+            parts = self._judged(cursor, whole, judge, pending, gone, started_at=times[0])
+            if not judge.is_second:
+                for doubt in (part.doubt for part in parts if part.doubt is not None):
+                    raise ImplausibleReadingError(str(self.slice), doubt.reason)
+        receipts = []
+        for part in parts:
+            if part.doubt is not None:
+                receipts.append(self._held(part, part.doubt, times))
+                continue
+            is_known = previous is not None and previous.window == part.window and previous.sums is not None
+            before = previous.sums if previous is not None and is_known else None
+            of_part = None if part is whole or len(parts) == 1 else self._inside(part.window)
+            before = self._profile(cursor, of_part or inside).sums if before is None else before
+            change = self._exchange(pending, before, gone, part.load_id, of_part)
+            receipts.append(self._published(part, change, previous, times))
+        return receipts
+
+    def _judged(
+        self,
+        cursor: psycopg.Cursor[Any],
+        whole: _Part,
+        judge: Judge,
+        pending: PendingRows,
+        gone: Sequence[str],
+        *,
+        started_at: datetime,
+    ) -> list[_Part]:
+        """Return the parts of the reading: all of it if no day is in doubt, else runs of days."""
+        dataset, window = self.slice.dataset, self.slice.window
+        lacks_total = whole.facts.announced is None and self._announced_before()
+        if dataset.is_dated and not gone and not judge.settled and not lacks_total:
+            return [whole]  # rows were added to days that change
+        has_moved = dataset.is_dated and self._has_moved()
+        compared = Compared(self._inside(window), gone, by_day=dataset.is_dated and not has_moved)
+        if dataset.keeps_snapshots and not self._count():
+            compared = Compared(self._newest_snapshot(), None, by_day=False)
+        table = sql.Identifier(SELLER, dataset.name)
+        changes = day_changes(cursor, dataset, compared, stored=table, pending=pending.table, read=self.spool.days)
+        if has_moved:  # times without a zone have changed, too, so that only numbers of rows can be compared
+            changes = {day: replace(each, lost=each.missing, others=each.missing) for day, each in changes.items()}
+        findings = judge.findings(dataset, changes, lacks_total=lacks_total)
+        if not findings:
+            return [whole]
+        readings = held_readings(self._connection, dataset, self.slice.account, window)
+        held, believed = judge.held(findings, changes, readings, started_at)
+        facts = whole.facts
+        if believed:
+            doubt = doubt_about(dataset, {day: findings[day] for day in believed}, changes)
+            accepted = {**next(iter(believed.values())), **doubt.note}
+            facts = replace(facts, notes={**facts.notes, "accepted": accepted})
+        if not held:
+            return [replace(whole, facts=facts)]
+        if not dataset.is_divisible or all(day in held for day, each in changes.items() if each.before or each.after):
+            return [replace(whole, facts=facts, doubt=doubt_about(dataset, held, changes))]
+        return self._parts(whole.load_id, facts, held, changes)
+
+    def _parts(
+        self,
+        load_id: int,
+        facts: LoadFacts,
+        held: Mapping[str, Sequence[Contradiction]],
+        changes: Mapping[str, DayChange],
+    ) -> list[_Part]:
+        """Return a part for each run of days that are held, and of days that are not. The requests are divided."""
+        days = self.slice.window.each_day()
+        runs = [(is_held, list(run)) for is_held, run in groupby(days, key=lambda day: str(day) in held)]
+        parts = []
+        for number, (is_held, run) in enumerate(runs):
+            doubt = None
+            if is_held:
+                doubt = doubt_about(self.slice.dataset, {str(day): held[str(day)] for day in run}, changes)
+            rows = sum(self.spool.days[str(day)] for day in run)
+            of_part = replace(
+                facts,
+                announced=None if facts.announced is None else rows,
+                **{
+                    name: (number + 1) * whole // len(runs) - number * whole // len(runs)
+                    for name in ("requests", "pages", "body_bytes")
+                    for whole in [getattr(facts, name)]
+                },
+            )
+            window = Window(run[0], run[-1] + timedelta(days=1))
+            parts.append(_Part(window, _next_load(self._connection) if number else load_id, of_part, doubt))
+        return parts
+
+    def _announced_before(self) -> bool:
+        """Whether the newest load that changed rows of the slice announced a total."""
         dataset = self.slice.dataset
         of_days = loads_of(dataset, self.slice.account, self.slice.window if dataset.is_dated else None)
         newest = select(LOADS.c.announced).where(of_days, IS_READING, LOADS.c.changed).order_by(LOADS.c.id.desc())
-        announced_before = self._connection.execute(newest.limit(1)).scalar_one_or_none() is not None
-        return _Doubts(judge, announced_before, facts.announced is not None, started_at)
+        return self._connection.execute(newest.limit(1)).scalar_one_or_none() is not None
 
-    def _hold(self, facts: LoadFacts, doubt: Doubt, *, started_at: datetime, run_id: str | None) -> Receipt:
-        """Write the receipt of a reading that is not published."""
-        with self._connection.begin():
-            return self._receipted(
-                replace(facts, verdict=CountVerdict.HELD, notes={**facts.notes, "held": doubt.note}),
-                SliceChange(None, None),
-                rows=doubt.rows_stored,
-                digest=self.spool.digest,
-                changed=False,
-                restatement=None,
-                times=(started_at, run_id),
-            )
+    def _has_moved(self) -> bool:
+        """Whether rows of the slice were read under another time zone or currency, and not all of them again since."""
+        window, other = self.slice.window, read_under_other(self.slice.time_zone, self.slice.currency)
+        last = select(func.max(LOADS.c.id)).where(loads_of(self.slice.dataset, self.slice.account, window))
+        whole = last.where(~other, LOADS.c.window_start <= window.start, LOADS.c.window_end >= window.end)
+        moved = select(last.where(other).scalar_subquery() > func.coalesce(whole.scalar_subquery(), 0))
+        return self._connection.execute(moved).scalar_one() is True
+
+    def _published(
+        self, part: _Part, change: SliceChange, previous: Receipt | None, times: tuple[datetime, str | None]
+    ) -> Receipt:
+        is_whole = part.window == self.slice.window
+        rows, digest = self.spool.count, self.spool.digest
+        if not is_whole:
+            rows, digest = self._digest(self._inside(part.window))
+        return self._receipted(
+            part,
+            change,
+            rows=rows,
+            digest=digest,
+            changed=previous is None or change.moved,
+            restatement=None if previous is None else change.restatement,
+            times=times,
+        )
+
+    def _held(self, part: _Part, doubt: Doubt, times: tuple[datetime, str | None]) -> Receipt:
+        """Write the receipt of days that are not published."""
+        facts = replace(part.facts, verdict=CountVerdict.HELD, notes={**part.facts.notes, "held": doubt.note})
+        return self._receipted(
+            replace(part, facts=facts),
+            SliceChange(None, None),
+            rows=doubt.rows_stored,
+            digest=self.spool.digest,
+            changed=False,
+            restatement=None,
+            times=times,
+        )
 
     def revert(self, undone: Receipt, *, started_at: datetime) -> Receipt:
         """Make the stored slice what it was before a load, and write a receipt of its own.
@@ -248,28 +380,36 @@ class Load:
         Args:
             undone: The load; later loads of its window are undone with it.
         """
-        dataset, inside = self.slice.dataset, self._inside()
+        dataset, inside = self.slice.dataset, self._inside(self.slice.window)
         with self._connection.begin(), driver_of(self._connection).cursor() as cursor:
-            pending = PendingRows(cursor, dataset, self.spool.load_id)
-            came = pending.bring_back(inside, before=undone.id)
+            pending = PendingRows(cursor, dataset)
+            pending.bring_back(inside, before=undone.id)
             later = stored_rows(cursor, dataset, sql.SQL("{} AND load_id >= {}").format(inside, undone.id))
-            change = self._exchange(pending, self._profile(cursor).sums, later.addresses, some_are_new=came > 0)
-            stored, digest = stored_rows(cursor, dataset, inside), RowDigest()
-            digest.add(stored.hashes or b"")
+            gone = [ctid_of(address) for address in later.addresses]
+            gone = pending.drop_equal(gone) if gone else gone
+            change = self._exchange(pending, self._profile(cursor, inside).sums, gone, self.spool.load_id, None)
+            rows, digest = self._digest(inside)
+            facts = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE, {"reverts_load": undone.id})
             return self._receipted(
-                LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE, {"reverts_load": undone.id}),
+                _Part(self.slice.window, self.spool.load_id, facts),
                 change,
-                rows=stored.count,
-                # Without all hashes the digest is not known; no reading has an empty one.
-                digest=b"" if stored.hashes is None else digest.value,
+                rows=rows,
+                digest=digest,
                 changed=True,
                 restatement=change.restatement,
                 times=(started_at, None),
             )
 
+    def _digest(self, inside: sql.Composable) -> tuple[int, bytes]:
+        """Return how many rows are stored, and their digest. Without all hashes it is empty, as of no reading."""
+        with driver_of(self._connection).cursor() as cursor:
+            stored, digest = stored_rows(cursor, self.slice.dataset, inside), RowDigest()
+        digest.add(stored.hashes or b"")
+        return stored.count, b"" if stored.hashes is None else digest.value
+
     def _receipted(
         self,
-        facts: LoadFacts,
+        part: _Part,
         change: SliceChange,
         *,
         rows: int,
@@ -279,16 +419,15 @@ class Load:
         times: tuple[datetime, str | None],
     ) -> Receipt:
         """Write the receipt and return it, after the sums that follow from changed rows."""
-        account, window = self.slice.account, self.slice.window
-        summed = changed and keep_sums(
-            self._connection, self.slice.dataset, account, window, load_id=self.spool.load_id
-        )
+        account, window, facts = self.slice.account, part.window, part.facts
+        if changed:
+            keep_sums(self._connection, self.slice.dataset, account, window, load_id=part.load_id)
         report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
         started_at, run_id = times
         row = self._connection.execute(
-            insert(LOADS).returning(LOADS),
+            insert(LOADS).values(finished_at=_end_of(self.slice.dataset, account, window)).returning(LOADS),
             {
-                "id": self.spool.load_id,
+                "id": part.load_id,
                 "dataset": self.slice.dataset.name,
                 "account": account,
                 "window_start": window.start,
@@ -304,11 +443,11 @@ class Load:
                 "restatement": restatement,
                 "sums": None if change.after is None else {name: str(each) for name, each in change.after.items()},
                 "changed_days": change.days,
-                "summed": summed,
                 "notes": {**report, **facts.notes} or None,
                 "run_id": run_id,
+                "time_zone": self.slice.time_zone,
+                "currency": self.slice.currency,
                 "started_at": started_at,
-                "finished_at": utc_now(),
             },
         ).mappings()
         receipt = Receipt.of(row.one())
@@ -317,70 +456,9 @@ class Load:
         reach("slice.receipted")
         return receipt
 
-    def _replace(self, known: Sums | None, doubts: "_Doubts | None", *, is_first: bool) -> SliceChange:
-        """Write what differs.
-
-        Args:
-            known: The sums of the stored rows, if a receipt has them.
-            is_first: No day of the slice was loaded before, so its sums are not compared.
-
-        Raises:
-            _DoubtedError: The reading is implausible.
-        """
-        with driver_of(self._connection).cursor() as cursor:
-            stored = stored_rows(cursor, self.slice.dataset, self._inside())
-            if not stored.count:
-                notes = self._notes_of_doubt(cursor, doubts) if self.slice.dataset.keeps_snapshots else {}
-                self._copy(cursor, copy_statement(self.slice.dataset), None, self.spool.count)
-                after = None if is_first else self._profile(cursor).sums
-                return SliceChange({}, after, notes, moved=self.spool.count > 0)
-            found = difference(self.spool.hashes, stored)
-            lacks_total = doubts is not None and doubts.announced_before and not doubts.announces
-            lacks_amounts = any(column.name not in self.spool.with_amounts for column in self.slice.dataset.money)
-            is_suspect = lacks_total or lacks_amounts or self._loses_rows(cursor, found)
-            notes = self._notes_of_doubt(cursor, doubts) if is_suspect else {}
-            pending = PendingRows(cursor, self.slice.dataset, self.spool.load_id)
-            new = sum(found.is_new)
-            self._copy(cursor, copy_statement(self.slice.dataset, pending.table), found.is_new, new)
-            before = self._profile(cursor).sums if known is None else known
-            change = self._exchange(pending, before, found.gone, some_are_new=new > 0)
-            return replace(change, notes=notes)
-
-    def _loses_rows(self, cursor: psycopg.Cursor[Any], found: Difference) -> bool:
-        """Whether some day has fewer rows than are stored. Rows that only changed are gone and new on the same day."""
-        column = self.slice.dataset.slice_column
-        statement = sql.SQL("SELECT {day}::text, count(*) FROM {table} WHERE ctid = ANY (%s::text[]::tid[]) GROUP BY 1")
-        of_gone = statement.format(day=sql.Identifier(column), table=sql.Identifier(SELLER, self.slice.dataset.name))
-        gone = cursor.execute(of_gone, [[ctid_of(address) for address in found.gone]]).fetchall() if found.gone else []
-        new = self.spool.days_of(found.is_new) if gone else {}
-        return any(rows > new.get(day, 0) for day, rows in gone)
-
-    def _notes_of_doubt(self, cursor: psycopg.Cursor[Any], doubts: "_Doubts | None") -> dict[str, Any]:
-        """Judge the reading; return the note with which a doubted one is published.
-
-        Raises:
-            _DoubtedError: The reading is implausible.
-        """
-        if doubts is None:
-            return {}
-        dataset, judge = self.slice.dataset, doubts.judge
-        stored = self._profile(cursor)
-        if not stored.rows and dataset.keeps_snapshots:
-            stored = self._newest_snapshot(cursor)
-        doubt = judge.doubt(
-            dataset, stored, self.spool, announced_before=doubts.announced_before, announces=doubts.announces
-        )
-        if doubt is None:
-            return {}
-        held = held_readings(self._connection, dataset, self.slice.account, self.slice.window)
-        notes = judge.believes(doubt, held, doubts.started_at)
-        if not notes:
-            raise _DoubtedError(doubt)
-        return notes
-
-    def _newest_snapshot(self, cursor: psycopg.Cursor[Any]) -> Profile:
-        """Return the profile of the newest snapshot before the slice's day that had rows, or was accepted without."""
-        newest = sql.SQL(
+    def _newest_snapshot(self) -> sql.Composed:
+        """Return the condition for the newest snapshot before the slice's day with rows, or accepted without."""
+        return sql.SQL(
             "account = {account} AND {day} = (SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} "
             "AND account = {account} AND verdict <> 'held' AND (rows > 0 OR notes -> 'accepted' IS NOT NULL) "
             "AND window_start < {before})"
@@ -390,18 +468,18 @@ class Load:
             dataset=self.slice.dataset.name,
             before=self.slice.window.start,
         )
-        return self._profile(cursor, newest)
 
     def _exchange(
-        self, pending: PendingRows, before: Sums, gone: Sequence[bytes], *, some_are_new: bool
+        self, pending: PendingRows, before: Sums, gone: Sequence[str], load_id: int, inside: sql.Composable | None
     ) -> SliceChange:
-        """Move the rows that are gone to history, and publish the new ones."""
-        ctids = [ctid_of(address) for address in gone]
-        if ctids and some_are_new:
-            ctids = pending.drop_equal(ctids)
-        left = pending.move_to_history(ctids) if ctids else NO_ROWS
+        """Move the rows that are gone to history, and publish the new ones.
+
+        Args:
+            inside: The condition for the rows that are exchanged; None for all.
+        """
+        left = pending.move_to_history(gone, load_id, inside) if gone else NO_ROWS
         reach("slice.deleted")
-        came = pending.publish() if some_are_new else NO_ROWS
+        came = pending.publish(load_id, inside)
         reach("slice.published")
         days = changed_days(gone=left, new=came) if self.slice.dataset.is_dated else None
         after = combined(before, gone=left.sums, new=came.sums)
@@ -432,22 +510,22 @@ class Load:
         row = self.spool.row_at(int(line), chosen) if line else "?"
         return f"row {row}{f', column {column}' if column else ''}: not a value PostgreSQL takes ({error.sqlstate})"
 
-    def _profile(self, cursor: psycopg.Cursor[Any], condition: sql.Composable | None = None) -> Profile:
-        """Return the profile of the stored rows of the slice, or of those that meet a condition."""
+    def _profile(self, cursor: psycopg.Cursor[Any], inside: sql.Composable) -> Profile:
+        """Return the profile of the stored rows that meet a condition."""
         dataset = self.slice.dataset
-        query = profile_query(dataset, sql.Identifier(SELLER, dataset.name), condition or self._inside())
+        query = profile_query(dataset, sql.Identifier(SELLER, dataset.name), inside)
         return Profile.of(dataset, cursor.execute(query).fetchall())
 
     def _count(self) -> int:
         """Return how many rows of the slice are stored."""
         table = sql.Identifier(SELLER, self.slice.dataset.name)
-        counted = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(table, self._inside())
+        counted = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(table, self._inside(self.slice.window))
         row = driver_of(self._connection).execute(counted).fetchone()
         return 0 if row is None else int(row[0])
 
-    def _inside(self) -> sql.Composed:
-        """Return the condition for the rows of the slice."""
-        column, window = sql.Identifier(self.slice.dataset.slice_column), self.slice.window
+    def _inside(self, window: Window) -> sql.Composed:
+        """Return the condition for the rows of the slice on days of a window."""
+        column = sql.Identifier(self.slice.dataset.slice_column)
         if self.slice.dataset.slicing is Slicing.CONNECTION:
             return sql.SQL("{} = {}").format(column, self.slice.account)
         inside = sql.SQL("account = {} AND {column} >= {} AND {column} < {}").format(
@@ -486,9 +564,8 @@ def open_load(database: Database, slice_: Slice) -> Iterator[Load]:
     with database.connect() as connection, releasing(connection):
         for window in slice_.window.months():
             hold(connection, f"{slice_.dataset.name}|{slice_.account}|{Window.month_of(window.start).start:%Y-%m}")
-        load_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))"))
         known = recall_pages(connection, slice_.dataset, slice_.account, slice_.window)
-        load = Load(connection, slice_, load_id.scalar_one(), known)
+        load = Load(connection, slice_, _next_load(connection), known)
         begin_sums(connection, slice_.dataset, slice_.account)
         connection.commit()
         try:
@@ -499,18 +576,58 @@ def open_load(database: Database, slice_: Slice) -> Iterator[Load]:
 
 def held_readings(
     connection: Connection, dataset: Dataset, account: str, window: Window
-) -> list[tuple[datetime, Doubt]]:
-    """Return when a slice was held since a reading of it was last published, and why; newest first."""
-    published = select(func.max(LOADS.c.id)).where(loads_of(dataset, account, window if dataset.is_dated else None))
-    held = select(LOADS.c.started_at, LOADS.c.notes).where(
-        loads_held_of(dataset, account),
-        LOADS.c.id > func.coalesce(published.scalar_subquery(), 0),
-    )
+) -> dict[str, list[tuple[datetime, Claim]]]:
+    """Return when each day was held since a reading of it was last published, and what that said; newest first.
+
+    Of a list without days the readings stand under the day "".
+    """
+    of_days = [LOADS.c.dataset == dataset.name, LOADS.c.account == account]
     if dataset.is_dated:
-        held = held.where(LOADS.c.window_start < window.end, LOADS.c.window_end > window.start)
-    return [
-        (moment, Doubt.of_note(notes["held"])) for moment, notes in connection.execute(held.order_by(LOADS.c.id.desc()))
-    ]
+        of_days += [LOADS.c.window_start < window.end, LOADS.c.window_end > window.start]
+    first = select(func.min(LOADS.c.id)).where(*of_days, ~IS_PUBLISHED).scalar_subquery()
+    receipts = select(LOADS.c.window_start, LOADS.c.window_end, LOADS.c.started_at, LOADS.c.verdict, LOADS.c.notes)
+    held: dict[str, list[tuple[datetime, Claim]]] = defaultdict(list)
+    ended: set[str] = set()
+    for start, end, moment, verdict, notes in connection.execute(
+        receipts.where(*of_days, LOADS.c.id >= first).order_by(LOADS.c.id.desc())
+    ):
+        if verdict != HELD:
+            ended.update(map(str, Window(start, end).each_day()) if dataset.is_dated else [WHOLE_LIST])
+            continue
+        for day, claim in Doubt.of_note(notes["held"]).claim.items():
+            if day not in ended:
+                held[day].append((moment, claim))
+    return held
+
+
+def held_since(connection: Connection, receipt: Receipt) -> datetime:
+    """Return since when any day of a held reading has been held."""
+    dataset = dataset_named(receipt.dataset)
+    readings = held_readings(connection, dataset, receipt.account, receipt.window)
+    moments = [moment for day in doubt_of(receipt).claim for moment, _ in readings.get(day, ())]
+    return min(moments, default=receipt.started_at)
+
+
+def _next_load(connection: Connection) -> int:
+    load_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))"))
+    return int(load_id.scalar_one())
+
+
+# Of one slice, times are in the order of its loads, even if the server's clock was set back.
+_END = """(
+    SELECT greatest(clock.now, (
+        SELECT max(finished_at) + interval '1 microsecond' FROM platform.loads
+        WHERE finished_at >= clock.now AND dataset = :of_dataset AND account = :of_account
+          AND window_start < :before_day AND window_end > :first_day
+    ))
+    FROM (SELECT clock_timestamp() AS now) AS clock
+)"""
+
+
+def _end_of(dataset: Dataset, account: str, window: Window) -> TextClause:
+    """Return the expression for the time at which a load ends: PostgreSQL's, and later than its former loads."""
+    first, end = (window.start, window.end) if dataset.is_dated else (date.min, date.max)
+    return text(_END).bindparams(of_dataset=dataset.name, of_account=account, first_day=first, before_day=end)
 
 
 def _latest_receipt(connection: Connection, slice_: Slice) -> Receipt | None:

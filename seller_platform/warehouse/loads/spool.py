@@ -7,12 +7,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, compress, count, islice
 from operator import itemgetter
+from pathlib import Path
 from struct import iter_unpack
 from types import MappingProxyType
 
-from seller_platform.contract import Dataset, Kind
+from seller_platform.contract import Dataset
 from seller_platform.contract.loads import NO_PAGES, PageFacts
 from seller_platform.errors import SpoolError
+from seller_platform.files import free_room
 from seller_platform.warehouse.loads.copy_format import (
     HASH_BYTES,
     Row,
@@ -20,7 +22,6 @@ from seller_platform.warehouse.loads.copy_format import (
     RowWriter,
     as_csv,
     sum_of_hashes,
-    values_of,
 )
 
 _BYTES_IN_MEMORY = 8 << 20
@@ -53,7 +54,6 @@ class Spool:
 
     Attributes:
         days: The rows by the value of the slice column: for most datasets the local day, as text.
-        with_amounts: The money columns with an amount that is neither null nor zero.
         known: Pages of an earlier reading of the slice, by key.
         pages: The pages of this reading that are known to the next one, by key.
     """
@@ -76,7 +76,6 @@ class Spool:
         self.load_id, self.known = load_id, known
         self._name, self._dataset, self._account = name, dataset, account
         self._writers: dict[tuple[str | None, ...], RowWriter] = {}
-        self._money = [(number, each.name) for number, each in enumerate(dataset.columns) if each.kind is Kind.MONEY]
         self._file = tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
         self._bodies = tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
         self._forget()
@@ -84,7 +83,6 @@ class Spool:
     def _forget(self) -> None:
         self._digest, self._hashes = RowDigest(), bytearray()
         self.days: Counter[str] = Counter()
-        self.with_amounts: set[str] = set()
         self.pages: dict[bytes, PageFacts] = {}
         self._late: list[_LatePage] = []
 
@@ -129,7 +127,7 @@ class Spool:
         self.pages[key] = replace(self._last, duplicate_keys=duplicate_keys, unknown_fields=unknown_fields)
 
     def write_late(self, key: bytes, body: bytes, decode: _Decode, *, tags: Sequence[str | None], page: int) -> None:
-        """Append the rows of a known page. They are decoded when `hashes`, `chunks` or `days_of` need them."""
+        """Append the rows of a known page. They are decoded when `hashes` or `chunks` need them."""
         facts = self.known[key]
         self.pages[key] = facts
         self._count(facts)
@@ -140,7 +138,6 @@ class Spool:
     def _count(self, facts: PageFacts) -> None:
         self._digest.add_sum(facts.rows, facts.hash_sum)
         self.days.update(facts.days)
-        self.with_amounts |= facts.with_amounts
 
     def _written(
         self,
@@ -162,8 +159,7 @@ class Spool:
         with self._spool_errors():
             self._file.write(block)
         days = Counter(map(itemgetter(-1), rows))
-        amounts = frozenset(name for number, name in self._money if any(map(itemgetter(number), rows)))
-        return PageFacts(len(rows), sum_of_hashes(hashes), {str(day): rows for day, rows in days.items()}, amounts)
+        return PageFacts(len(rows), sum_of_hashes(hashes), {str(day): rows for day, rows in days.items()})
 
     def _decode_late(self) -> None:
         """Decode the known pages that were written late."""
@@ -183,17 +179,6 @@ class Spool:
             chosen: Whether each row is wanted, in the order of the rows; None for all of them.
         """
         return map(as_csv, self._blocks(chosen))
-
-    def days_of(self, chosen: Iterable[bool]) -> Counter[str]:
-        """Count rows by the value of the slice column.
-
-        Args:
-            chosen: Whether each row counts, in the order of the rows.
-        """
-        day = len(self._dataset.columns)
-        return Counter(
-            str(values_of(line)[day]) for block in self._blocks(chosen) for line in block.splitlines(keepends=True)
-        )
 
     def row_at(self, line: int, chosen: Sequence[bool] | None = None) -> int:
         """Return the number of the row, from 1, that is read when COPY has read so many lines of the CSV.
@@ -236,4 +221,5 @@ class Spool:
             yield
         except OSError as error:
             folder = tempfile.tempdir or "the folder for temporary files"
-            raise SpoolError(self._name, folder, error.strerror or str(error)) from error
+            problem, room = error.strerror or str(error), free_room(Path(folder))
+            raise SpoolError(self._name, folder, f"{problem} ({room})" if room else problem) from error

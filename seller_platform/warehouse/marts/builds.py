@@ -26,6 +26,7 @@ SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
 SET LOCAL work_mem = '128MB'; SET LOCAL jit = off;
 SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
 """
+_BEGUN = "SELECT nextval(pg_get_serial_sequence('platform.mart_builds', 'id')), pg_current_snapshot()"
 _SHOWN = 5
 
 _Driver = psycopg.Connection[Any]
@@ -111,8 +112,7 @@ def build_partition(
         started_at = datetime.now(UTC)
         driver = driver_of(connection)
         driver.execute(_SETTINGS)
-        build_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.mart_builds', 'id'))"))
-        bindings[BUILD_ID] = build_id.scalar_one()
+        bindings[BUILD_ID], snapshot = connection.execute(text(_BEGUN)).one()
         rows, digest = _replace(driver, mart, bindings)
         check_results = tuple(_check(driver, check, bindings) for check in mart.all_checks)
         chart_rows = tuple(_rows(driver, mart.chart.query, bindings))
@@ -137,6 +137,7 @@ def build_partition(
             "window_end": end,
             "version": mart.version,
             "run_id": run_id,
+            "snapshot": snapshot,
         }
         connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
     return build
@@ -253,7 +254,7 @@ def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[No
 _BUILT = """
 WITH newest AS (
     SELECT DISTINCT ON (account, window_start)
-           id, account, window_start, window_end, parameters, rows, digest, started_at
+           id, account, window_start, window_end, parameters, rows, digest, snapshot
     FROM platform.mart_builds
     WHERE mart = %(mart)s
       AND (%(all)s OR (account, coalesce(window_start, 'epoch')) IN (
@@ -271,7 +272,9 @@ SELECT newest.*,
        newest.digest = coalesce(stored.digest, sha256('')) AND NOT EXISTS (
            SELECT FROM platform.loads
            WHERE loads.dataset = ANY (%(datasets)s) AND loads.account = newest.account AND loads.changed
-             AND loads.finished_at > newest.started_at AND loads.verdict <> 'held'
+             AND loads.transaction_id >= coalesce(pg_snapshot_xmin(newest.snapshot), '0')
+             AND NOT coalesce(pg_visible_in_snapshot(loads.transaction_id, newest.snapshot), false)
+             AND loads.verdict <> 'held'
              AND (newest.window_start IS NULL
                   OR loads.window_start < newest.window_end + 93 AND loads.window_end > newest.window_start - 31)
        ) AS is_unchanged

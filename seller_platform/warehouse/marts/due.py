@@ -13,6 +13,7 @@ from seller_platform.warehouse.marts.tables import BUILDS
 from seller_platform.warehouse.postgres.database import Database
 
 # A dated input counts by the days that are read, with months before and after. Of others every load counts.
+# A load changed an input since the build if the snapshot of the build does not see its transaction.
 _STATES = """
 WITH part (account, first_day, end_day) AS (
     SELECT * FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]))
@@ -22,7 +23,7 @@ input (dataset, is_required, is_dated, months_before, months_after) AS (
                          CAST(:before AS int[]), CAST(:after AS int[]))
 ),
 read AS (
-    SELECT part.account, part.first_day, input.dataset, loads.finished_at, loads.changed
+    SELECT part.account, part.first_day, input.dataset, loads.transaction_id, loads.changed
     FROM part CROSS JOIN input
     JOIN platform.loads ON loads.dataset = input.dataset AND loads.account = part.account AND loads.verdict <> 'held'
      AND (NOT input.is_dated OR part.first_day IS NULL
@@ -36,10 +37,11 @@ SELECT part.account, part.first_day, part.end_day, newest.id AS build_id, newest
                                     AND read.first_day IS NOT DISTINCT FROM part.first_day)) AS missing,
        EXISTS (SELECT FROM read WHERE read.account = part.account AND read.changed
                                   AND read.first_day IS NOT DISTINCT FROM part.first_day
-                                  AND read.finished_at > newest.started_at) AS is_changed
+                                  AND NOT coalesce(pg_visible_in_snapshot(read.transaction_id, newest.snapshot),
+                                                   false)) AS is_changed
 FROM part
 LEFT JOIN LATERAL (
-    SELECT id, started_at, version FROM platform.mart_builds
+    SELECT id, snapshot, version FROM platform.mart_builds
     WHERE mart = :mart AND account = part.account AND window_start IS NOT DISTINCT FROM part.first_day
     ORDER BY id DESC LIMIT 1
 ) AS newest ON true

@@ -1,20 +1,16 @@
 """Runs the numbered migrations on the connection that `Database.migrate` hands over.
 
-After an upgrade to the newest migration it creates functions and views again, because their columns are those of the
-tables, and grants readers what is new.
+Then it creates functions and views again, because their columns are those of the tables, and grants readers what is
+new. A new database gets the declared tables; all migrations count as run.
 """
 
 from alembic import context
 
 from seller_platform.warehouse.marts import tables as mart_tables  # noqa: F401  # imported, its tables join METADATA
-from seller_platform.warehouse.postgres.database import (
-    CREATES_FUNCTIONS,
-    VERSION_SCHEMA,
-    VERSION_TABLE,
-    is_declared,
-)
+from seller_platform.warehouse.postgres.database import IS_NEW, VERSION_SCHEMA, VERSION_TABLE, is_declared
 from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
 from seller_platform.warehouse.schema.comments import comment_on_schemas
+from seller_platform.warehouse.schema.creation import create_tables
 from seller_platform.warehouse.schema.functions import create_functions
 from seller_platform.warehouse.schema.latest_views import create_latest_views
 from seller_platform.warehouse.schema.readers import grant_to_readers
@@ -29,8 +25,12 @@ context.configure(
     version_table=VERSION_TABLE,
     version_table_schema=VERSION_SCHEMA,
 )
+connection = context.config.attributes["connection"]
 with context.begin_transaction():
+    is_new = context.config.attributes.get(IS_NEW)
+    if is_new:
+        create_tables(connection)
     context.run_migrations()
-    if context.config.attributes.get(CREATES_FUNCTIONS):
+    if is_new is not None:
         for create in (create_functions, create_latest_views, comment_on_schemas, grant_to_readers):
-            create(context.config.attributes["connection"])
+            create(connection)

@@ -5,6 +5,7 @@
 - `account_months`: the state of every account's months
 - `repeated_ledgers`: accounts of one seller that have the same ledger
 - `restatements`: which stored days changed since a moment
+- `zone_changes`: accounts with rows of a former time zone or currency
 - `freshness`: the last reading of each dataset and account
 - `metrics`: measures of the warehouse for Prometheus
 """

@@ -1,7 +1,7 @@
 """Measures for monitoring, read from the receipts alone, however many rows there are."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 
@@ -41,7 +41,7 @@ def load_measures(database: Database) -> tuple[LoadMeasures, ...]:
             func.count(),
             func.sum(LOADS.c.requests),
             func.sum(LOADS.c.body_bytes),
-            func.extract("epoch", func.sum(LOADS.c.finished_at - LOADS.c.started_at)),
+            func.extract("epoch", func.sum(func.greatest(LOADS.c.finished_at - LOADS.c.started_at, timedelta()))),
             func.max(LOADS.c.finished_at).filter(IS_PUBLISHED),
         )
         .group_by(*pair)

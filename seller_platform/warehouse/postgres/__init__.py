@@ -9,8 +9,8 @@
 - `root_user`: the user and the folders of root's server
 - `location`: the URL of the warehouse
 - `backup`: backup and restore of a database
+- `moves`: what a database needs after it was restored on another server
 - `dump_programs`: the programs for that, and their connection
-- `dagster_tables`: the schema of Dagster's tables
 - `health`: the state of the database for `doctor`
 - `advisory_locks`: locks by name or number, held by a transaction or a connection
 - `process_locks`: locks that a process holds while it runs

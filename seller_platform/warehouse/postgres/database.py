@@ -15,17 +15,19 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from seller_platform.errors import SchemaVersionError, WarehouseError, WarehouseUnavailableError
 from seller_platform.warehouse.postgres.advisory_locks import lock_number
+from seller_platform.warehouse.postgres.moves import has_moved, renumber_after_move
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
 
 VERSION_TABLE = "schema_version"
 VERSION_SCHEMA = "platform"
-CREATES_FUNCTIONS = "creates_functions"
-"""The attribute of alembic's configuration that says whether an upgrade ends at the newest migration."""
+DAGSTER_SCHEMA = "dagster"
+"""The schema of Dagster's tables. Its storage names it for each connection, so that no search path decides."""
+IS_NEW = "is_new"
+"""The attribute of alembic's configuration that says whether an upgrade begins with an empty database."""
 _MIGRATIONS = Path(__file__).parents[1] / "migrations"
 _PORT = 5432
 _MIGRATION_LOCK = 0x5E11E4
-_HEAD = "head"
 SECRET_PARAMETERS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 """The parameters of libpq that no other user may see."""
 _OPTIONS_OF_SERVER = ("host", "port", "sslmode", "sslrootcert")
@@ -112,34 +114,19 @@ class Database:
         host = hosts if isinstance(hosts, str) else hosts[0]
         return f"postgres://{'' if host.startswith('/') else f'{host}:{url.port or _PORT}'}/{url.database}"
 
-    def migrate(self, *, to: str = _HEAD) -> None:
+    def migrate(self) -> None:
         """Bring the schemas to today's version; processes that start together wait for one another.
 
-        Args:
-            to: The migration to stop at; the newest, unless an upgrade is taken step by step.
-
         Raises:
-            SchemaVersionError: The database is newer than this program.
+            SchemaVersionError: The database is newer than this program, or older than its first release.
             WarehouseUnavailableError: The server cannot be reached.
         """
-        if to == _HEAD and self.version() == revisions()[-1]:
-            return
-        # Here, because alembic costs every command a fifth of a second.
-        from alembic import command
-        from alembic.config import Config
-
+        if self.version() != revisions()[-1]:
+            self._upgrade()
         with self.begin() as connection:
-            lock_number(connection, _MIGRATION_LOCK)
-            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA}"))
-            version = _version(connection)
-            if version is not None and version not in revisions():
-                raise SchemaVersionError(version)
-            if version != revisions()[-1]:
-                config = Config()
-                config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-                config.attributes["connection"] = connection
-                config.attributes[CREATES_FUNCTIONS] = to == _HEAD
-                command.upgrade(config, to)
+            if has_moved(connection):
+                lock_number(connection, _MIGRATION_LOCK)
+                renumber_after_move(connection)
 
     def version(self) -> str | None:
         """Return the migration that the schemas are at; None where there are none yet."""
@@ -156,6 +143,24 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _upgrade(self) -> None:
+        # Here, because alembic costs every command a fifth of a second.
+        from alembic import command
+        from alembic.config import Config
+
+        with self.begin() as connection:
+            lock_number(connection, _MIGRATION_LOCK)
+            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA}"))
+            version = _version(connection)
+            if version is not None and version not in revisions():
+                raise SchemaVersionError(version, first=revisions()[0])
+            if version != revisions()[-1]:
+                config = Config()
+                config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+                config.attributes["connection"] = connection
+                config.attributes[IS_NEW] = version is None
+                (command.stamp if version is None else command.upgrade)(config, "head")
+
 
 def driver_of(connection: Connection) -> psycopg.Connection[Any]:
     """Return psycopg's connection inside SQLAlchemy's, for COPY and for statements that psycopg composes."""
@@ -165,7 +170,7 @@ def driver_of(connection: Connection) -> psycopg.Connection[Any]:
 def is_declared(name: str | None, kind: str, _: object) -> bool:
     """Whether the platform declares a thing in the database. The job queue's tables and Dagster's are their own."""
     is_of_queue = kind == "table" and name is not None and name.startswith("procrastinate_")
-    return not is_of_queue and (kind, name) != ("schema", "dagster")
+    return not is_of_queue and (kind, name) != ("schema", DAGSTER_SCHEMA)
 
 
 def driver_url(url: str, driver: str) -> sqlalchemy.URL:

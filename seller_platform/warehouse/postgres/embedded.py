@@ -9,7 +9,6 @@ connects (peer authentication): only the user who started it may.
 """
 
 import atexit
-import errno
 import fcntl
 import os
 import re
@@ -31,8 +30,9 @@ from psycopg import sql
 
 from seller_platform import interruption
 from seller_platform.errors import DatabaseFullError, EmbeddedServerError, WarehouseError
-from seller_platform.files import make_private_folder
+from seller_platform.files import free_room, make_private_folder
 from seller_platform.warehouse.postgres.programs import SUPERUSER, create_server_files, run_program
+from seller_platform.warehouse.postgres.refusals import DATA_LINK, full_disk_line, has_no_room
 from seller_platform.warehouse.postgres.root_user import (
     DEFAULT_FOLDER,
     ServerUser,
@@ -51,6 +51,7 @@ _LONGEST_SOCKET_FOLDER = 80
 _OPTIONS = ("listen_addresses=", "max_connections=200", "timezone=UTC", "log_timezone=UTC")
 _SOCKET_FILE = "socket_folder"
 _LOG_FILE = "server.log"
+_LINES_OF_LOG = 3
 # PostgreSQL and its clients read these in the path of a socket as separators, quotation marks or the start of a name.
 _SPECIAL = re.compile(rb"""[,"'\\@]""")
 
@@ -76,6 +77,7 @@ class EmbeddedServer:
         self._users: IO[str] | None = None
         self._lock = threading.Lock()
         self._ending: object = None
+        began = int(time.time())
         try:
             make_private_folder(self.folder.parent)
             # Root's server runs as another user, who has to pass through.
@@ -85,9 +87,12 @@ class EmbeddedServer:
                 fcntl.flock(self._users, fcntl.LOCK_SH)
                 self._start()
         except (OSError, subprocess.SubprocessError) as error:
-            if self._users is not None:
+            described = self._error(error)
+            if self._was_started_since(began):
+                self.close()  # it runs, and answers nothing
+            elif self._users is not None:
                 self._users.close()
-            raise self._error(error) from error
+            raise described from error
         except BaseException:  # a signal; the server may run already
             self.close()
             raise
@@ -239,6 +244,8 @@ class EmbeddedServer:
                 f"{folder}, the folder of its socket, is not a folder of the server's user with mode 700; "
                 f"delete {named} to have another one"
             )
+        with suppress(FileExistsError):
+            (folder / DATA_LINK).symlink_to(self.data_folder)
 
     def _stop(self) -> None:
         # Not with pg_ctl: for root it runs as another user. That user cannot reach the folder if a folder above it was
@@ -250,6 +257,7 @@ class EmbeddedServer:
                 time.sleep(0.02)
         if (self.folder / _SOCKET_FILE).exists():
             with suppress(OSError):
+                (self._socket_folder / DATA_LINK).unlink(missing_ok=True)
                 self._socket_folder.rmdir()
 
     def _is_ready(self) -> bool:
@@ -274,16 +282,21 @@ class EmbeddedServer:
     def _postmaster(self) -> int:
         return int((self._data / "postmaster.pid").read_text().split()[0])
 
-    def _error(self, error: Exception) -> WarehouseError:
-        problem = self._problem(error)
-        if getattr(error, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in problem:
-            return DatabaseFullError(str(self.folder), problem)
-        return EmbeddedServerError(str(self.folder), problem)
+    def _was_started_since(self, began: int) -> bool:
+        """Whether the server started at this second or later. An older file may name the pid of another program."""
+        with suppress(OSError, ValueError, IndexError):
+            return int((self._data / "postmaster.pid").read_text().splitlines()[2]) >= began
+        return False
 
-    def _problem(self, error: Exception) -> str:
+    def _error(self, error: Exception) -> WarehouseError:
         try:
-            tail = (self._data / _LOG_FILE).read_text(errors="replace").strip().splitlines()[-3:]
+            tail = (self._data / _LOG_FILE).read_text(errors="replace").strip().splitlines()[-_LINES_OF_LOG:]
         except OSError:
             tail = []
-        notes = " ".join(getattr(error, "__notes__", ())).split()
-        return " | ".join([str(error), *([" ".join(notes)] if notes else []), *tail])
+        notes = "\n".join(getattr(error, "__notes__", ()))
+        reason = full_disk_line("\n".join([str(error), notes, *tail]))
+        folder = self.data_folder if self._data.exists() else self.folder
+        if reason is not None or (isinstance(error, subprocess.CalledProcessError) and has_no_room(folder)):
+            return DatabaseFullError(str(folder), reason or str(error), free_room(folder))
+        problem = " | ".join([str(error), *([" ".join(notes.split())] if notes else []), *tail])
+        return EmbeddedServerError(str(self.folder), problem)

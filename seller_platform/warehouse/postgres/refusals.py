@@ -1,10 +1,23 @@
 """PostgreSQL's refusals as errors: missing rights, a full disk, a server that only reads."""
 
+import errno
+import os
 import re
+import shutil
+from contextlib import suppress
+from pathlib import Path
 
 from seller_platform.errors import DatabaseFullError, MissingRightError, ReadOnlyDatabaseError, WarehouseError
+from seller_platform.files import free_room
 
 _MISSING_RIGHT, _FULL_DISK, _READ_ONLY = "42501", "53100", "25006"
+DATA_LINK = "data"
+"""In the folder of a socket that is not that of the data, the link to the data."""
+# The connection was lost, or the server starts, stops or recovers.
+_LOST = (None, "57P01", "57P02", "57P03", "58030")
+_LOG_SEGMENT_BYTES = 16 << 20
+"""PostgreSQL stops where it has no room for the next file of its write-ahead log."""
+_FULL_WORDS = (os.strerror(errno.ENOSPC), "Check free disk space", "wrote only")
 _DENIED = re.compile(r"permission denied for (?:foreign )?(?P<kind>[a-z ]+?) (?P<name>\S+)$")
 _OWNED = re.compile(r"must be owner of (?P<kind>[a-z ]+?) (?P<name>\S+)$")
 _VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|TRUNCATE)\b", re.IGNORECASE)
@@ -21,7 +34,11 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
     # psycopg names it `sqlstate`, and psycopg2, which Dagster uses, `pgcode`.
     state = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
     message = str(driver).strip().partition("\n")[0]
-    if state == _FULL_DISK:
+    data = _local_data(where)
+    is_full = state == _FULL_DISK or (state in _LOST and _is_operational(driver) and data and has_no_room(data))
+    if is_full and data is not None:
+        return DatabaseFullError(str(data / Path(where).name), message, free_room(data))
+    if is_full:
         return DatabaseFullError(where, message)
     if state == _READ_ONLY:
         return ReadOnlyDatabaseError(where, message)
@@ -29,6 +46,33 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
         statement = getattr(error, "statement", None)
         right, grant = _missing_right(message, statement if isinstance(statement, str) else "")
         return MissingRightError(where, right, f"{grant} TO {quoted(user)}" if grant else None, message)
+    return None
+
+
+def has_no_room(data: Path) -> bool:
+    """Whether the disk of a server's data has no room for the next file of its write-ahead log."""
+    with suppress(OSError):
+        return shutil.disk_usage(data).free < _LOG_SEGMENT_BYTES
+    return False
+
+
+def full_disk_line(output: str) -> str | None:
+    """Return the first line of a program's output that says that a disk is full."""
+    return next((line.strip() for line in output.splitlines() if any(word in line for word in _FULL_WORDS)), None)
+
+
+def _is_operational(driver: BaseException) -> bool:
+    """Whether a driver says that the database, and not the statement, is the reason."""
+    return "OperationalError" in {each.__name__ for each in type(driver).__mro__}
+
+
+def _local_data(where: str) -> Path | None:
+    """Return the folder of the data of a server that is reached through its socket on this machine."""
+    if not where.startswith("/"):
+        return None
+    sockets = Path(where).parent
+    with suppress(OSError, StopIteration):
+        return next(folder for folder in (sockets, (sockets / DATA_LINK).resolve()) if (folder / "PG_VERSION").exists())
     return None
 
 

@@ -6,5 +6,6 @@
 - `arrow`: Arrow tables
 - `parquet`: Parquet files
 - `statements`: SQL of a person, read-only
+- `fingerprints`: digests of stored rows
 - `security_events`: the security events of the service
 """

@@ -3,8 +3,7 @@
 from psycopg import sql
 from sqlalchemy import Connection
 
-from seller_platform.warehouse.postgres.dagster_tables import DAGSTER_SCHEMA
-from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, driver_of
+from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, VERSION_SCHEMA, VERSION_TABLE, driver_of
 
 SCHEMAS = {
     "seller": "What the API lists, one table for each list; views *_latest have the newest snapshot of each account.",

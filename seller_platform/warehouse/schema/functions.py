@@ -43,6 +43,7 @@ _FORMS = (
 # reading of the same days before it. Where that is several days ago, the change is spread over them evenly. Readings
 # of today alone, or with yesterday, are left out: a refresh would be compared with them and not with the refresh before
 # it. Those of the first days of a month stay, because a refresh reads no more days then.
+# Readings under another time zone or currency are not compared with one another: rows only moved to other days.
 # A change counts as a share of its day: in a season, the days that still change are larger or smaller than the average
 # day of a reading. Receipts have the size of a day, as the sum of what loads changed of it. Only a load into an empty
 # window says no more than the average of its days; so does the first load of an account, as rows may have no receipt.
@@ -55,7 +56,7 @@ FROM (SELECT DISTINCT dataset, account FROM platform.loads) AS pair
 JOIN (VALUES {amounts}) AS amounts (dataset, name) USING (dataset)
 CROSS JOIN LATERAL (
     WITH receipts AS MATERIALIZED (
-        SELECT id, window_start, window_end, started_at, notes, read_on, changed_days,
+        SELECT id, window_start, window_end, started_at, notes, read_on, changed_days, time_zone, currency,
                rows::numeric / (window_end - window_start) AS rows,
                (SELECT sum(abs(value::numeric)) FROM jsonb_each_text(sums)
                 WHERE key = amounts.name OR key LIKE amounts.name || ' %') / (window_end - window_start) AS amount,
@@ -85,7 +86,7 @@ CROSS JOIN LATERAL (
         FROM receipts
         WHERE notes -> 'reverts_load' IS NULL AND started_at > now() - interval '90 days'
           AND (window_start < read_on - 1 OR window_start = date_trunc('month', window_start))
-        WINDOW month AS (PARTITION BY date_trunc('month', window_start) ORDER BY id)
+        WINDOW month AS (PARTITION BY date_trunc('month', window_start), time_zone, currency ORDER BY id)
     ),
     exposed AS (
         SELECT age, sum(gap * coalesce(sizes.rows, readings.rows)) AS rows,

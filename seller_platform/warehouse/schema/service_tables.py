@@ -20,7 +20,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, DATERANGE, JSONB
 
 from seller_platform.warehouse.schema.tables import METADATA
 
@@ -491,7 +491,6 @@ SUMMARIES = Table(
     METADATA,
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("dataset", Text, primary_key=True, comment="The table in schema seller that is summed."),
-    Column("loads", ARRAY(BigInteger), nullable=False, comment="The loads whose rows are in: platform.loads.id."),
     Column(
         "with_sums",
         Boolean,
@@ -500,8 +499,18 @@ SUMMARIES = Table(
         comment="Whether the sums of statistics are stored, too.",
     ),
     schema=SERVICE,
-    comment="Which rows the daily counts and sums are made of: those of an account's dataset after these loads, and "
-    "after those that kept the sums themselves.",
+    comment="Which daily counts and sums of an account are stored: those of all rows but of unsummed loads.",
+)
+
+UNSUMMED_LOADS = Table(
+    "unsummed_loads",
+    METADATA,
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    Column("dataset", Text, primary_key=True, comment="The table in schema seller that was loaded."),
+    Column("load_id", BigInteger, primary_key=True, comment="The load: platform.loads.id."),
+    Column("months", DATERANGE, nullable=False, comment="The whole months in which it may have changed rows."),
+    schema=SERVICE,
+    comment="Loads that changed rows and are not in the daily counts and sums; deleted when they are.",
 )
 
 DAILY_COUNTS = Table(

@@ -22,12 +22,15 @@ from sqlalchemy import (
     Text,
     Uuid,
     and_,
+    false,
     func,
+    or_,
     text,
     true,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.types import TypeEngine
+from sqlalchemy.dialects.postgresql.base import ischema_names
+from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from seller_platform.contract import DATASETS, Dataset, Kind, Slicing, Window
 
@@ -50,6 +53,29 @@ METADATA = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+class TransactionNumber(UserDefinedType[str]):
+    """The type of PostgreSQL's numbers of transactions, which never begin again from 1."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        """Return the name in PostgreSQL."""
+        return "xid8"
+
+
+class Snapshot(UserDefinedType[str]):
+    """The type of PostgreSQL's snapshots, which say of each transaction whether they saw it."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        """Return the name in PostgreSQL."""
+        return "pg_snapshot"
+
+
+ischema_names |= {"xid8": TransactionNumber, "pg_snapshot": Snapshot}  # SQLAlchemy lacks them
 
 TYPES: dict[Kind, TypeEngine[Any]] = {
     Kind.TEXT: Text(),
@@ -229,20 +255,59 @@ LOADS = Table(
     Column(
         "changed_days", JSONB(none_as_null=True), comment="By day: rows that came, rows that went, change of amount."
     ),
-    Column("summed", Boolean, comment="Whether the load kept the sums of its months; null before there were any."),
     Column("notes", JSONB, comment="What else the reading found, such as fields unknown to the contract."),
     Column("run_id", Text, comment="The Dagster run."),
+    Column("time_zone", Text, comment="The account's time zone, as it was read; null for lists of accounts."),
+    Column("currency", Text, comment="The account's currency, as it was read; null for lists of accounts."),
     Column("started_at", DateTime(timezone=True), nullable=False, comment="When the reading began."),
-    Column("finished_at", DateTime(timezone=True), nullable=False, comment="When its rows were stored."),
+    Column(
+        "finished_at",
+        DateTime(timezone=True),
+        nullable=False,
+        comment="When its rows were stored, by PostgreSQL's clock; of the same days in the order of loads.",
+    ),
+    Column(
+        "transaction_id",
+        TransactionNumber,
+        nullable=False,
+        server_default=text("pg_current_xact_id()"),
+        comment="The transaction that stored its rows; after a move to another server 0.",
+    ),
     Index(None, "dataset", "account", "window_start"),
     Index(None, "run_id"),
     Index(None, "finished_at"),
+    Index(None, "transaction_id"),
     # The newest loads of so many days, of an account or of all.
     Index("ix_loads_account_days", "dataset", "account", text("(window_end - window_start)"), "id"),
     Index("ix_loads_days", "dataset", text("(window_end - window_start)"), "id"),
+    # What was read when, without the rows of the table.
+    Index(
+        "ix_loads_readings",
+        "dataset",
+        "account",
+        "window_start",
+        postgresql_include=["window_end", "started_at", "id", "time_zone", "currency"],
+        postgresql_where=text("verdict <> 'held' AND notes -> 'reverts_load' IS NULL"),
+    ),
     Index("ix_loads_held", "dataset", "account", postgresql_where=text("verdict = 'held'")),
     schema=PLATFORM,
     comment="The receipts: one row for each load of a slice.",
+)
+
+KEPT_SETTLEDNESS = Table(
+    "kept_settledness",
+    METADATA,
+    Column("dataset", Text, primary_key=True, comment="The table in schema seller."),
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    Column(
+        "percent",
+        JSONB(none_as_null=True),
+        comment="By age in days: the larger of rows_percent and amounts_percent; null where no day was read twice.",
+    ),
+    Column("observed_days", Integer, comment="As in the view settledness."),
+    Column("computed_at", DateTime(timezone=True), nullable=False, comment="When it was read from the view."),
+    schema=PLATFORM,
+    comment="The view settledness as it was read last: a plan reads only some accounts of it again.",
 )
 
 KNOWN_PAGES = Table(
@@ -414,9 +479,13 @@ COST_WRITES = Table(
 )
 
 
-def loads_held_of(dataset: Dataset, account: str) -> ColumnElement[bool]:
-    """Return the condition for receipts of a dataset and account whose readings were held."""
-    return and_(LOADS.c.dataset == dataset.name, LOADS.c.account == account, LOADS.c.verdict == HELD)
+def read_under_other(time_zone: str | None, currency: str | None) -> ColumnElement[bool]:
+    """Return the condition for receipts that name another time zone or currency.
+
+    What is None is not compared, neither here nor in a receipt.
+    """
+    pairs = ((LOADS.c.time_zone, time_zone), (LOADS.c.currency, currency))
+    return or_(false(), *(func.coalesce(column != value, false()) for column, value in pairs if value is not None))
 
 
 def loads_of(dataset: Dataset, account: str, window: Window | None = None) -> ColumnElement[bool]:

@@ -1,12 +1,13 @@
 """Daily counts of lists, and the sums of statistics, stored so that no answer has to read all rows.
 
-A load of daily product sales or transactions writes the sums of its months in its own transaction, and says so in its
-receipt. For all other loads the service brings them up to date for a request, from the receipts: it counts again the
-days of each load that changed rows since. The sums of an account without receipts are written by the program that wrote
+A load of daily product sales or transactions writes the sums of its months in its own transaction. Every other load
+that changes rows marks its months in `service.unsummed_loads`. For a request the service counts the marked months again
+and deletes the marks, in one statement. The sums of an account without receipts are written by the program that wrote
 its rows, at the end of the same transaction, or not at all.
 
-Loads share the lock of an account's sums, so they do not wait for one another. A program that finds the lock taken
-leaves the sums as they are, and they are not current.
+Loads share the lock of an account's sums until they are committed, so they do not wait for one another, and a program
+that sums sees all of them. A load that finds the lock taken leaves the sums as they are and marks its months. The
+program that sums may see its rows or not: in the same statement it sees the mark or not.
 
 The statements are psycopg's, because both the service (asynchronous) and the loads (not) run them.
 """
@@ -43,13 +44,9 @@ from seller_platform.warehouse.sums.statistics import (
     items_of,
 )
 
-# Loads are not stored in the order of their numbers, so only the set of receipts says which of them are summed. Their
-# count does not say it either: receipts that are summed may be pruned later.
 IS_CURRENT = """NOT EXISTS (
-        SELECT load.id FROM platform.loads AS load
-        WHERE load.dataset = summary.dataset AND load.account = summary.account AND load.changed
-          AND load.summed IS NOT TRUE
-        EXCEPT SELECT unnest(summary.loads)
+        SELECT FROM service.unsummed_loads AS mark
+        WHERE mark.account = summary.account AND mark.dataset = summary.dataset
     )"""
 """Condition on a row `summary` of service.summaries: its sums are those of the stored rows."""
 
@@ -62,22 +59,15 @@ _FORGET = "DELETE FROM service.summaries WHERE account = %(account)s"
 
 # Everything in one statement, so of one moment. What is inserted does not see what is deleted, and need not.
 _SUM = """
-WITH receipts AS MATERIALIZED (
-    SELECT id, daterange(
-               date_trunc('month', window_start::timestamp)::date,
-               (date_trunc('month', (window_end - 1)::timestamp) + interval '1 month')::date
-           ) AS months
-    FROM platform.loads
-    WHERE dataset = %(dataset)s AND account = %(account)s AND changed AND summed IS NOT TRUE
+WITH marks AS (
+    DELETE FROM service.unsummed_loads WHERE account = %(account)s AND dataset = %(dataset)s RETURNING months
 ),
 kept AS MATERIALIZED (
-    SELECT loads FROM service.summaries WHERE account = %(account)s AND dataset = %(dataset)s AND {is_kept}
+    SELECT FROM service.summaries WHERE account = %(account)s AND dataset = %(dataset)s AND {is_kept}
 ),
 unsummed AS MATERIALIZED (
     SELECT lower(part) AS first_day, upper(part) AS end_day
-    FROM unnest((
-        SELECT range_agg(receipts.months) FROM receipts WHERE receipts.id NOT IN (SELECT unnest(loads) FROM kept)
-    )) AS part
+    FROM unnest((SELECT range_agg(months) FROM marks)) AS part
     WHERE EXISTS (SELECT FROM kept)
     UNION ALL
     SELECT '-infinity', 'infinity' WHERE NOT EXISTS (SELECT FROM kept)
@@ -101,9 +91,18 @@ windows AS MATERIALIZED (
     -- Without rows both ends are null, which greatest() and least() ignore: the series would have no end.
     WHERE ends.first_day IS NOT NULL
 ){items}
-INSERT INTO service.summaries (account, dataset, loads, with_sums)
-SELECT %(account)s, %(dataset)s, coalesce((SELECT array_agg(id) FROM receipts), '{{}}'), {with_sums}
-ON CONFLICT (account, dataset) DO UPDATE SET loads = excluded.loads, with_sums = excluded.with_sums
+INSERT INTO service.summaries (account, dataset, with_sums)
+SELECT %(account)s, %(dataset)s, {with_sums}
+ON CONFLICT (account, dataset) DO UPDATE SET with_sums = excluded.with_sums
+"""
+
+# Sums that were never stored will be made of all rows. While another program sums, it may be storing the first ones.
+_MARK = """
+INSERT INTO service.unsummed_loads (account, dataset, load_id, months)
+SELECT %(account)s, %(dataset)s, %(load)s, daterange(%(first_day)s, %(end_day)s)
+WHERE NOT %(is_shared)s OR EXISTS (
+    SELECT FROM service.summaries WHERE account = %(account)s AND dataset = %(dataset)s
+)
 """
 
 _WINDOW = """
@@ -112,8 +111,8 @@ unsummed AS (SELECT first_day, end_day FROM windows)"""
 
 # Sums of a list without rows are current, and stay so with each load that keeps them.
 _BEGIN = """
-INSERT INTO service.summaries (account, dataset, loads, with_sums)
-SELECT %(account)s, %(dataset)s, '{{}}', true
+INSERT INTO service.summaries (account, dataset, with_sums)
+SELECT %(account)s, %(dataset)s, true
 WHERE NOT EXISTS (SELECT FROM {table} WHERE account = %(account)s)
   AND NOT EXISTS (SELECT FROM service.product_sums WHERE account = %(account)s AND kind = ANY(%(kinds)s))
   AND NOT EXISTS (SELECT FROM service.day_sums WHERE account = %(account)s AND kind = ANY(%(kinds)s))
@@ -227,25 +226,24 @@ def begin_sums(connection: Connection, dataset: Dataset, account: str) -> None:
 
 
 def keep_sums(connection: Connection, dataset: Dataset, account: str, window: Window, *, load_id: int) -> bool:
-    """Sum the months of a window in the transaction that changed its rows.
+    """Sum the months of a window in the transaction that changed its rows, or mark them.
 
     Where a load changed rows of few products, only these are summed again.
 
     Returns:
-        Whether they are kept; they are not while another program sums rows of the account.
+        Whether they are summed: their dataset has sums, and no other program sums rows of the account.
     """
-    if not has_sums(dataset) or not try_share(connection, lock_name(account)):
+    if dataset not in LISTS or window.is_empty:
         return False
-    driver = driver_of(connection)
+    driver, is_shared = driver_of(connection), try_share(connection, lock_name(account))
+    months = [Window.month_of(month.start) for month in window.months()]
+    values = {**values_of(dataset, account), "load": load_id, "is_shared": is_shared}
+    if not (has_sums(dataset) and is_shared):
+        driver.execute(_MARK, values | {"first_day": months[0].start, "end_day": months[-1].end})
+        return False
     driver.execute(SETTINGS)
-    for month in window.months():
-        whole = Window.month_of(month.start)
-        values = {
-            **values_of(dataset, account),
-            "first_day": whole.start,
-            "end_day": whole.end,
-            "load": load_id,
-        }
+    for month in months:
+        values |= {"first_day": month.start, "end_day": month.end}
         touched = driver.execute(_touched_statement(dataset), values).fetchone()
         skus, is_unnamed = touched or (None, None)
         is_whole = bool(is_unnamed) or len(skus or ()) > _MOST_TOUCHED

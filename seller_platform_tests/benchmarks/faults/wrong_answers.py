@@ -1,6 +1,6 @@
-"""Plants wrong answers and true shrinkings, and counts what is published unseen and what stays held.
+"""Plants wrong answers and true changes, and counts what is published unseen and what stays held.
 
-`python -m seller_platform_tests.benchmarks.faults.wrong_answers [--answers 500]` prints one table.
+`python -m seller_platform_tests.benchmarks.faults.wrong_answers [--answers 1000]` prints one table.
 
 Each wrong answer is given on two days, so that second readings agree with the first.
 """
@@ -9,7 +9,7 @@ import argparse
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -86,15 +86,100 @@ def without(share: float, rng: random.Random) -> Callable[[Upstream], None]:
     return shrink
 
 
-def _with_amounts(value: object) -> Callable[[Upstream], None]:
-    def change(upstream: Upstream) -> None:
-        names = {column.name for column in upstream.dataset.money}
+def changed(
+    change: Callable[[Dataset, WireRow], WireRow], days: int | None = None, share: float = 1
+) -> Callable[[Upstream], None]:
+    """Return what changes a share of the rows, of all days or of so many."""
+
+    def apply(upstream: Upstream) -> None:
+        chosen = sorted({day for _, day, _ in upstream.rows})[5:][:days]
+        every = round(1 / share)
         upstream.rows = [
-            (part, day, {name: value if name in names else each for name, each in row.items()})
-            for part, day, row in upstream.rows
+            (
+                part,
+                day,
+                change(upstream.dataset, row) if (days is None or day in chosen) and not number % every else row,
+            )
+            for number, (part, day, row) in enumerate(upstream.rows)
         ]
 
+    return apply
+
+
+def repeated(times: int, days: int | None) -> Callable[[Upstream], None]:
+    """Return what lists each row of some days again, or one row of them many times."""
+
+    def apply(upstream: Upstream) -> None:
+        chosen = sorted({day for _, day, _ in upstream.rows})[5:][:days]
+        of_days = [row for row in upstream.rows if days is None or row[1] in chosen]
+        more = of_days if times == 2 else [of_days[0]] * times
+        upstream.rows = sorted([*upstream.rows, *more], key=lambda row: row[1])
+
+    return apply
+
+
+def _with(names: Callable[[Dataset], Iterable[str]], value: Callable[[Any], object]) -> Callable[..., WireRow]:
+    def change(dataset: Dataset, row: WireRow) -> WireRow:
+        return row | {name: value(row[name]) for name in names(dataset) if row.get(name) is not None}
+
     return change
+
+
+def _amounts(dataset: Dataset) -> list[str]:
+    return [column.name for column in dataset.money]
+
+
+def _currencies(dataset: Dataset) -> list[str]:
+    return [column.currency for column in dataset.money if column.currency]
+
+
+def _names(*ends: str) -> Callable[[Dataset], list[str]]:
+    return lambda dataset: [column.name for column in dataset.columns if column.name.endswith(ends)]
+
+
+def _foreign(dataset: Dataset, row: WireRow) -> WireRow:
+    """Return the row of another account: other names and numbers, on the same day."""
+    texts = {name: f"foreign-{each}" for name, each in row.items() if isinstance(each, str) and "-" in each[:-4]}
+    days = {column.name for column in dataset.columns if column.kind in (Kind.DATE, Kind.TIMESTAMP)}
+    amounts = {name: row[name] * 2.7 + 3 for name in _amounts(dataset) if row.get(name) is not None}
+    return row | {name: each for name, each in texts.items() if name not in days} | amounts
+
+
+_WITH_AMOUNTS: Mapping[str, Callable[..., WireRow]] = {
+    "rows of another account": _foreign,
+    "amounts times 100": _with(_amounts, lambda each: each * 100),
+    "amounts with another sign": _with(_amounts, lambda each: -each),
+    "another currency": _with(_currencies, lambda _: "JPY"),
+    "no currency": _with(_currencies, lambda _: None),
+    "no SKU": _with(_names("sku"), lambda _: None),
+    "no order": _with(_names("order_id"), lambda _: None),
+    "no name": _with(_names("product_name"), lambda _: None),
+    "no ASIN": _with(_names("asin"), lambda _: None),
+    "amounts of a hundredth": _with(_amounts, lambda each: each / 100),
+}
+
+
+def content_answers() -> Mapping[str, Callable[[Upstream], None]]:
+    """Return the wrong answers whose rows are as many as before, on two days and on all days."""
+    kinds: dict[str, Callable[[Upstream], None]] = {}
+    for days in (2, None):
+        where = "two days" if days else "all days"
+        kinds |= {f"{kind}, {where}": changed(change, days) for kind, change in _WITH_AMOUNTS.items()}
+        kinds |= {f"every row twice, {where}": repeated(2, days), f"one row 620 times, {where}": repeated(620, days)}
+    return kinds
+
+
+def _differs(upstream: Upstream, kind: Callable[[Upstream], None]) -> bool:
+    """Whether a wrong answer changes anything in a list of this dataset."""
+    before = list(upstream.rows)
+    kind(upstream)
+    return upstream.rows != before
+
+
+def _all_but_a_cent(upstream: Upstream) -> None:
+    changed(_with(_amounts, lambda _: 0))(upstream)
+    part, day, row = upstream.rows[0]
+    upstream.rows[0] = part, day, row | {_amounts(upstream.dataset)[0]: 0.01}
 
 
 def _distorted(distort: Callable[[Body], Body]) -> Callable[[Upstream], None]:
@@ -108,24 +193,30 @@ def wrong_answers(rng: random.Random) -> Mapping[str, Callable[[Upstream], None]
         "half": without(0.55, rng),
         "short": without(0.3, rng),
         "one page of several": without(0.8, rng),
-        "amounts of zero": _with_amounts(0),
-        "amounts of null": _with_amounts(None),
+        "amounts of zero": changed(_with(_amounts, lambda _: 0)),
+        "amounts of null": changed(_with(_amounts, lambda _: None)),
+        "amounts of zero but one cent": _all_but_a_cent,
         "an error beside the data": _distorted(lambda body: {**body, "data": [], "total": 0, "error": "later"}),
         "an empty object": _distorted(lambda _: {"data": {}}),
         "empty, and no total": _distorted(lambda _: {"data": []}),
     }
 
 
-def true_shrinkings(rng: random.Random, dataset: Dataset) -> Mapping[str, Callable[[Upstream], None]]:
-    """Return every kind of true shrinking."""
+def true_changes(rng: random.Random, dataset: Dataset) -> Mapping[str, Callable[[Upstream], None]]:
+    """Return every kind of true change."""
     kinds: dict[str, Callable[[Upstream], None]] = {
         "1 % deleted": without(0.01, rng),
         "5 % deleted": without(0.05, rng),
         "10 % deleted": without(0.1, rng),
         "an account that closed": without(1, rng),
+        "products that are renamed": changed(_with(_names("product_name", "asin"), lambda each: f"new {each}")),
+        "a status that changed": changed(_with(_names("status"), lambda _: "Returned")),
     }
     if dataset.money:
-        kinds["everything cancelled"] = _with_amounts(0)
+        kinds["everything cancelled"] = changed(_with(_amounts, lambda _: 0))
+        kinds["5 % corrected"] = changed(_with(_amounts, lambda each: each + 1), share=0.05)
+        kinds["a day corrected"] = changed(_with(_amounts, lambda each: each * 2), days=1)
+        kinds["a tax that was added"] = changed(_with(_amounts, lambda each: each * 1.19))
     return kinds
 
 
@@ -180,7 +271,7 @@ class Bench:
 
 
 def plant(database: Database, *, answers: int, seed: int) -> list[Figure]:
-    """Plant wrong answers and true shrinkings, and count what became of them."""
+    """Plant wrong answers and true changes, and count what became of them."""
     rng, bench = random.Random(seed), Bench(database)
     windows = {True: (SETTLED, RECENT), False: (RECENT,)}
     wrong = [
@@ -191,6 +282,17 @@ def plant(database: Database, *, answers: int, seed: int) -> list[Figure]:
         # Of a snapshot only the loss of more than half is implausible; a dated list of few rows may lose some.
         if kind != "short" or (dataset.is_dated and dataset.name != "sales_by_date")
     ]
+    kinds = {**wrong_answers(rng), **content_answers()}
+    wrong += [
+        (dataset, SETTLED, kind)
+        for dataset in LISTS
+        for kind, change in content_answers().items()
+        # Rows that sum up their window have no days.
+        if dataset.money
+        and (dataset.is_divisible or "all days" in kind)
+        and _differs(_upstream(dataset, SETTLED), change)
+    ]
+    rng.shuffle(wrong)
     ends: Counter[str] = Counter()
     unseen: list[str] = []
     for number, (dataset, window, kind) in enumerate(islice(cycle(wrong), answers)):
@@ -199,7 +301,7 @@ def plant(database: Database, *, answers: int, seed: int) -> list[Figure]:
         for age in (60, 1):
             bench.read(upstream, key, window, NOW - timedelta(days=age))
         before = bench.content(dataset, key)
-        wrong_answers(rng)[kind](upstream)
+        kinds[kind](upstream)
         try:
             # The next day the upstream still says so.
             with suppress(SellerPlatformError):
@@ -216,17 +318,17 @@ def plant(database: Database, *, answers: int, seed: int) -> list[Figure]:
         if not is_same and not red:
             unseen.append(f"{kind} of {dataset.name}, {window}")
     still = 0
-    shrinkings = [
+    true_ones = [
         (dataset, window, kind)
         for dataset in LISTS
-        for window, kind in product(windows[dataset.is_dated], true_shrinkings(rng, dataset))
+        for window, kind in product(windows[dataset.is_dated], true_changes(rng, dataset))
     ]
-    for number, (dataset, window, kind) in enumerate(islice(cycle(shrinkings), answers)):
+    for number, (dataset, window, kind) in enumerate(islice(cycle(true_ones), answers)):
         key = f"true-{number}"
         upstream = _upstream(dataset, window)
         for age in (60, 1):
             bench.read(upstream, key, window, NOW - timedelta(days=age))
-        true_shrinkings(rng, dataset)[kind](upstream)
+        true_changes(rng, dataset)[kind](upstream)
         for refresh in range(REFRESHES):
             try:
                 bench.read(upstream, key, window, NOW + timedelta(days=refresh))
@@ -237,7 +339,7 @@ def plant(database: Database, *, answers: int, seed: int) -> list[Figure]:
         *(Figure(f"  {end}", count) for end, count in ends.most_common()),
         *(Figure("  published unseen", each, "none", is_kept=False) for each in sorted(set(unseen))),
         Figure("published unseen", len(unseen), "0", not unseen),
-        Figure("true shrinkings", answers),
+        Figure("true changes", answers),
         Figure("held for more than three refreshes", still, "at most 1 %", still <= answers // 100),
         Figure("readings that are held at the end", len(open_holds(database))),
     ]
@@ -246,7 +348,7 @@ def plant(database: Database, *, answers: int, seed: int) -> list[Figure]:
 def main() -> int:
     """Plant the answers and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--answers", type=int, default=500)
+    parser.add_argument("--answers", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=7)
     chosen = parser.parse_args()
     # The pauses before retries of passing faults take no time.

@@ -16,7 +16,6 @@ from sqlalchemy import text
 
 from seller_platform.cli.doctor.command import (
     examine_dagster,
-    examine_dagster_tables,
     examine_postgresql,
     examine_secrets,
 )
@@ -187,7 +186,7 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (replace(SOUND, schema=None, may_create=False), FindingLevel.FAIL, "this user may not create it"),
         (replace(SOUND, schema=None, may_read=False), FindingLevel.FAIL, "this user may not read it"),
         (replace(SOUND, schema="0001"), FindingLevel.FAIL, "version 0001, and 0008 is needed"),
-        (replace(SOUND, schema="9999", is_known_schema=False), FindingLevel.FAIL, "9999 is newer than this program"),
+        (replace(SOUND, schema="9999", is_known_schema=False), FindingLevel.FAIL, "9999 is unknown to this program"),
     ],
 )
 def test_postgresql(condition: DatabaseHealth, verdict: FindingLevel, message: str) -> None:
@@ -198,7 +197,9 @@ def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Data
     sound = check_health(database)
     with Database(postgres.database("to_be_looked_at")) as empty:
         new = check_health(empty)
-        empty.migrate(to="0001")
+        empty.migrate()
+        with empty.begin() as connection:
+            connection.execute(text("UPDATE platform.schema_version SET version_num = '0030'"))
         old = check_health(empty)
         with empty.begin() as connection:
             connection.execute(text("ALTER DATABASE to_be_looked_at SET default_transaction_read_only = on"))
@@ -209,7 +210,7 @@ def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Data
 
     assert [finding.verdict for finding in examine_postgresql(sound, "x")] == [FindingLevel.OK, FindingLevel.OK]
     assert (new.schema, new.may_create, new.is_read_only) == (None, True, False)
-    assert (old.schema, old.is_known_schema) == ("0001", True)
+    assert (old.schema, old.is_known_schema) == ("0030", False)
     assert old.newest_schema == sound.schema
     assert (of_reader.may_create, of_reader.is_read_only, of_reader.may_read) == (False, True, False)
 
@@ -258,22 +259,6 @@ def test_an_account_without_its_partition(home: Path, database: Database) -> Non
 
     assert "S1.DE" in missing.message
     assert "1 account has theirs" in _dagster(home, database, FindingLevel.OK, "partitions").message
-
-
-def test_tables_of_dagster_in_another_schema(database: Database) -> None:
-    with database.begin() as connection:
-        connection.execute(text('CREATE SCHEMA "Former"'))
-        connection.execute(text('CREATE TABLE "Former".event_logs (dagster_event_type text)'))
-        connection.execute(text('CREATE TABLE "Former".others (id int)'))
-
-    (stray,) = examine_dagster_tables(database)
-
-    assert stray.verdict is FindingLevel.WARN
-    assert 'schema "Former" has tables of Dagster' in stray.message
-    assert '`DROP TABLE "Former".event_logs CASCADE`' in stray.next_step
-    with database.begin() as connection:
-        connection.execute(text('DROP SCHEMA "Former" CASCADE'))
-    assert list(examine_dagster_tables(database)) == []
 
 
 def test_a_dagster_instance_that_cannot_be_opened_or_is_not_configured(

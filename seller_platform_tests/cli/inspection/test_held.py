@@ -48,15 +48,18 @@ def variables(platform: Platform, tmp_path: Path) -> dict[str, str]:
     )
 
 
-def _store_extra(database: Database, rows: int, day: int) -> None:
+def _store_extra(database: Database, rows: int, day: int, total: int | None = None) -> None:
     """Store rows on a day of February that the upstream does not list."""
     statement = """
-        INSERT INTO seller.orders (platform_order_id, purchase_date, sku, local_day, account, load_id, page)
-        SELECT 'extra-' || number, CAST(:day AS date), 'SKU', CAST(:day AS date), :account, 1, 1
+        INSERT INTO seller.orders
+            (platform_order_id, purchase_date, sku, local_day, account, load_id, page, order_total)
+        SELECT 'extra-' || number, CAST(:day AS date), 'SKU', CAST(:day AS date), :account, 1, 1, :total
         FROM generate_series(1, :rows) AS number
     """
     with database.begin() as connection:
-        connection.execute(text(statement), {"day": date(2026, 2, day), "account": ACCOUNT, "rows": rows})
+        connection.execute(
+            text(statement), {"day": date(2026, 2, day), "account": ACCOUNT, "rows": rows, "total": total}
+        )
 
 
 def _observe_no_changes(database: Database) -> None:
@@ -84,10 +87,10 @@ def test_a_held_load_is_listed_accepted_once_and_then_held_no_more(
     accepted = document(run(["accept", str(reading["load"]), "--json"], variables))
     again = run(["accept", str(reading["load"]), "--json"], variables)
 
-    assert (reading["dataset"], reading["account"], reading["rows_stored"]) == ("orders", ACCOUNT, 1203)
-    assert reading["reason"] == "500 of 710 rows are missing on days that had them"
+    assert (reading["dataset"], reading["account"], reading["rows_stored"]) == ("orders", ACCOUNT, 528)
+    assert (reading["window"], reading["reason"]) == ("2026-02-20..2026-02-20", "500 of 528 rows are missing on 1 day")
     assert f'load {reading["load"]}: orders of Ünïcode & "Sons" [EU] ({ACCOUNT}), ' in listed
-    assert (accepted["accepted"], accepted["rows"]) == (reading["load"], 703)
+    assert (accepted["accepted"], accepted["rows"]) == (reading["load"], 28)
     assert (again.returncode, json.loads(again.stdout)["error"]) == (2, "NotHeldError")
     assert document(run(["held", "--json"], variables))["held"] == []
 
@@ -98,10 +101,10 @@ def test_accepting_judges_by_the_days_that_a_refresh_reads_again(platform: Platf
     platform.run([ORDERS], FEBRUARY, FEBRUARY)
     (reading,) = document(run(["held", "--json"], variables))["held"]
 
-    _store_extra(platform.database, 8, day=21)
+    _store_extra(platform.database, 8, day=20, total=5)
     worse = run(["accept", str(reading["load"]), "--json"], variables)
 
-    assert reading["reason"] == "10 of 713 rows are missing on settled days that had them"
+    assert reading["reason"] == "10 of 38 rows are missing or others than before on 1 settled day"
     assert (worse.returncode, json.loads(worse.stdout)["error"]) == (5, "ReadingHeldError")
     with platform.database.begin() as connection:
         assert connection.execute(text("SELECT count(*) FROM seller.orders")).scalar_one() == 721

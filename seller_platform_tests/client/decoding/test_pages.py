@@ -143,9 +143,7 @@ def test_a_period_with_its_dates_in_an_object_is_a_period() -> None:
         ({"quantity_ordered": "9e999999"}, "quantity_ordered is a string"),
         ({"quantity_ordered": -(2**63) - 1}, "quantity_ordered is a number"),
         ({"quantity_ordered": [1]}, "quantity_ordered is an array"),
-        ({"product_name": "a\0b"}, "product_name is a string of 3 characters"),
         ({"product_name": {}}, "product_name is an object"),
-        ({"novel": ["\0"]}, "holds a NUL character"),
     ],
     ids=repr,
 )
@@ -197,7 +195,7 @@ def test_a_written_backslash_u0000_is_no_nul() -> None:
         b'{"data": [{"sku": "A"}',
         b'{"data": [}',
         b'{"data": [], "total": NaN}',
-        b'{"data": [{"sku": "\xff"}]}',
+        b'{"data": [{"sku": "\\q"}]}',
         b'{"data": ' + b"[" * 5000 + b"]" * 5000 + b"}",
     ],
     ids=lambda body: repr(body[:30]),

@@ -1,5 +1,6 @@
 """Tests that discovery returns the user and every account with a unique key."""
 
+import json
 from typing import Any
 
 import httpx
@@ -65,6 +66,16 @@ def test_an_account_that_cannot_be_read_is_named_beside_the_others(
     named = seen.facts.notes["unusable_accounts"]
     assert isinstance(named, dict)
     assert list(named) == [key] and problem in named[key]
+
+
+def test_text_of_an_account_that_cannot_be_stored_is_replaced_and_named() -> None:
+    body = json.dumps({"accounts": [{"id": 1, "account_title": "Tea\ud800", "new": "\0"}]})
+    with api_of(lambda _: httpx.Response(200, text=body)) as api:
+        discovered = fetch_accounts(api, "default")
+
+    assert discovered.accounts[0].title == "Tea\ufffd"
+    noted = {"rows": 1, "first": [{"page": 1, "row": 1, "columns": ["account_title", "extra"]}]}
+    assert discovered.facts.notes["replaced_text"] == noted
 
 
 def test_an_account_without_a_number_is_refused() -> None:

@@ -210,6 +210,18 @@ def test_two_periods_of_a_product_that_begin_on_one_day_are_reported(database: D
     assert receipt.notes["duplicate_keys"] == 2
 
 
+def test_text_of_a_period_that_cannot_be_stored_is_replaced_and_named(database: Database) -> None:
+    element = {"cost_element": "a\0\ud800b", "amount": 1, "currency": "EUR"}
+    periods = [{"from_date": "2026-01-01", "cost_elements": [element]}]
+
+    receipt = _foreign(database, lambda sku: httpx.Response(200, text=json.dumps(periods if sku == "B" else [])))
+
+    assert "a\ufffd\ufffdb" in str(_stored(database))
+    assert receipt.notes is not None
+    noted = {"rows": 1, "first": [{"page": 2, "row": 1, "columns": ["cost_elements"]}]}
+    assert receipt.notes["replaced_text"] == noted
+
+
 def test_a_period_without_its_first_day_is_stored_and_named(database: Database) -> None:
     unnamed = [{"to_date": "2026-01-31", "cost_elements": []}]
 

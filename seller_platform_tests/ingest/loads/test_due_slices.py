@@ -1,5 +1,6 @@
 """Tests which slices are due, and which of them the requests of a day suffice for."""
 
+import cProfile
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -114,6 +115,18 @@ def test_a_slice_that_never_fits_beside_today_gets_the_first_turn(
 
     assert names(before.fitting) == ["inventory of A.DE", "orders of A.DE, 2026-03"]
     assert names(after_two_days.fitting) == ["inventory of A.DE", "inventory of B.DE"]
+
+
+def test_the_work_of_a_division_grows_with_the_number_of_slices(database: Database, accounts: list[AccountDay]) -> None:
+    calls = []
+    for count in (300, 1_200):
+        days = [Window.day(SINCE + timedelta(days=number)) for number in range(count)]
+        slices = [DueSlice(ORDERS, "A.DE", MAY, day, days_behind=day.start.day % 2) for day in days]
+        profile = cProfile.Profile()
+        profile.runcall(divided, database, slices, count)
+        calls.append(sum(each.callcount for each in profile.getstats()))
+
+    assert calls[1] < 5 * calls[0]
 
 
 def test_a_slice_that_is_given_twice_needs_its_requests_once(database: Database, accounts: list[AccountDay]) -> None:

@@ -78,7 +78,7 @@ def _read(
 
 def _contents(spool: Spool) -> tuple[object, ...]:
     lines = sorted(line for chunk in spool.chunks() for line in chunk.splitlines())
-    return lines, sorted(spool.hashes), spool.count, spool.digest, spool.days, spool.with_amounts, spool.pages
+    return lines, sorted(spool.hashes), spool.count, spool.digest, spool.days, spool.pages
 
 
 def _ledger(count: int) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
 from typing import Any
 
 import httpx
@@ -115,6 +116,23 @@ def test_a_slice_is_stored_with_its_receipt(database: Database) -> None:
     )
     with database.begin() as connection:
         assert connection.execute(text("SELECT count(*) FROM seller.transactions")).scalar_one() == 2
+
+
+@pytest.mark.parametrize(("read_on", "is_settled"), [(date(2026, 4, 14), False), (date(2026, 4, 15), True)])
+def test_days_have_settled_once_they_were_read_after_their_lookback(
+    database: Database, read_on: date, is_settled: bool
+) -> None:
+    """The last day of March has a lookback of 14 days."""
+    at = datetime.combine(read_on, time_of_day(12), TOKYO.zone)
+    _read(database, MARCH, at)
+
+    with (
+        time_machine.travel(at + timedelta(days=30), tick=False),
+        _api(lambda _: httpx.Response(200, json={"data": [], "total": 0, "per_page": 2000, "last_page": 1})) as api,
+    ):
+        receipt = _load(api, database)
+
+    assert (receipt.notes or {}).get("was_settled", False) is is_settled
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from itertools import count
 
 import httpx
 import pytest
 
 from seller_platform.contract import LISTS, Dataset, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify
 from seller_platform.ingest.verification.queries import AccountQuery, StoredDays, queries_for
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import StoredWindow
 from seller_platform_tests.support.http_upstream import BERLIN, MARCH, MovingList, api_of, day_of_order, orders, stock
 
 ORDERS, STOCK, DAILY, LEDGER, NOTICES, COSTS, BY_PRODUCT = map(
@@ -24,16 +22,14 @@ ORDERS, STOCK, DAILY, LEDGER, NOTICES, COSTS, BY_PRODUCT = map(
 )
 SHOP = KnownAccount("S1.DE", "default", BERLIN)
 TODAY = date(2026, 3, 31)
-_IDS = count(1)
 
 
-def _receipt(dataset: Dataset, first: date, end: date, *, read_at: datetime) -> Receipt:
-    facts = (next(_IDS), dataset.name, SHOP.key, Window(first, end), 1, 1, 1, 1, 1, b"", CountVerdict.MATCH)
-    return Receipt(*facts, True, None, None, None, read_at, read_at)
+def _receipt(dataset: Dataset, first: date, end: date, *, read_at: datetime) -> StoredWindow:
+    return StoredWindow(dataset.name, SHOP.key, Window(first, end), read_at)
 
 
 def _queries(
-    datasets: Sequence[Dataset], receipts: Sequence[Receipt], *, has_statistics: bool = False
+    datasets: Sequence[Dataset], receipts: Sequence[StoredWindow], *, has_statistics: bool = False
 ) -> list[AccountQuery]:
     asked = queries_for(
         SHOP,

@@ -9,11 +9,10 @@ import httpx
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify
 from seller_platform.ingest.verification.queries import AccountQuery, StoredDays, queries_for
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.receipts import StoredWindow
 from seller_platform_tests.support.http_upstream import BERLIN, MARCH, MovingList, api_of, stock
 
 ORDERS, STOCK, INVENTORY, DAILY, COSTS = map(
@@ -51,31 +50,12 @@ def _period(amount: object = 1.5, *, first: str = "2026-01-01", **element: objec
     return {"from_date": first, "to_date": "2026-12-31", "cost_elements": elements}
 
 
-def _receipt(dataset: Dataset, window: Window) -> Receipt:
-    moment = datetime(2026, 3, 31, tzinfo=UTC)
-    return Receipt(
-        1,
-        dataset.name,
-        SHOP.key,
-        window,
-        1,
-        1,
-        1,
-        1,
-        1,
-        b"",
-        CountVerdict.MATCH,
-        True,
-        None,
-        None,
-        None,
-        moment,
-        moment,
-    )
+def _receipt(dataset: Dataset, window: Window) -> StoredWindow:
+    return StoredWindow(dataset.name, SHOP.key, window, datetime(2026, 3, 31, tzinfo=UTC))
 
 
 def _asked(
-    *datasets: Dataset, receipts: tuple[Receipt, ...], has_offers: bool = False, has_velocity: bool = False
+    *datasets: Dataset, receipts: tuple[StoredWindow, ...], has_offers: bool = False, has_velocity: bool = False
 ) -> list[AccountQuery]:
     asked = queries_for(
         SHOP,

@@ -144,6 +144,25 @@ def test_rows_without_their_key_are_stored_and_named(
     assert tuple(stored) == (4, 3)
 
 
+def test_text_that_cannot_be_stored_is_a_warning_that_names_the_row(
+    platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = independent_upstream.daily_rows
+    monkeypatch.setattr(
+        independent_upstream, "daily_rows", lambda month: [*honest(month), {**honest(month)[0], "sku": "a\0\ud800"}]
+    )
+
+    loads(DAILY)
+
+    evaluation = _evaluation(platform, DAILY, "text_is_as_sent")
+    assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert str(evaluation.description).startswith("1 of 4 rows have text in daily_product_sales of ")
+    assert ": row 4 of page 1 (sku). U+FFFD is stored in its place" in str(evaluation.description)
+    with platform.database.begin() as connection:
+        skus = connection.execute(text("SELECT sku FROM seller.daily_product_sales")).scalars().all()
+    assert "a\ufffd\ufffd" in skus
+
+
 def test_a_field_that_is_not_declared_is_named(platform: Platform, loads: Any) -> None:
     loads(ORDERS)
 
@@ -250,6 +269,9 @@ def test_a_load_evaluates_the_other_account_with_the_same_ledger(
     repeated = passed()
     platform.discover()
     order.append("306")
+    with platform.database.begin() as connection:  # else other orders on settled days are held
+        for table in ("seller.transactions", "platform.loads"):
+            connection.execute(text(f"DELETE FROM {table} WHERE account = :account"), {"account": KEYS[0]})
     platform.run([TRANSACTIONS], loaded, loaded)
 
     assert (repeated, passed()) == (False, True)

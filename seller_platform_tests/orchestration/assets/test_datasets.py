@@ -167,6 +167,25 @@ def test_an_account_without_a_known_zone_is_named_and_no_other_fails(platform: P
     }
 
 
+def test_a_changed_zone_fails_a_check_until_all_is_read_again(platform: Platform) -> None:
+    platform.discover()
+    platform.months(TRANSACTIONS)
+    platform.upstream.accounts = [{**account} for account in platform.upstream.accounts]
+    former, platform.upstream.accounts[1]["timezone"] = platform.upstream.accounts[1]["timezone"], "Pacific/Auckland"
+    moved = independent_upstream.KEYS["A.2|FOREIGN"]
+
+    after_change = platform.discover()
+    platform.months(TRANSACTIONS)
+    after_reading = platform.discover()
+
+    (failed,) = [each for each in after_change.get_asset_check_evaluations() if not each.passed]
+    assert (failed.check_name, failed.severity) == ("accounts_keep_their_days", dg.AssetCheckSeverity.WARN)
+    assert f"account {moved}: it is in Pacific/Auckland now, and was last read under {former}" in str(
+        failed.description
+    )
+    assert all(each.passed for each in after_reading.get_asset_check_evaluations())
+
+
 @pytest.mark.parametrize("who", ["one account", "every account"])
 def test_a_404_that_only_one_account_gets_is_a_failure_of_the_account(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, who: str

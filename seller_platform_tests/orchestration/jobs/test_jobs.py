@@ -12,12 +12,12 @@ from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import text
 
 from seller_platform.contract import LISTS, Window, dataset_named
-from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.datasets import asset_for, report_load
 from seller_platform.orchestration.jobs.holds import accept_job
 from seller_platform.orchestration.jobs.loading import end_abandoned_runs, loading_jobs
 from seller_platform.orchestration.partitions import account_months, asset_key, partition_key
 from seller_platform.orchestration.tags import EXIT_CODE, REQUESTED_BY_TAG
-from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.receipts import newest_receipt, open_holds
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
@@ -229,3 +229,16 @@ def _hold_february(platform: Platform) -> None:
         connection.execute(text("UPDATE platform.loads SET digest = '\\x00' WHERE dataset = 'orders'"))
         connection.execute(text(statement), {"account": ACCOUNT})
     platform.months(ORDERS, first=FEBRUARY, last=FEBRUARY)
+
+
+def test_a_load_of_other_days_does_not_pass_the_check_while_a_day_is_held(desk: Desk) -> None:
+    _hold_february(desk.platform)
+    published = newest_receipt(desk.platform.database, ORDERS, ACCOUNT, FEBRUARY)
+    assert published is not None
+
+    report_load(desk.platform.instance, desk.platform.database, published)
+
+    checks = dg.AssetCheckKey(asset_key(ORDERS), "reading_is_plausible")
+    (newest, *_) = desk.platform.instance.event_log_storage.get_asset_check_execution_history(checks, limit=1)
+    assert newest.evaluation is not None
+    assert (newest.evaluation.passed, newest.run_id) == (False, "")

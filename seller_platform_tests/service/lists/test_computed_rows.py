@@ -65,6 +65,15 @@ def test_rows_that_were_read_are_not_marked(ann: httpx.Client) -> None:
     assert COMPUTED_BY not in ann.get(DAILY.path).headers  # a refusal
 
 
+def test_statistics_that_the_upstream_computed_as_a_replica_are_marked(replica: Served, ann: httpx.Client) -> None:
+    by_month = dict(BY_PRODUCT.parameters)
+    read = _mark(ann, BY_PRODUCT.path, **by_month)
+    statement = "UPDATE platform.loads SET notes = jsonb_build_object('computed_by', 'replica') WHERE dataset = %s"
+    execute(replica.database, statement, BY_PRODUCT.name)
+
+    assert (read, _mark(ann, BY_PRODUCT.path, **by_month)) == (None, "replica")
+
+
 def test_the_service_of_its_own_rows_marks_none_of_them(ann: httpx.Client) -> None:
     own = {"account_title": "Shop DE"}
 

@@ -23,6 +23,7 @@ from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.sums.keeping import lock_name
 from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
+from seller_platform_tests.support.statements import at_each_statement
 
 US, DE = "S1.US", "S1.DE"
 MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
@@ -74,10 +75,13 @@ def _figures(served: Served, *names: str, **query: object) -> list[tuple[Any, ..
 
 
 def _kept(database: Database) -> dict[tuple[str, str], int]:
-    """Return the number of loads in the stored sums, by account and dataset."""
+    """Return how many loads are not in the stored sums, by account and dataset."""
     with database.begin() as connection:
-        summaries = connection.exec_driver_sql("SELECT account, dataset, cardinality(loads) FROM service.summaries")
-        return {(account, dataset): loads for account, dataset, loads in summaries}
+        marks = connection.exec_driver_sql(
+            "SELECT account, dataset, count(load_id) FROM service.summaries "
+            "LEFT JOIN service.unsummed_loads USING (account, dataset) GROUP BY 1, 2"
+        )
+        return {(account, dataset): loads for account, dataset, loads in marks}
 
 
 @contextmanager
@@ -97,7 +101,9 @@ def test_a_load_is_counted_by_the_next_question(service: Served) -> None:
     _store(service.database, ORDERS, US, Window.day(FIRST), [])
     assert _orders(service) == (1, 1)
 
-    assert _kept(service.database) == {(US, "orders"): 4}
+    assert _kept(service.database) == {(US, "orders"): 0}
+    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
+    assert _kept(service.database) == {(US, "orders"): 1}
 
 
 def test_each_part_of_a_list_is_counted(service: Served) -> None:
@@ -155,7 +161,7 @@ def test_a_group_is_counted_over_all_of_its_accounts(service: Served) -> None:
     _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
 
     assert _orders(service, **asked) == (3, 3)
-    assert _kept(service.database) == {(US, "orders"): 2, (DE, "orders"): 1}
+    assert _kept(service.database) == {(US, "orders"): 0, (DE, "orders"): 0}
 
 
 def test_fees_follow_the_ledger(service: Served) -> None:
@@ -229,6 +235,57 @@ def test_readers_between_loads_see_a_total_and_rows_that_agree(service: Served) 
         seen = set().union(*(reader.result() for reader in readers))
 
     assert seen <= {(size, size) for size in (0, *sizes)}
+
+
+@pytest.mark.parametrize("is_summed_before", [False, True])
+def test_a_load_at_any_statement_of_a_sum_is_counted(service: Served, *, is_summed_before: bool) -> None:
+    sizes = iter(range(1, 100))
+    rows = list[Row]()
+
+    def load(dataset: Dataset, row: Row) -> None:
+        rows[:] = [row] * next(sizes)
+        _store(service.database, dataset, US, MARCH, rows)
+
+    def load_orders() -> None:
+        load(ORDERS, _order(1, FIRST))
+
+    def begin() -> None:
+        load_orders()
+        if is_summed_before:
+            _orders(service)
+            load_orders()
+        else:
+            execute(service.database, "DELETE FROM service.summaries")
+
+    begin()
+    statements = 0
+    for _ in at_each_statement(lambda: _orders(service), load_orders):
+        assert _orders(service) == (len(rows), len(rows))
+        assert _kept(service.database) == {(US, "orders"): 0}
+        begin()
+        statements += 1
+
+    assert statements > 5
+
+
+def test_a_sum_at_any_statement_of_a_load_counts_it_once(service: Served) -> None:
+    sizes = iter(range(1, 100))
+    fees = 0
+
+    def load() -> None:
+        nonlocal fees
+        fees = next(sizes)
+        _store(service.database, ORDERS, US, MARCH, [_order(number, FIRST) for number in range(fees)])
+        _store(service.database, LEDGER, US, MARCH, [_fee(FIRST, "-1.00") for _ in range(fees)])
+
+    def ask() -> None:
+        assert len(set(_orders(service))) == 1
+        _figures(service, "platform_fees")
+
+    load()
+    for _ in at_each_statement(load, ask):
+        assert _orders(service) == (fees, fees)
+        assert _figures(service, "platform_fees") == [(Decimal(fees),)]
 
 
 def test_a_sandbox_that_is_loaded_again_is_counted_again(service: Served) -> None:

@@ -30,6 +30,7 @@ from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support.http_upstream import KeptRows
 from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token
+from seller_platform_tests.support.statements import at_each_statement
 from seller_platform_tests.support.stored_rows import copy_rows
 
 ORDERS, STOCK, INVENTORY, DAILY, LEDGER = map(
@@ -143,6 +144,8 @@ def test_a_transaction_that_is_open_at_the_first_page_is_left_out(service: Serve
             "'2026-03-08', 1, 1, 0, 0, '', 'match', true, now(), '2020-01-01') RETURNING id"
         )
         load = connection.execute(text(receipt)).scalar_one()
+        mark = "INSERT INTO service.unsummed_loads VALUES ('S1.US', 'orders', :load, '[2026-03-01,2026-04-01)')"
+        connection.execute(text(mark), {"load": load})
         late = [_order(1, date(2026, 3, 7), 7)]
         copy_rows(driver_of(connection), ORDERS, late, account=US, tags=("platform",), load_id=load)
         _load(service.database, ORDERS, Window.day(date(2026, 3, 5)), [_order(1, date(2026, 3, 5), 5)])
@@ -152,6 +155,32 @@ def test_a_transaction_that_is_open_at_the_first_page_is_left_out(service: Serve
 
     assert _units(rows) == {("2026-03-01", 1): 300, ("2026-03-02", 1): 300, ("2026-03-05", 5): 1}
     assert _first(ann, ORDERS).json()["total"] == 602
+
+
+def test_a_receipt_that_is_written_again_is_no_later_load(service: Served, ann: httpx.Client) -> None:
+    _load(service.database, ORDERS, MARCH, _orders(units=1))
+    _load(service.database, ORDERS, MARCH, _orders(units=2))
+    first = _first(ann, ORDERS)
+    execute(service.database, "UPDATE platform.loads SET run_id = 'run'")
+
+    assert _units(_rest(ann, first)) == {("2026-03-01", 2): 300, ("2026-03-02", 2): 300}
+
+
+def test_a_walk_is_whole_whichever_statement_of_a_page_a_load_is_stored_at(service: Served, ann: httpx.Client) -> None:
+    numbers = iter(range(2, 1_000))
+    walks: list[Counter[tuple[str, int]]] = []
+
+    def load() -> None:
+        _load(service.database, ORDERS, MARCH, _orders(units=next(numbers), count=150))
+
+    def walk() -> None:
+        walks.append(_units(_rest(ann, _first(ann, ORDERS))))
+
+    load()
+    statements = list(at_each_statement(walk, load))
+
+    assert len(statements) > 6
+    assert [sorted(walk.values()) for walk in walks] == [[150, 150]] * len(walks)
 
 
 def test_a_walk_over_a_snapshot_is_not_disturbed_by_the_next(service: Served, ann: httpx.Client) -> None:

@@ -192,8 +192,7 @@ def test_loads_keep_the_sums_themselves(shop: Served) -> None:
 
     with shop.database.begin() as connection:
         before = connection.exec_driver_sql("SELECT count(*) FROM service.product_sums").scalar_one()
-        unsummed = connection.exec_driver_sql("SELECT count(*) FROM platform.loads WHERE summed IS NOT TRUE")
-        assert unsummed.scalar_one() == 0
+        assert connection.exec_driver_sql("SELECT count(*) FROM service.unsummed_loads").scalar_one() == 0
     different = _different(shop, None)
     with shop.database.begin() as connection:
         after = connection.exec_driver_sql("SELECT count(*) FROM service.product_sums").scalar_one()
@@ -204,7 +203,6 @@ def test_loads_keep_the_sums_themselves(shop: Served) -> None:
 def test_a_ledger_without_rows_is_summed_after_an_upgrade(shop: Served) -> None:
     _store(shop, DAILY, MONTHS[0], _sales(Random(7), MONTHS[0]))
     _store(shop, LEDGER, MONTHS[0], [])
-    execute(shop.database, "UPDATE platform.loads SET summed = NULL")
     execute(shop.database, "UPDATE service.summaries SET with_sums = false")
     execute(shop.database, "DELETE FROM service.product_sums")
     execute(shop.database, "DELETE FROM service.day_sums")

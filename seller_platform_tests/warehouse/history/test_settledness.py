@@ -1,10 +1,13 @@
 """Tests that settledness finds the law by which days change, and that a refresh reads no more days than it says."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 
 import pytest
+from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
@@ -118,3 +121,29 @@ def test_without_evidence_the_lookback_of_the_dataset_holds(database: Database) 
     found = lookbacks(database, [TRANSACTIONS], [ACCOUNT, "NEVER.read"], adaptive=True)
 
     assert set(found.values()) == {TRANSACTIONS.lookback_days}
+
+
+def test_of_many_accounts_those_computed_the_longest_ago_are_computed_anew(database: Database) -> None:
+    today = datetime.now(UTC).date()
+    for ago in (2, 1, 0):
+        _refresh(database, today - timedelta(days=ago), 5)
+    accounts = [ACCOUNT, *(f"OTHER{number}.market" for number in range(70))]
+
+    computed: list[Counter[datetime]] = []
+    for _ in range(3):
+        found = settledness(database, [TRANSACTIONS], accounts)
+        with database.begin() as connection:
+            moments = connection.execute(text("SELECT computed_at FROM platform.kept_settledness")).scalars()
+            computed.append(Counter(moments))
+
+    assert set(found) == {(TRANSACTIONS.name, ACCOUNT)}
+    assert [moments.total() for moments in computed] == [64, 71, 71]
+    assert [(new - old).total() for old, new in pairwise(computed)] == [64, 64]
+    with database.begin() as connection:
+        view = connection.execute(
+            text("SELECT after_days, greatest(rows_percent, amounts_percent), observed_days FROM platform.settledness")
+        )
+        assert {
+            (days, share, found[TRANSACTIONS.name, ACCOUNT].observed_days)
+            for days, share in found[TRANSACTIONS.name, ACCOUNT].percent.items()
+        } == {tuple(row) for row in view}

@@ -3,10 +3,12 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 
 import pytest
+import time_machine
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -212,6 +214,39 @@ def test_sums_of_a_restatement_are_those_of_the_whole_slice(database: Database) 
 
     assert third.restatement == {"amount USD": {"before": "8", "after": "16"}}
     assert third.sums == {"amount USD": Decimal(16), "rows": Decimal(4)}
+
+
+def test_a_loader_whose_clock_is_ahead_changes_no_past_state(database: Database) -> None:
+    now = datetime.now(UTC)
+    receipts, states = [], []
+    for number in range(6):
+        contents = [_order(day, str(number), day=day) for day in range(3)]
+        with time_machine.travel(now + timedelta(hours=number % 2)):
+            receipts.append(_load(database, contents, MARCH if number % 2 else DAYS))
+        states.append(_contents(database, "seller.transactions"))
+    moments = [receipt.finished_at for receipt in receipts]
+    between = [first + (second - first) / 2 for first, second in pairwise(moments)]
+
+    past = [_contents(database, f"history.transactions_as_of('{moment}')") for moment in moments]
+
+    assert (past, moments) == (states, sorted(moments))
+    assert [_contents(database, f"history.transactions_as_of('{moment}')") for moment in between] == states[:-1]
+    assert all(receipt.seconds >= 0 for receipt in receipts)
+
+
+def test_a_load_ends_after_those_before_it_whatever_the_clock_says(database: Database) -> None:
+    first = _load(database, [_order(1)], DAYS)
+    with database.begin() as connection:
+        ahead = connection.execute(
+            text("UPDATE platform.loads SET finished_at = finished_at + interval '1 hour' RETURNING finished_at")
+        ).scalar_one()
+
+    second, elsewhere = _load(database, [_order(2)], DAYS), _load(database, [], Window.day(date(2026, 5, 1)))
+
+    assert second.finished_at == ahead + timedelta(microseconds=1)
+    assert elsewhere.finished_at < ahead < second.finished_at
+    assert _contents(database, f"history.transactions_as_of('{ahead}')") == Counter({_order(1): 1})
+    assert first.finished_at < ahead
 
 
 def test_a_revert_can_be_reverted(database: Database) -> None:

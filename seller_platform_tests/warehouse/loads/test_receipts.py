@@ -8,11 +8,12 @@ import time_machine
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.receipts import count_loads, days_read, latest_receipts, receipts_of_run, unsettled
+from seller_platform.warehouse.loads.receipts import count_loads, days_read, receipts_of_run, stored_windows, unsettled
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import latest_receipts, mark_loaded
 
-TRANSACTIONS = dataset_named("transactions")
+TRANSACTIONS, BY_PRODUCT = dataset_named("transactions"), dataset_named("sales_by_product")
 ZONE = ZoneInfo("Asia/Tokyo")
 MARCH = Window.month_of(date(2026, 3, 1))
 
@@ -59,3 +60,17 @@ def test_the_receipts_of_a_run_are_its_own(database: Database) -> None:
     assert [receipt.run_id for receipt in receipts_of_run(database, "two")] == ["two"]
     assert count_loads(database, ["one", "two", "three"]) == 2
     assert [receipt.run_id for receipt in latest_receipts(database)] == ["two"]
+
+
+def test_the_windows_of_many_loads_are_read_as_few(database: Database) -> None:
+    days = [date(2026, 3, day) for day in range(1, 20)]
+    mark_loaded(database, TRANSACTIONS, "S.JP", *(Window(day, date(2026, 3, 25)) for day in days))
+    mark_loaded(database, BY_PRODUCT, "S.JP", MARCH, Window(MARCH.start, date(2026, 3, 11)))
+
+    stored = stored_windows(database)
+
+    assert [(each.dataset, each.window) for each in stored] == [
+        ("sales_by_product", MARCH),
+        ("transactions", Window(MARCH.start, date(2026, 3, 25))),
+        ("sales_by_product", Window(MARCH.start, date(2026, 3, 11))),
+    ]

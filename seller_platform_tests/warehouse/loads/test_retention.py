@@ -7,10 +7,10 @@ from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.receipts import latest_receipts
 from seller_platform.warehouse.loads.retention import Pruned, prune
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import end_in_the_past, latest_receipts
 
 STOCK, TRANSACTIONS = dataset_named("warehouse_stock"), dataset_named("transactions")
 NOW = date(2026, 11, 1)
@@ -20,7 +20,9 @@ def _load(database: Database, dataset: Dataset, window: Window, at: date, *value
     moment = datetime(at.year, at.month, at.day, 12, tzinfo=UTC)
     with time_machine.travel(moment, tick=False), open_load(database, Slice(dataset, "S1.US", window)) as load:
         load.spool.write([(*values, *[None] * (len(dataset.columns) - len(values)), str(window.start))], page=1)
-        return load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=moment).id
+        receipt = load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=moment)
+    end_in_the_past(database, receipt.id)
+    return receipt.id
 
 
 def _snapshot(database: Database, day: date) -> int:

@@ -131,6 +131,19 @@ def test_a_restatement_has_rows_and_amounts(database: Database) -> None:
     }
 
 
+def test_sums_are_those_of_the_window_whatever_window_was_loaded_before(database: Database) -> None:
+    tenth = Window.day(date(2026, 3, 10))
+    _load(database, [_order(1, total="10.00"), _order(2, total="5.00", day=tenth.start)])
+
+    part = _load(database, [_order(2, total="7.00", day=tenth.start)], window=tenth)
+    whole = _load(database, [_order(1, total="11.00"), _order(2, total="7.00", day=tenth.start)])
+
+    assert part.sums == {"rows": 1, "order_total USD": Decimal("7.00")}
+    assert part.restatement == {"order_total USD": {"before": "5.00", "after": "7.00"}}
+    assert whole.sums == {"rows": 2, "order_total USD": Decimal("18.00")}
+    assert whole.restatement == {"order_total USD": {"before": "17.00", "after": "18.00"}}
+
+
 def test_a_value_that_postgresql_refuses_leaves_the_slice_as_it_was(database: Database) -> None:
     _load(database, [_order(1)])
     broken = (*_order(2)[:1], "2026-02-30T00:00:00Z", *_order(2)[2:])

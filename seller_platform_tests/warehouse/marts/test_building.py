@@ -5,13 +5,15 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from seller_platform.contract import Window
 from seller_platform.errors import MartBuildError, RequestError
 from seller_platform.warehouse.marts import mart_named
-from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.marts.builds import build_partition, recheck
+from seller_platform.warehouse.marts.due import partition_states
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
+from seller_platform_tests.support.statements import at_each_statement
 
 PROFIT, HEALTH, PLAN = map(mart_named, ("account_profit_daily", "inventory_health", "restock_plan"))
 FEBRUARY = Window.month_of(date(2026, 2, 1))
@@ -47,6 +49,63 @@ def test_building_again_changes_nothing_but_the_receipt(shop: Shop) -> None:
     assert shop.rows("SELECT build_id FROM marts.account_profit_daily") == [(second.id,)]
     shop.sell("2026-03-01", "A", 1, "0.01")
     assert shop.build(PROFIT).digest != first.digest
+
+
+def _store_sale(connection: Connection, number: int) -> None:
+    """Store the receipt of a load, and then its row."""
+    values = {"load": number, "account": ACCOUNT}
+    receipt = (
+        "INSERT INTO platform.loads (id, dataset, account, window_start, window_end, requests, pages, body_bytes, "
+        "rows, digest, verdict, changed, started_at, finished_at) OVERRIDING SYSTEM VALUE VALUES (:load, "
+        "'daily_product_sales', :account, '2026-03-01', '2026-04-01', 1, 1, 0, 1, '', 'match', true, now(), now())"
+    )
+    row = (
+        "INSERT INTO seller.daily_product_sales (date, sku, units_ordered, product_sales, local_day, account, load_id, "
+        "page) VALUES ('2026-03-01', 'A', 1, 1, '2026-03-01', :account, :load, 1)"
+    )
+    connection.execute(text(receipt), values)
+    connection.execute(text(row), values)
+
+
+def _is_current(shop: Shop) -> bool:
+    (state,) = partition_states(shop.database, PROFIT, [ACCOUNT], [MARCH])
+    (unchecked,) = recheck(shop.database, PROFIT, skips=lambda *_: True)
+    assert state.is_current is (unchecked.check_results == ())
+    return state.is_current
+
+
+def test_a_load_stored_after_a_build_makes_it_due(shop: Shop) -> None:
+    with shop.database.begin() as connection:
+        _store_sale(connection, 1)
+    with shop.database.begin() as connection:
+        _store_sale(connection, 2)
+        before = shop.build(PROFIT)
+    assert not _is_current(shop)
+
+    shop.build(PROFIT)
+
+    assert before.rows == 1
+    assert shop.rows(_DAYS) == [(date(2026, 3, 1), Decimal(2))]
+    assert _is_current(shop)
+
+
+def test_a_build_is_due_unless_it_has_the_rows_of_each_load(shop: Shop) -> None:
+    def load() -> None:
+        ((stored,),) = shop.rows("SELECT count(*) FROM seller.daily_product_sales")
+        with shop.database.begin() as connection:
+            _store_sale(connection, stored + 1)
+
+    load()
+    outdated = 0
+    for _ in at_each_statement(lambda: shop.build(PROFIT), load):
+        ((stored, built),) = shop.rows(
+            "SELECT (SELECT sum(product_sales) FROM seller.daily_product_sales), "
+            "(SELECT sum(product_sales) FROM marts.account_profit_daily)"
+        )
+        assert _is_current(shop) is (stored == built)
+        outdated += stored != built
+
+    assert outdated > 3
 
 
 def test_builds_of_a_partition_at_the_same_time_leave_one_set_of_rows(shop: Shop) -> None:

@@ -18,7 +18,7 @@ from seller_platform.warehouse.monitoring.account_months import account_months
 from seller_platform.warehouse.monitoring.restatements import activity_since
 from seller_platform.warehouse.monitoring.slice_states import SliceState
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.receipts import end_in_the_past, mark_loaded
 
 NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
 SINCE = date(2026, 2, 10)
@@ -104,7 +104,8 @@ def test_only_days_that_had_been_read_when_they_were_over_are_restated(database:
                 for name, (day, total) in totals.items()
             ]
             opened.spool.write(rows, tags=("platform",), page=1)
-            opened.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=at)
+            receipt = opened.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=at)
+        end_in_the_past(database, receipt.id)
 
     kept, old, new = ("2026-04-01", "5.00"), ("2026-04-01", "7.00"), ("2026-04-09", "3.00")
     load(APRIL, {"kept": kept, "changed": old}, NOON - timedelta(days=2))

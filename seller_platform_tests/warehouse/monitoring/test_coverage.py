@@ -13,6 +13,7 @@ from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusa
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.monitoring.coverage import coverage
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import end_in_the_past
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
@@ -26,7 +27,8 @@ def _load(  # noqa: PLR0917  # six facts, each of another type
     values = [None if column.nullable else f"{column.name}" for column in dataset.columns]
     with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, "S.JP", window)) as load:
         load.spool.write([(*values, window.start)] * rows, page=1)
-        load.store(LoadFacts(1, 1, 0, rows, verdict), started_at=at)
+        receipt = load.store(LoadFacts(1, 1, 0, rows, verdict), started_at=at)
+    end_in_the_past(database, receipt.id)
 
 
 def _list_accounts(database: Database, *keys: str) -> None:

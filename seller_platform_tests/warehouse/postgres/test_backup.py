@@ -1,23 +1,31 @@
 """Tests that a backup is restored completely, in one transaction, or not at all."""
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import psycopg
 import pytest
 from sqlalchemy import text
 
+from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import BackupError, WarehouseUnavailableError
 from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection
-from seller_platform.warehouse.loads.fingerprints import fingerprints
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.marts.due import partition_states
 from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.readers.fingerprints import fingerprints
 from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.receipts import mark_loaded
 
 pytestmark = pytest.mark.slow
 
+DAILY, PROFIT = dataset_named("daily_product_sales"), mart_named("account_profit_daily")
+ACCOUNT, MARCH = "S1.US", Window.month_of(date(2026, 3, 1))
 ANA = KnownConnection("ana", "http://api", "http://auth", "client")
 
 
@@ -49,6 +57,62 @@ def test_a_restored_database_has_all_rows_of_the_backup(
         restored.migrate()
     drop_database(postgres, "test_restored")
     assert [(each.name, each.stat().st_mode & 0o777) for each in tmp_path.iterdir()] == [("a backup", 0o600)]
+
+
+@pytest.mark.parametrize("builds_are_last", [False, True])
+def test_loads_are_in_order_on_a_new_server(database: Database, tmp_path: Path, *, builds_are_last: bool) -> None:
+    def load() -> None:
+        mark_loaded(database, DAILY, ACCOUNT, MARCH)
+
+    def build() -> None:
+        build_partition(database, PROFIT, ACCOUNT, MARCH)
+
+    def is_current(of: Database) -> bool:
+        (state,) = partition_states(of, PROFIT, [ACCOUNT], [MARCH])
+        return state.is_current
+
+    load()
+    if not builds_are_last:
+        _count_transactions(database.url)
+        load()
+    build()
+    if builds_are_last:
+        _count_transactions(database.url)
+        build()
+    assert is_current(database)
+    back_up(database.url, tmp_path / "backup")
+
+    server = EmbeddedServer(tmp_path / "server")
+    try:
+        url = server.database("restored")
+        restore(url, tmp_path / "backup")
+        with Database(url) as restored:
+            restored.migrate()
+            with restored.begin() as connection:
+                are_visible = "SELECT DISTINCT pg_visible_in_snapshot(transaction_id, pg_current_snapshot())"
+                seen = connection.execute(text(f"{are_visible} FROM platform.loads")).scalars().all()
+            states = [is_current(restored)]
+            build_partition(restored, PROFIT, ACCOUNT, MARCH)
+            states.append(is_current(restored))
+            restored.migrate()
+            mark_loaded(restored, DAILY, ACCOUNT, MARCH)
+            states.append(is_current(restored))
+            with restored.begin() as connection:
+                numbers = connection.execute(text("SELECT transaction_id::text <> '0' FROM platform.loads ORDER BY id"))
+                renumbered = numbers.scalars().all()
+    finally:
+        server.close()
+
+    assert (seen, states) == ([True], [False, True, False])
+    assert renumbered == [*[False] * (1 if builds_are_last else 2), True]
+
+
+def _count_transactions(url: str) -> None:
+    """Let a server count more transactions than a new one has."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "DO $$ BEGIN FOR number IN 1..5000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
+        )
 
 
 def test_a_database_that_holds_something_is_not_restored_over(

@@ -31,7 +31,7 @@ PASSWORD = "correct horse battery"
 
 # The tables and views of the schemas seller, history and marts are readable, whatever their names.
 NOT_READABLE = {
-    "platform": {"connections", "grants", "known_pages", "schema_version", "sent_requests"},
+    "platform": {"connections", "grants", "kept_settledness", "known_pages", "schema_version", "sent_requests"},
     "service": {
         "access_tokens",
         "account_group_members",
@@ -64,6 +64,7 @@ NOT_READABLE = {
         "sessions",
         "status",
         "summaries",
+        "unsummed_loads",
         "user_accounts",
         "users",
     },

@@ -48,6 +48,6 @@ def test_a_load_does_not_wait_for_a_program_that_sums(database: Database) -> Non
         _store(database, DAILY, MARCH, [_sale(MARCH.start)])
 
     with database.begin() as connection:
-        summed = connection.exec_driver_sql("SELECT summed FROM platform.loads").scalar_one()
+        marked = connection.exec_driver_sql("SELECT load_id, months::text FROM service.unsummed_loads").tuples().all()
         stored = connection.exec_driver_sql("SELECT count(*) FROM service.product_sums").scalar_one()
-    assert (summed, stored) == (False, 0)
+    assert (marked, stored) == ([(1, "[2026-03-01,2026-04-01)")], 0)

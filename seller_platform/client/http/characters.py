@@ -1,0 +1,69 @@
+"""Replaces text that PostgreSQL does not store: NUL, lone surrogates, and bytes that are no UTF-8."""
+
+import re
+from collections.abc import Sequence
+
+_MARK, _OTHER_MARK = "\ufffd", "\ufffc"
+
+# A search for one set of characters is faster than one for alternatives.
+_CHARACTERS = re.compile(r"[\x00\ud800-\udfff](?:(?<=[\ud800-\udbff])[\udc00-\udfff])?")
+_SUSPICIOUS_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+# A pair and any other escape are matched so that no part of them is taken for an escape of its own.
+_ESCAPES = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<bad>\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2}))|\\.",
+    re.DOTALL,
+)
+
+
+def holds_nul(body: bytes) -> bool:
+    """Whether JSON that could be decoded may have a NUL character."""
+    return b"\\" in body and b"\\u0000" in body  # the first search is faster, and seldom finds one
+
+
+def variants(json: bytes) -> list[bytes]:
+    """Return the JSON as it can be stored.
+
+    Where text has to be replaced, a second variant has another mark in its place: what differs was replaced.
+    """
+    storable = storable_json(json)
+    return [storable] if storable is json else [storable, storable_json(json, _OTHER_MARK)]
+
+
+def variants_of_texts(texts: Sequence[bytes]) -> list[list[str]]:
+    """Return texts as they can be stored, with a second variant as of JSON."""
+    storable, other = ([storable_text(text, mark) for text in texts] for mark in (_MARK, _OTHER_MARK))
+    return [storable] if storable == other else [storable, other]
+
+
+def storable_json(body: bytes, mark: str = _MARK) -> bytes:
+    """Return JSON with a mark in the place of text that cannot be stored; the same object where it has none."""
+    if b"\0" not in body and not _SUSPICIOUS_ESCAPE.search(body) and _is_utf8(body):
+        return body
+    text = storable_text(body, mark)
+    storable = _ESCAPES.sub(lambda escape: mark if escape["bad"] else escape[0], text).encode()
+    return body if storable == body else storable
+
+
+def storable_text(sent: bytes, mark: str = _MARK) -> str:
+    """Return the text of bytes with a mark in the place of what cannot be stored.
+
+    Surrogates that were encoded one by one are the character that they stand for.
+    """
+    try:
+        text = sent.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        text = sent.decode("utf-8", "surrogateescape")
+
+    def stored(found: re.Match[str]) -> str:
+        return found[0].encode("utf-16", "surrogatepass").decode("utf-16") if len(found[0]) == 2 else mark
+
+    return _CHARACTERS.sub(stored, text)
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,111 @@
+"""Tests that text that PostgreSQL does not store is replaced, and keeps no slice out."""
+
+import json
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from seller_platform.client.decoding.pages import PageDecoder
+from seller_platform.contract import Window, dataset_named
+from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.http_upstream import BERLIN, api_of, orders
+
+ORDERS = dataset_named("orders")
+MARCH = Window.month_of(date(2026, 3, 1))
+SHOP = KnownAccount(BERLIN.key, "default", BERLIN)
+
+_ODD = st.lists(
+    st.text(st.characters(), max_size=4)
+    | st.sampled_from(["\0", "\ud83d", "\ude00", "\U0001f600", "\\u0000", "\\", "\\ud800", "\ufffd", '"', "\n"]),
+    max_size=6,
+).map("".join)
+
+
+def _as_stored(odd: str) -> str:
+    """Return a text as it is stored: pairs of surrogates are the character that they stand for."""
+    return odd.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\0", "\ufffd")
+
+
+def _upstream(body: bytes) -> Callable[[httpx.Request], httpx.Response]:
+    """Return an upstream whose list has one sales channel with rows."""
+    empty = b'{"data": [], "total": 0, "current_page": 1, "last_page": 1}'
+    return lambda request: httpx.Response(
+        200, content=empty if request.url.params.get("sales_channel") == "non-platform" else body
+    )
+
+
+def _load(database: Database, body: bytes) -> Receipt:
+    with api_of(_upstream(body)) as api:
+        return load_slice(api, database, SHOP, ORDERS, MARCH, run_id=None)
+
+
+def _body(rows: list[dict[str, Any]], *, is_escaped: bool) -> bytes:
+    page = {"data": rows, "total": len(rows), "current_page": 1, "last_page": 1}
+    return json.dumps(page, ensure_ascii=is_escaped).encode("utf-8", "surrogatepass")
+
+
+def _stored(database: Database) -> list[tuple[str, dict[str, str] | None]]:
+    with database.begin() as connection:
+        rows = connection.execute(text("SELECT product_name, extra FROM seller.orders ORDER BY platform_order_id"))
+        return [tuple(row) for row in rows]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(odd=st.lists(_ODD, min_size=3, max_size=3), is_escaped=st.booleans(), is_lenient=st.booleans())
+def test_text_that_cannot_be_stored_is_replaced_and_all_other_text_is_kept(
+    database: Database, odd: list[str], is_escaped: bool, is_lenient: bool
+) -> None:
+    rows = orders(3)
+    for row, name in zip(rows, odd, strict=True):
+        row.update({"product_name": name}, **({"novel": name} if is_lenient else {}))
+    expected = [_as_stored(name) for name in odd]
+
+    receipt = _load(database, _body(rows, is_escaped=is_escaped))
+
+    assert _stored(database) == [(name, {"novel": name} if is_lenient else None) for name in expected]
+    columns = ["product_name", "extra"] if is_lenient else ["product_name"]
+    replaced = [
+        {"page": 1, "row": number, "columns": columns}
+        for number, (name, stored) in enumerate(zip(odd, expected, strict=True), start=1)
+        if "\0" in name or stored.count("\ufffd") > name.count("\ufffd")
+    ]
+    noted = (receipt.notes or {}).get("replaced_text", {"rows": 0, "first": []})
+    assert noted == {"rows": len(replaced), "first": replaced}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [rb"\u0000", rb"\ud800", rb"\udc00\ud800", b"\xed\xa0\x80", b"\xff", b"\xc3", b"\0", rb"\uDBFF\u0041"],
+    ids=repr,
+)
+def test_a_page_with_replaced_text_is_noted_by_every_load(database: Database, sent: bytes) -> None:
+    body = _body(orders(3), is_escaped=True).replace(b'"Tea"', b'"' + sent + b'"', 1)
+    assert sent in body
+
+    first, again = _load(database, body), _load(database, body)
+
+    assert (first.rows, first.changed, again.changed) == (3, True, False)
+    assert "\ufffd" in _stored(database)[0][0]
+    noted = {"rows": 1, "first": [{"page": 1, "row": 1, "columns": ["product_name"]}]}
+    assert [(each.notes or {}).get("replaced_text") for each in (first, again)] == [noted, noted]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_page_without_such_text_is_decoded_once(is_known: bool) -> None:
+    """A replacement character that was sent is text like any other."""
+    body = _body([row | {"product_name": "\ufffd \ufffc \\u0000 \U0001f600"} for row in orders(2)], is_escaped=True)
+    page = PageDecoder(ORDERS, ZoneInfo(BERLIN.timezone), MARCH.start, known={} if is_known else None).decode(
+        body, MARCH
+    )
+
+    assert (page.replaced, page.key is not None) == ({}, is_known)

@@ -1,0 +1,204 @@
+"""Tests that an account whose time zone or currency changes is read again whole, and loses no row."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+import time_machine
+from sqlalchemy import text
+
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.errors import ImplausibleReadingError
+from seller_platform.ingest.loads.due_slices import DueSlice, due_slices
+from seller_platform.ingest.loads.slices import SliceRequest, load_requested
+from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, save_accounts, save_connection
+from seller_platform.warehouse.loads.receipts import AccountDay, days_read
+from seller_platform.warehouse.monitoring.zone_changes import zone_changes
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.http_upstream import MovingList, api_of, order
+
+ORDERS, BY_PRODUCT, STOCK = map(dataset_named, ("orders", "sales_by_product", "warehouse_stock"))
+SINCE = date(2026, 2, 1)
+BEFORE, NOW = datetime(2026, 5, 9, 12, tzinfo=UTC), datetime(2026, 5, 10, 12, tzinfo=UTC)
+LOS_ANGELES, TOKYO = "America/Los_Angeles", "Asia/Tokyo"
+SHOP = Account(1, "Shop", "US", "USD", LOS_ANGELES, "US", "S")
+
+
+@dataclass
+class Shop:
+    """An account with orders at all hours, and its upstream, which lists them by the account's local days."""
+
+    database: Database
+    upstream: MovingList
+    account: Account
+
+    def move(self, **changes: Any) -> None:
+        """Change attributes of the account, at the upstream and in the registry, as discovery does."""
+        self.account = replace(self.account, **changes)
+        self.upstream.day_of = lambda row: str(self.day_of(row))
+        save_accounts(self.database, "default", [("S.US", self.account)])
+
+    def day_of(self, row: dict[str, Any]) -> date:
+        moment = datetime.fromisoformat(row["purchase_date"])
+        return moment.astimezone(ZoneInfo(self.account.timezone)).date()
+
+    def due(self, now: datetime) -> list[DueSlice]:
+        days = [AccountDay.at(now, "S.US", ZoneInfo(self.account.timezone))]
+        return due_slices(self.database, [ORDERS], days, since=SINCE, ranked=True)
+
+    def load(self, month: Window, now: datetime) -> Window:
+        """Load what is due of a month, and return its days."""
+        known = account_of(self.database, "S.US")
+        with time_machine.travel(now, tick=False), api_of(self.upstream) as api:
+            request = SliceRequest(ORDERS, "S.US", month)
+            receipt = load_requested(api, self.database, known, request, now=now, whole=False, run_id=None)
+        assert receipt is not None
+        return receipt.window
+
+    def stored(self, *windows: Window) -> Counter[tuple[str, date]]:
+        """Return the stored orders with their days, of some windows or all."""
+        with self.database.begin() as connection:
+            rows = connection.execute(text("SELECT platform_order_id, local_day FROM seller.orders")).tuples().all()
+        return Counter((name, day) for name, day in rows if not windows or any(day in window for window in windows))
+
+    def listed(self, *windows: Window) -> Counter[tuple[str, date]]:
+        """Return the orders of the upstream with their days, of some windows or all."""
+        days = [(row["platform_order_id"], self.day_of(row)) for row in self.upstream.rows]
+        return Counter(each for each in days if not windows or any(each[1] in window for window in windows))
+
+
+@pytest.fixture
+def shop(database: Database) -> Shop:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    first = datetime(2026, 2, 2, tzinfo=UTC)
+    rows = [order(f"O-{number}", first + timedelta(hours=7 * number)) for number in range(330)]
+    return Shop(database, MovingList(rows, channel_of=lambda _: "platform"), SHOP)
+
+
+def months(slices: list[DueSlice]) -> list[Window]:
+    return [each.month for each in slices if each.month is not None]
+
+
+@pytest.mark.parametrize(("former", "present"), [(LOS_ANGELES, TOKYO), (TOKYO, LOS_ANGELES)])
+@pytest.mark.parametrize("sequence", ["oldest", "newest", "any"])
+def test_an_account_that_changes_its_zone_has_each_order_once(
+    shop: Shop, former: str, present: str, sequence: str
+) -> None:
+    shop.move(timezone=former)
+    for month in months(shop.due(BEFORE)):
+        shop.load(month, BEFORE)
+    assert shop.stored() == shop.listed()
+    settled = Window(SINCE, date(2026, 4, 1))
+    assert min(each.window.start for each in shop.due(NOW)) >= settled.end
+
+    shop.move(timezone=present)
+    due = shop.due(NOW)
+    ordered = months(due)
+    if sequence == "any":
+        random.Random(3).shuffle(ordered)
+    read = []
+    for month in reversed(ordered) if sequence == "newest" else ordered:
+        read.append(shop.load(month, NOW))
+        assert shop.stored(*read) == shop.listed(*read)
+
+    assert [each.window.start for each in due] == [date(2026, number, 1) for number in (2, 3, 4, 5)]
+    assert not any(each.is_background for each in due)
+    assert shop.stored() == shop.listed()
+    assert min(each.window.start for each in shop.due(NOW)) >= settled.end
+
+
+def test_a_page_that_is_sent_again_is_placed_by_the_present_zone(shop: Shop) -> None:
+    shop.upstream.rows = [order("O-1", datetime(2026, 3, 10, 3, tzinfo=UTC))]
+    march = Window.month_of(date(2026, 3, 1))
+
+    for zone in (LOS_ANGELES, TOKYO):
+        shop.move(timezone=zone)
+        shop.load(march, NOW)
+
+    assert shop.stored() == Counter({("O-1", date(2026, 3, 10)): 1})
+
+
+def test_under_a_changed_zone_a_list_that_lost_most_of_its_rows_is_doubted(shop: Shop) -> None:
+    shop.move(timezone=LOS_ANGELES)
+    for month in months(shop.due(BEFORE)):
+        shop.load(month, BEFORE)
+
+    shop.move(timezone=TOKYO)
+    shop.upstream.rows = shop.upstream.rows[::3]
+
+    with pytest.raises(ImplausibleReadingError, match="rows are missing"):
+        shop.load(Window.month_of(date(2026, 3, 1)), NOW)
+
+
+def test_a_changed_zone_is_named_until_all_is_read_again(shop: Shop) -> None:
+    shop.move(timezone=LOS_ANGELES)
+    for month in months(shop.due(BEFORE)):
+        shop.load(month, BEFORE)
+    assert zone_changes(shop.database, [("S.US", shop.account)]) == ()
+
+    shop.move(timezone=TOKYO)
+    changes = []
+    due: list[Window | None] = [None, *reversed(months(shop.due(NOW)))]
+    for each in due:
+        if each is not None:
+            shop.load(each, NOW)
+        changes.append(
+            [(change.since, str(change)) for change in zone_changes(shop.database, [("S.US", shop.account)])]
+        )
+
+    told = f"it is in {TOKYO} now, and was last read under {LOS_ANGELES} on 2026-05-09 12:00 UTC"
+    assert changes == [*[[(SINCE, told)]] * 4, []]
+
+
+def test_an_account_that_changes_its_zone_back_is_read_again(shop: Shop) -> None:
+    for zone, now in ((LOS_ANGELES, BEFORE), (TOKYO, NOW)):
+        shop.move(timezone=zone)
+        for month in months(shop.due(now))[-1:] if zone == TOKYO else months(shop.due(now)):
+            shop.load(month, now)
+
+    shop.move(timezone=LOS_ANGELES)
+    for month in months(shop.due(NOW)):
+        shop.load(month, NOW)
+
+    assert shop.stored() == shop.listed()
+
+
+def test_what_was_read_under_another_currency_is_due_again(shop: Shop) -> None:
+    shop.move(timezone=TOKYO)
+    for month in months(shop.due(BEFORE)):
+        shop.load(month, BEFORE)
+    march, zone = Window.month_of(date(2026, 3, 1)), ZoneInfo(TOKYO)
+    before = days_read(shop.database, ORDERS, "S.US", march, zone, now=NOW)
+
+    shop.move(currency_code="JPY")
+
+    assert (len(before), days_read(shop.database, ORDERS, "S.US", march, zone, now=NOW)) == (31, {})
+    assert months(shop.due(NOW))[0].start == SINCE
+
+
+def test_of_snapshots_only_todays_is_due_again(shop: Shop) -> None:
+    shop.move(timezone=TOKYO)
+    statement = text(
+        "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
+        "digest, verdict, changed, time_zone, started_at, finished_at) VALUES (:name, 'S.US', :first, :after, 1, 1, 1, "
+        "1, '', 'match', true, :zone, :at, :at)"
+    )
+    today = Window.day(NOW.astimezone(ZoneInfo(TOKYO)).date())
+    march = Window.month_of(date(2026, 3, 1))
+
+    def due(zone: str | None) -> list[Window]:
+        with shop.database.begin() as connection:
+            connection.execute(text("DELETE FROM platform.loads"))
+            for name, window in ((BY_PRODUCT.name, march), (STOCK.name, today)):
+                values = {"name": name, "first": window.start, "after": window.end, "zone": zone, "at": NOW}
+                connection.execute(statement, values)
+        days = [AccountDay.at(NOW, "S.US", ZoneInfo(TOKYO))]
+        slices = due_slices(shop.database, [BY_PRODUCT, STOCK], days, since=march.start, scheduled=True)
+        return [each.window for each in slices if each.window in {march, today}]
+
+    assert due(None) == due(TOKYO) == []
+    assert due(LOS_ANGELES) == [march, today]
