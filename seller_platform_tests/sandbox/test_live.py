@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import TypeVar
 
 import pytest
+import time_machine
 from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
@@ -311,15 +312,16 @@ class _OnDays(Outages):
 
 
 def _held(api: SellerApi, database: Database, account: Account, today: date) -> list[str]:
-    """Read the lists that changed as of a day, and return which were held."""
+    """Read the lists that changed as of a day at its noon, and return which were held."""
     held = []
     for dataset in (ORDERS, TRANSACTIONS, INVENTORY):
         window = Window(today - timedelta(days=14), today) if dataset.is_dated else Window.day(today)
         known = KnownAccount(account.key, "default", account)
-        try:
-            load_slice(api, database, known, dataset, window, run_id=None)
-        except ImplausibleReadingError:
-            with pytest.raises(ReadingHeldError):
-                load_slice(api, database, known, dataset, window, run_id=None, is_second=True)
-            held.append(dataset.name)
+        with time_machine.travel(datetime.combine(today, time(12), UTC)):
+            try:
+                load_slice(api, database, known, dataset, window, run_id=None)
+            except ImplausibleReadingError:
+                with pytest.raises(ReadingHeldError):
+                    load_slice(api, database, known, dataset, window, run_id=None, is_second=True)
+                held.append(dataset.name)
     return held

@@ -405,7 +405,7 @@ class Judge:
                 RuleScope.SETTLED_DAYS: [[day for day in settled if day not in found]],
                 RuleScope.RECENT_DAYS: [[day for day in recent if day not in found]],
             }
-            if rule.name == "emptied_days" and dataset.key != (dataset.day,):
+            if not _concerns(rule, dataset):
                 continue
             for days in members[rule.scope]:
                 findings = [
@@ -494,6 +494,13 @@ def doubt_about(
         {day: claim_of(changes[day]) for day in sorted(findings)},
         covers_all=not dataset.is_dated,
     )
+
+
+def _concerns(rule: Rule, dataset: Dataset) -> bool:
+    if rule.name == "emptied_days":
+        return dataset.key == (dataset.day,)
+    # Dated rows are a whole where the account's time zone changed; some of their days may have never been read before.
+    return rule.name != "added_to_list" or not dataset.is_dated
 
 
 def _contributing(rule: Rule, days: Sequence[str], changes: Mapping[str, DayChange]) -> Iterator[str]:

@@ -134,6 +134,18 @@ def test_under_a_changed_zone_a_list_that_lost_most_of_its_rows_is_doubted(shop:
         shop.load(Window.month_of(date(2026, 3, 1)), NOW)
 
 
+def test_under_a_changed_zone_days_that_were_never_read_are_published(shop: Shop) -> None:
+    day, march = Window.day(date(2026, 3, 10)), Window.month_of(date(2026, 3, 1))
+    shop.move(timezone=LOS_ANGELES)
+    shop.load(day, BEFORE)
+
+    shop.move(timezone=TOKYO)
+    shop.load(march, NOW)
+
+    assert len(shop.stored()) > 20 * len(shop.listed(day))
+    assert shop.stored() == shop.listed(march)
+
+
 def test_a_changed_zone_is_named_until_all_is_read_again(shop: Shop) -> None:
     shop.move(timezone=LOS_ANGELES)
     for month in months(shop.due(BEFORE)):
