@@ -159,6 +159,12 @@ def change_accounts(world: "World", process: "Process", random: Random) -> None:
     world.say(world.upstream.change_accounts(random))
 
 
+def move(world: "World", process: "Process", random: Random) -> None:
+    """Give the account another time zone, and let the registry know at once."""
+    world.say(world.upstream.move(random))
+    world.register_accounts()
+
+
 def revoke(world: "World", process: "Process", random: Random) -> None:
     """Let the user withdraw the access."""
     world.upstream.revoke()
@@ -433,6 +439,7 @@ ACTIONS: dict[str, Callable[["World", "Process", Random], None]] = {
     "accounts": change_accounts,
     "discover": discover_accounts,
     "keys": change_keys,
+    "move": move,
     "prune": prune_receipts,
     "read": read,
     "revoke": revoke,
@@ -444,5 +451,8 @@ ACTIONS: dict[str, Callable[["World", "Process", Random], None]] = {
     "walk": walk,
 }
 
-AT_ONCE = ("change", "advance", "accounts", "revoke")
+AT_ONCE = ("change", "advance", "accounts", "move", "revoke")
 """What happens in the upstream, or to the time. No process does it."""
+
+WHILE_IDLE = ("move",)
+"""What waits until no process does anything: a load that asks for days of one zone gets no days of another."""

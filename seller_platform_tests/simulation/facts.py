@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from zoneinfo import ZoneInfo
 
 from seller_platform.contract import Dataset, Window
 from seller_platform_tests.simulation import tables as read
 from seller_platform_tests.simulation.tables import Receipt, Stored
+from seller_platform_tests.simulation.upstream import UpstreamModel
 
 
 class Violation(Exception):  # noqa: N818  # it is a verdict
@@ -24,8 +24,8 @@ def check(broken: str, is_kept: object) -> None:
 class Facts:
     """The receipts so far, and when each was committed."""
 
-    def __init__(self, zone: ZoneInfo) -> None:
-        self._zone = zone
+    def __init__(self, upstream: UpstreamModel) -> None:
+        self._upstream = upstream
         self._receipts: Mapping[int, Receipt] = {}
         self._committed: dict[int, datetime] = {}
         self._is_pruned = False
@@ -86,11 +86,15 @@ class Facts:
         check(f"{load} says that its days had settled", may_be or not says_so)
 
     def _settled(self, dataset: Dataset, numbers: Set[int]) -> set[date]:
-        lookback, settled = timedelta(days=dataset.lookback_days), set[date]()
-        for number in numbers & self._receipts.keys():
+        """Return the days that readings say have settled. What was read under another time zone counts no more."""
+        lookback, settled, zone = timedelta(days=dataset.lookback_days), set[date](), self._upstream.zone
+        for number in sorted(numbers & self._receipts.keys()):
             reading = self._receipts[number]
             if reading["dataset"] == dataset.name and read.is_published_reading(reading):
-                read_on = datetime.fromisoformat(reading["started_at"]).astimezone(self._zone).date()
+                if reading["time_zone"] != str(zone):
+                    settled.clear()
+                    continue
+                read_on = datetime.fromisoformat(reading["started_at"]).astimezone(zone).date()
                 settled |= {day for day in window_of(reading).each_day() if read_on > day + lookback}
         return settled
 

@@ -21,7 +21,7 @@ class Model:
         self._upstream, self._per_day = upstream, per_day
         self._datasets = {each.name: each for each in upstream.datasets}
         self._last = Tables()
-        self._facts = Facts(upstream.zone)
+        self._facts = Facts(upstream)
         self.holds = Holds(self._facts)
         self._floors: dict[tuple[str, Group], int] = {}
         self._requested: dict[str, str] = {}

@@ -44,6 +44,11 @@ FOCI: dict[str, tuple[tuple[str, str], dict[str, int], dict[str, int]]] = {
         {"reread": 7, "intraday": 2, "change": 2, "advance": 1, "accept": 3, "revert": 1, "load": 1},
         {"outage": 4},
     ),
+    "zones": (
+        ("load", "refresh"),
+        {"load": 4, "refresh": 4, "move": 5, "change": 2, "advance": 3, "intraday": 1, "revert": 1},
+        {"answer": 1, "kill": 1},
+    ),
     "tokens": (
         ("token", "token"),
         {"token": 6, "load": 1, "advance": 1, "revoke": 1, "keys": 2},
@@ -54,7 +59,7 @@ FOCI: dict[str, tuple[tuple[str, str], dict[str, int], dict[str, int]]] = {
 }
 """What actors do at first and later, what goes wrong, and how often each is chosen, by the subject of a run."""
 
-_SHARES = (2, 3, 3, 3, 3, 3, 3, 3, 2, 2)
+_SHARES = (2, 3, 3, 3, 3, 3, 3, 2, 3, 2, 2)
 """How often each subject is chosen."""
 
 _FAULTS = (0, 1, 2, 3, 4, 6)

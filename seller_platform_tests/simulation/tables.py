@@ -29,7 +29,7 @@ JUDGED = (*DATED, SNAPSHOT, REPORT_ROWS)
 
 _RECEIPTS = """
 SELECT id, dataset, window_start::text, window_end::text, rows, verdict, changed, notes, run_id, started_at::text,
-       announced, finished_at::text, pages, sums, restatement, changed_days
+       time_zone, announced, finished_at::text, pages, sums, restatement, changed_days
 FROM platform.loads ORDER BY id
 """
 _JOBS = "SELECT id, state, report_id, requested_at::text, attempt, load_id FROM platform.report_jobs ORDER BY id"

@@ -149,7 +149,6 @@ class UpstreamModel:
         self.accounts, self.requests = [1, 2, 3], Counter[date]()
         self.sent: list[datetime] = []
         self.account = replace(ACCOUNT, timezone=random.choice(ZONES))
-        self.zone = ZoneInfo(self.account.timezone)
         # Without totals, no client can tell a filter that is ignored from a list that changes.
         self.sends_totals, self._ages = random.random() < 0.8 or not obeys_filter, ages
         self.tokens = Tokens(issued_at=clock.monotonic())
@@ -162,6 +161,11 @@ class UpstreamModel:
         self._serial = 0
         for dataset in datasets:
             self.versions[dataset.name] = [tuple(self._first_rows(dataset))]
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone of the account."""
+        return ZoneInfo(self.account.timezone)
 
     @property
     def today(self) -> date:
@@ -239,6 +243,20 @@ class UpstreamModel:
             rows = [*self.rows(dataset.name), self._new_row(dataset, today)]
         self.set_rows(dataset, rows)
         return f"{kind} {dataset.name}"
+
+    def move(self, random: Random) -> str:
+        """Give the account another time zone, under which its dated rows lie on other days."""
+        self.account = replace(
+            self.account, timezone=random.choice([name for name in ZONES if name != self.account.timezone])
+        )
+        for dataset in self.datasets:
+            if dataset.is_dated:
+                self.set_rows(dataset, [replace(row, day=self._day_of(row)) for row in self.rows(dataset.name)])
+        return f"the account is in {self.zone}"
+
+    def _day_of(self, row: Row) -> date:
+        moment = next(str(row.cells[name]) for name in ("posted_date", "purchase_date") if name in row.cells)
+        return datetime.fromisoformat(moment).astimezone(self.zone).date()
 
     def add_today(self) -> None:
         """Add a row of today to each dated list."""

@@ -206,7 +206,7 @@ class World:
         self._prepare()
         items, end = self.plan.kept, self.plan.events or _MOST_EVENTS + 1
         while len(self.log) < end:
-            while items and (len(self.log) >= items[0].at or not self.scheduler.actors):
+            while items and self._is_time_for(items[0]):
                 self._happen(items.pop(0))
             if not self._step() and not items:
                 break
@@ -220,6 +220,10 @@ class World:
         self.scheduler.start(_OPERATOR, _OPERATOR, self._settle)
         while self._step():
             pass
+
+    def _is_time_for(self, item: Item) -> bool:
+        is_idle = not self.scheduler.actors
+        return is_idle or (len(self.log) >= item.at and item.kind not in actors.WHILE_IDLE)
 
     def reached(self, name: str) -> None:
         """Yield at a failpoint."""
@@ -236,8 +240,7 @@ class World:
         operator = self.processes[_OPERATOR]
         database = operator.database
         save_connection(database, KnownConnection(actors.CONNECTION, BASE_URL, BASE_URL, CLIENT_ID))
-        listed = [replace(self.account, id=number, seller_id=f"S{number}") for number in self.upstream.accounts]
-        save_accounts(database, actors.CONNECTION, [(each.key, each) for each in listed])
+        self.register_accounts()
         names = self.upstream.tokens
         names.received.add(1)
         names.is_kept = True
@@ -246,6 +249,12 @@ class World:
         save_client_secret(database, operator.box, actors.CONNECTION, CLIENT_SECRET)
         self._tables = read_tables(self.server.own, self.datasets)
         self.model.observe(self._tables)
+
+    def register_accounts(self) -> None:
+        """Store the accounts as the upstream has them."""
+        present = self.upstream.account
+        listed = [replace(present, id=number, seller_id=f"S{number}") for number in self.upstream.accounts]
+        save_accounts(self.processes[_OPERATOR].database, actors.CONNECTION, [(each.key, each) for each in listed])
 
     def _step(self) -> bool:
         """Let one actor go on, judge, and return whether one was left."""
