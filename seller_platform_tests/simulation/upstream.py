@@ -234,8 +234,8 @@ class UpstreamModel:
             rows[rows.index(chosen)] = self._new_row(dataset, chosen.day, chosen.part)
         elif kind == "delete":
             rows.remove(chosen)
-        elif kind == "twin" and dataset.name == "transactions":
-            rows.append(chosen)
+        elif kind == "twin" and dataset.name == "transactions" and rows.count(chosen) == 1:
+            rows.append(chosen)  # of more equal rows whole pages are equal, which no client can tell from one page
         elif kind == "empty":
             rows = [row for row in rows if row not in near]
         if None in self.channels and {row.day for row in self.rows(dataset.name)} - {row.day for row in rows}:
