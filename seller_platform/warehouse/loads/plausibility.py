@@ -20,6 +20,7 @@ AN_OPERATOR = "an operator"
 
 _APART = timedelta(hours=20)
 _ALIKE = 0.05
+_CENT = Decimal("0.01")
 
 Claim: TypeAlias = tuple[int, str]
 """What a reading says of a day: its rows, and how much it changes the sum of the first amount."""
@@ -119,14 +120,11 @@ def _amounts(compared: Sequence[tuple[Any, Any]], name: str, number: int) -> int
     return sum(pair[number].filled.get(name, 0) for pair in compared)
 
 
-def _grown(changes: Sequence[DayChange]) -> Iterator[Figure]:
+def _scaled(changes: Sequence[DayChange]) -> Iterator[Figure]:
+    """Of the smaller sum, so that growing and shrinking are alike."""
     for name, before, after in _sums(changes, "gross"):
-        yield after - before, before, name
-
-
-def _shrunk(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    for name, before, after in _sums(changes, "gross"):
-        yield before - after, before, name
+        if before:
+            yield abs(after - before), min(before, after) or _CENT, name
 
 
 def _turned(changes: Sequence[DayChange]) -> Iterator[Figure]:
@@ -224,24 +222,24 @@ RULES = (
         "some rows that were deleted late",
     ),
     Rule(
-        "grown",
+        "scaled",
         RuleScope.SETTLED_DAY,
-        _grown,
+        _scaled,
         100 * (SCALE - 1),
         0,
-        "the amounts in {column} are more than five times those before on {days}",
-        "amounts times 100, even of one row a day",
+        "the amounts in {column} are more than five times larger or smaller on {days}",
+        "amounts times 100 or divided by it, even of one row a day",
         "amounts that change by less",
     ),
     Rule(
-        "shrunk",
+        "scaled_sums",
         RuleScope.SETTLED_DAY,
-        _shrunk,
-        100 - 100 // SCALE,
+        _scaled,
+        150,
         0,
-        "the amounts in {column} are less than a fifth of those before on {days}",
-        "amounts divided by 100, even of one row a day",
-        "amounts that change by less",
+        "the sums in {column} are more than 2.5 times larger or smaller on {days}",
+        "the sums of another account, in a list with one row a day",
+        "sums that double",
     ),
     Rule(
         "turned",
@@ -497,7 +495,7 @@ def doubt_about(
 
 
 def _concerns(rule: Rule, dataset: Dataset) -> bool:
-    if rule.name == "emptied_days":
+    if rule.name in ("emptied_days", "scaled_sums"):
         return dataset.key == (dataset.day,)
     # Dated rows are a whole where the account's time zone changed; some of their days may have never been read before.
     return rule.name != "added_to_list" or not dataset.is_dated

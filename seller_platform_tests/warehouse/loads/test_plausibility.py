@@ -24,6 +24,7 @@ from seller_platform.warehouse.schema.tables import LOADS
 from seller_platform_tests.support.receipts import latest_receipts
 
 TRANSACTIONS, STOCK, ACCOUNTS = (dataset_named(name) for name in ("transactions", "warehouse_stock", "accounts"))
+SALES = dataset_named("sales_by_date")
 ACCOUNT = "SELLER.market"
 DAYS = Window(date(2026, 3, 1), date(2026, 3, 11))
 SETTLED = frozenset(DAYS.each_day())
@@ -502,6 +503,25 @@ def test_an_inventory_that_lists_every_row_twice_is_held(database: Database) -> 
         "held",
         "match",
     ]
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [("1", "match"), ("2", "match"), ("2.7", "held"), ("0.5", "match"), ("0.3", "held")]
+)
+def test_the_sums_of_another_account_on_two_settled_days_are_held(
+    database: Database, factor: str, verdict: str
+) -> None:
+    def sums(factor: str) -> list[Row]:
+        rows: list[Row] = []
+        for number, day in enumerate(DAYS.each_day()):
+            amount = Decimal(100 + number) * (Decimal(factor) if number in (4, 5) else 1)
+            values = {SALES.day: str(day), **{column.name: amount for column in SALES.money}}
+            rows.append((*(values.get(column.name) for column in SALES.columns), str(day)))
+        return rows
+
+    _load(database, sums("1"), dataset=SALES)
+
+    assert _load(database, sums(factor), Judge(SETTLED, is_second=True), dataset=SALES).verdict.value == verdict
 
 
 def test_every_rule_says_what_it_stops_and_what_passes() -> None:
