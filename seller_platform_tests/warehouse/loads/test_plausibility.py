@@ -515,7 +515,7 @@ def test_the_sums_of_another_account_on_two_settled_days_are_held(
         rows: list[Row] = []
         for number, day in enumerate(DAYS.each_day()):
             amount = Decimal(100 + number) * (Decimal(factor) if number in (4, 5) else 1)
-            values = {SALES.day: str(day), **{column.name: amount for column in SALES.money}}
+            values = {str(SALES.day): str(day), **{column.name: amount for column in SALES.money}}
             rows.append((*(values.get(column.name) for column in SALES.columns), str(day)))
         return rows
 
