@@ -193,9 +193,10 @@ def day_changes(
 
 
 def _dear_days(rows: Mapping[str, int], went: Mapping[str, Figures], came: Mapping[str, Figures]) -> Collection[str]:
-    """Return the days whose columns are compared: all of them if much of the reading differs."""
+    """Return the days whose columns are compared: all of them if much of the reading differs, or amounts only go."""
     differ = {each: max(_of(went, each).rows, _of(came, each).rows) for each in rows}
-    if MOST_ALIKE * sum(differ.values()) > sum(rows.values()):
+    had, has = (any(any(each.gross.values()) for each in figures.values()) for figures in (went, came))
+    if MOST_ALIKE * sum(differ.values()) > sum(rows.values()) or (had and not has):
         return {each for each, count in rows.items() if count}
 
     def is_scaled(each: str) -> bool:

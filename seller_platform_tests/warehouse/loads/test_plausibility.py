@@ -174,6 +174,14 @@ def test_an_amount_that_is_gone_from_every_row_is_held(database: Database) -> No
     assert doubt_of(load("0")).reason == "taxes is empty in 10 of 10 rows that had it"
 
 
+def test_the_only_amounts_of_a_list_are_held_though_most_rows_had_none(database: Database) -> None:
+    _load(database, [*_entries(17, amount="0"), *_entries(3, first=17)])
+
+    held = _load(database, _entries(20, amount="0"), Judge(is_second=True))
+
+    assert doubt_of(held).reason == "nearly no amount is other than zero or null; 3 rows had one"
+
+
 def test_a_list_that_announces_no_total_any_more_is_held_if_rows_differ(database: Database) -> None:
     _load(database, _entries(3))
 
