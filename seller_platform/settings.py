@@ -92,9 +92,10 @@ class Settings(BaseSettings):
         "`--host` are served",
     )
     service_trusted_proxies: str = Field(
-        "127.0.0.1,::1",
+        "",
         alias="SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES",
-        description="addresses and networks of the proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted",
+        description="addresses and networks of the proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
+        "trusted, such as `127.0.0.1`; by default none",
     )
     service_connections: int = Field(
         2_000,

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -176,6 +177,10 @@ def create_app(
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
+    for route in app.routes:
+        assert isinstance(route, routing.Route)
+        # The end of Starlette's own pattern is also found before a line break.
+        route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + r"\Z")
     return app
 
 

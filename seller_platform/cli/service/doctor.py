@@ -15,8 +15,8 @@ def doctor(*, url: str, output: Output) -> None:
     """Check a running service from outside, and print the next step for each problem.
 
     It sends a dozen requests without a token, some of them forged: TLS, plain HTTP, issuer, cookie, headers, limits,
-    other hosts and forged X-Forwarded headers. Run it on another machine than the service: a proxy on the service's
-    own machine is trusted. Exit code 5 if something is missing; warnings do not count.
+    other hosts and forged X-Forwarded headers. Run it on another machine than the service's. Exit code 5 if something
+    is missing; warnings do not count.
     """
     try:
         public_url = origin_of(url)

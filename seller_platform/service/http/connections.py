@@ -23,7 +23,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from seller_platform.contract.wire import error_body
 from seller_platform.counts import count_of
 
-LOOPBACK_PROXIES = ("127.0.0.1", "::1")
 NOTE_REFUSAL = "seller_platform.note_refusal"
 """The name in the application's state of the function that counts a refused connection by its reason."""
 
@@ -61,7 +60,7 @@ class ConnectionLimits:
     linger_seconds: float = 2.0
     connections: int = 2_000
     of_one_address: int = 100
-    trusted_proxies: tuple[str, ...] = LOOPBACK_PROXIES
+    trusted_proxies: tuple[str, ...] = ()
 
     @property
     def inspection_seconds(self) -> float:

@@ -41,7 +41,7 @@ from seller_platform.service.http.parameters import (
     day_parameter,
     size_parameter,
 )
-from seller_platform.service.http.responses import JSON
+from seller_platform.service.http.responses import JSON, base_url_of
 from seller_platform.service.lists.pins import (
     AS_OF_PARAMETER,
     Pin,
@@ -198,7 +198,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             token = write_pin(Pin(now, total, state.others, state.snapshot), subject, state.database)
         headers = {
             **(computed_headers(selected) if is_converted or source is not None else {}),
-            **next_link(request.scope["query_string"], list_request, total, token),
+            **next_link(base_url_of(request) + dataset.path, request.scope["query_string"], list_request, total, token),
             **CACHING,
             "ETag": name.tag(total, state),
         }

@@ -108,16 +108,18 @@ def read_pin(token: str, subject: bytes, database: str, now: datetime) -> Pin:
     return pin
 
 
-def next_link(query: bytes, list_request: ListRequest, total: int, token: str | None) -> Mapping[str, str]:
+def next_link(url: str, query: bytes, list_request: ListRequest, total: int, token: str | None) -> Mapping[str, str]:
     """Return the header with the link to the next page, if there is one that can be pinned.
 
-    The link is relative, so that it holds behind any proxy.
+    Args:
+        url: That of the list.
+        query: What was asked for.
     """
     if token is None or list_request.page * list_request.per_page >= total:
         return {}
     kept = [(name, text) for name, text in parse_form(query) if name not in (_PAGE, AS_OF)]
     pairs = [*kept, (_PAGE, str(list_request.page + 1)), (AS_OF, token)]
-    return {"Link": f'<?{urlencode(pairs, errors="surrogateescape")}>; rel="next"'}
+    return {"Link": f'<{url}?{urlencode(pairs, errors="surrogateescape")}>; rel="next"'}
 
 
 def _check(payload: bytes, subject: bytes, database: str) -> bytes:

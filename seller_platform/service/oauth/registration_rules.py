@@ -12,6 +12,8 @@ MOST_REDIRECT_URIS = 10
 _LONGEST_NAME = 100
 _LONGEST_URI = 2_000
 # The host is written into the content security policy of the consent page, where other characters have a meaning.
+_LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?((?:[/?].*)?)")
+_LAST_PORT = 65_535
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 # The answer to an authorization request adds these parameters to the redirect URI.
 _ANSWERED = ("code", "state", "iss", "error", "error_description", "error_uri")
@@ -98,18 +100,10 @@ def _skeleton(name: str) -> str:
     return alike or name  # a name may consist of signs only
 
 
-def _without_port(uri: str) -> str | None:
-    """Return a loopback redirect URI without its port; None for any other."""
-    try:
-        parts = urlsplit(uri)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        return None
-    authority = f"[{host}]" if host == "::1" else host or ""
-    port = parts.netloc.removeprefix(authority)
-    if parts.scheme != "http" or host not in ("127.0.0.1", "::1") or not re.fullmatch(r"(:[0-9]{1,5})?", port):
-        return None
-    return f"{authority}{uri.partition(parts.netloc)[2]}"
+def _without_port(uri: str) -> tuple[str, str] | None:
+    """Return what is before and after the port of a loopback redirect URI; None for any other."""
+    found = _LOOPBACK_URI.fullmatch(uri)
+    return (found[1], found[3]) if found is not None and int(found[2] or 0) <= _LAST_PORT else None
 
 
 def _is_loopback(host: str) -> bool:

@@ -104,6 +104,12 @@ def test_everything_that_is_wrong_is_reported_at_once(reading: Served) -> None:
     assert set(_error(answer)["errors"]) == {"per_page", "page", "start_date", "account"}
 
 
+@pytest.mark.parametrize("path", ["/static/style.css", "/user/me", "/openapi.json", "/login"])
+def test_a_line_break_behind_a_path_makes_it_another_path(reading: Served, path: str) -> None:
+    with reading.client() as client:
+        assert client.get(f"{path}%0A").status_code == 404
+
+
 def test_unknown_parameters_are_ignored(reading: Served) -> None:
     with reading.client(ANN) as client:
         assert client.get("/sales/orders?colour=red&colour=blue&%ff=%00", params=GOOD).status_code == 200

@@ -19,8 +19,7 @@ METADATA = "/.well-known/oauth-authorization-server"
 def public(reading: Served) -> Iterator[str]:
     """The address of a service behind a TLS proxy, which is not on this machine."""
     url = reading.database.engine.url.render_as_string(hide_password=False)
-    limits = ConnectionLimits(trusted_proxies=("192.0.2.1",))
-    with running_app(url, location=Location(PUBLIC), connection_limits=limits) as base_url:
+    with running_app(url, location=Location(PUBLIC)) as base_url:
         yield base_url
 
 
@@ -89,10 +88,14 @@ def test_metadata_documents_cookies_and_hsts_follow_the_public_url(public: str, 
 
 
 def test_only_a_trusted_proxy_is_believed(public: str, reading: Served) -> None:
+    """No program of this machine is one, unless it is named."""
     forged = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example", "X-Forwarded-For": "198.51.100.7"}
+    url = reading.database.engine.url.render_as_string(hide_password=False)
+    with running_app(url, connection_limits=ConnectionLimits(trusted_proxies=("127.0.0.1",))) as behind_a_proxy:
+        believed = httpx.get(f"{behind_a_proxy}/login", headers=forged, timeout=PATIENCE_SECONDS)
+        metadata = httpx.get(f"{behind_a_proxy}{METADATA}", headers=forged, timeout=PATIENCE_SECONDS).json()
     with reading.client() as browser:
-        behind_a_proxy = browser.get("/login", headers=forged)
-        metadata = browser.get(METADATA, headers=forged).json()
+        unbelieved = browser.get("/login", headers=forged)
     with httpx.Client(base_url=public, timeout=PATIENCE_SECONDS, headers={**HERE, **forged}) as browser:
         page = browser.get("/login")
         browser.headers["Cookie"] = page.headers["set-cookie"].partition(";")[0]  # the jar keeps it for https
@@ -100,8 +103,10 @@ def test_only_a_trusted_proxy_is_believed(public: str, reading: Served) -> None:
     with reading.database.begin() as connection:
         attempts = connection.exec_driver_sql("SELECT t::text FROM service.login_attempts AS t").scalars().all()
 
-    assert "; Secure" in behind_a_proxy.headers["set-cookie"]
-    assert metadata["issuer"] == reading.base_url.replace("http:", "https:")
+    assert "; Secure" in believed.headers["set-cookie"]
+    assert believed.headers["set-cookie"].startswith("__Host-")
+    assert metadata["issuer"] == behind_a_proxy.replace("http:", "https:")
+    assert "; Secure" not in unbelieved.headers["set-cookie"]
     assert answer.status_code == 401
     assert "198.51.100.7" not in str(attempts)
     assert "127.0.0.1" in str(attempts)

@@ -40,7 +40,7 @@ US, DE = "S1.US", "S1.DE"
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 MARCH = Window.month_of(FIRST)
 LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
-NEXT = re.compile(r'<(\?[^<>"\s]+)>; rel="next"')
+NEXT = re.compile(r'<http://[^?]+(\?[^<>"\s]+)>; rel="next"')
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ def test_what_is_no_pin_is_refused_by_name(filled: Served, as_of: str) -> None:
 def test_a_pin_belongs_to_its_parameters_and_accounts(service: Served, ann: httpx.Client) -> None:
     _load(service.database, ORDERS, MARCH, _orders())
     link = _first(ann, ORDERS).links["next"]["url"]
-    sent = dict(httpx.QueryParams(link.removeprefix("?")))
+    sent = dict(httpx.QueryParams(link.partition("?")[2]))
 
     statuses = {
         name: ann.get(ORDERS.path, params={**sent, name: value}).status_code
@@ -372,7 +372,7 @@ def test_the_last_page_has_no_link_and_others_repeat_every_parameter(service: Se
 
     first = _first(ann, ORDERS, sales_channel="platform", unknown="ä &=%", end_date=None, start_date=None, page=None)
     (link,) = NEXT.findall(first.headers["link"])
-    sent = dict(httpx.QueryParams(link.removeprefix("?")))
+    sent = dict(httpx.QueryParams(link.partition("?")[2]))
 
     assert sent.pop("as_of")
     assert sent == {**_query(ORDERS, start_date=None, end_date=None), "sales_channel": "platform", "page": "2"} | {

@@ -214,6 +214,9 @@ def test_a_native_client_may_use_any_port_of_its_loopback_address(service: Serve
         ("http://localhost/cb", "http://localhost:5/cb", True, False),
         ("https://app.example/cb", "https://app.example:5/cb", True, False),
         ("http://127.0.0.1/cb", "http://[::1", True, False),
+        ("http://127.0.0.1/cb", " http://127.0.0.1:5/cb", True, False),
+        ("http://127.0.0.1/cb", "HTTP://127.0.0.1:5/cb", True, False),
+        ("http://127.0.0.1/cb", "http://127.0.0.1:5/CB", True, False),
     ],
 )
 def test_only_the_port_of_a_loopback_address_may_vary(
