@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from seller_platform.contract import Dataset
 from seller_platform.errors import ListMovedOnError, NotReadError, WarehouseUnavailableError
+from seller_platform.service.http.responses import BASE_URL
 from seller_platform.service.lists.endpoints import route_for
 from seller_platform.service.metrics import notes_of
 from seller_platform.service.pool import Store
@@ -85,6 +86,7 @@ def walk(world: "World", process: "Process", random: Random) -> None:
 def _request(dataset: Dataset, query: str) -> Request:
     scope = {
         **{"type": "http", "method": "GET", "path": dataset.path, "query_string": query.encode()},
+        BASE_URL: "http://service",
         "headers": [(b"authorization", f"Bearer {_TOKEN}".encode())],
     }
     notes_of(scope)
