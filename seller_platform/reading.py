@@ -11,7 +11,8 @@ It reads the tables of the lists, and the marts:
 Reading creates no home folder and no database, and it migrates neither.
 """
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -31,11 +32,11 @@ from seller_platform.errors import (
     did_you_mean,
 )
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.connections.accounts import account_named, accounts
+from seller_platform.warehouse.connections.accounts import account_named, accounts, accounts_by_key
 from seller_platform.warehouse.postgres.database import Database, readable_version, revisions
 from seller_platform.warehouse.postgres.location import nothing_stored, stored_warehouse_url
 from seller_platform.warehouse.readers.loaded import loaded_accounts, require_loaded
-from seller_platform.warehouse.readers.relations import Relation, Selection, relation_named
+from seller_platform.warehouse.readers.relations import ACCOUNT, Relation, Selection, relation_named
 
 if TYPE_CHECKING:  # they take half a second to import, and only one of them is returned
     import pandas as pd
@@ -43,6 +44,11 @@ if TYPE_CHECKING:  # they take half a second to import, and only one of them is 
 
 Accounts: TypeAlias = str | Sequence[str] | None
 Amounts: TypeAlias = Literal["decimal", "float"]
+
+
+class MixedCurrenciesWarning(UserWarning):
+    """Amounts of several currencies were read together; their sum would be of none."""
+
 
 _FORMS = ("pandas", "arrow")
 _AMOUNTS = ("decimal", "float")
@@ -92,7 +98,8 @@ def read(
     """Return the stored rows of a table, by account and then as the API lists them.
 
     The columns and their types are always the same, also without rows. The account key comes first, then the row's
-    local day. Timestamps are in UTC. In a DataFrame, text is `string`, integers are `Int64`, dates `datetime64[s]`.
+    local day. Timestamps are in UTC. In a DataFrame, text is `string`, integers are `Int64`, dates `datetime64[s]`,
+    and `attrs["currencies"]` lists the currencies of its amounts. Several of them cause a `MixedCurrenciesWarning`.
 
     Args:
         name: The table, such as `orders`, `accounts` or `marts.account_profit_daily`.
@@ -129,10 +136,33 @@ def read(
         if as_ == "arrow":
             from seller_platform.warehouse.readers.arrow import read_arrow, read_floats  # pyarrow takes a while
 
-            return (read_floats if amounts == "float" else read_arrow)(database, relation, parts)
+            table = (read_floats if amounts == "float" else read_arrow)(database, relation, parts)
+            _currencies(database, relation, table[relation.currency].unique().to_pylist())
+            return table
         from seller_platform.warehouse.readers.frames import read_frames  # as pandas does
 
-        return read_frames(database, relation, parts, as_floats=amounts == "float")
+        frame = read_frames(database, relation, parts, as_floats=amounts == "float")
+        frame.attrs["currencies"] = _currencies(database, relation, frame[relation.currency].dropna().unique())
+        return frame
+
+
+def _currencies(database: Database, relation: Relation, values: Iterable[str | None]) -> list[str]:
+    """Return the currencies of the amounts that were read, and warn where they are several.
+
+    Args:
+        values: Those of the relation's column of currencies.
+    """
+    if not relation.has_amounts:
+        return []
+    codes = {value for value in values if value is not None}
+    if relation.currency == ACCOUNT:
+        known = accounts_by_key(database, codes).values()
+        codes = {each.account.currency_code for each in known if each.account.currency_code}
+    if len(codes) > 1:
+        of = ", ".join(sorted(codes))
+        text = f"{relation.table} has amounts in {of}: group by `{relation.currency}` before you add them"
+        warnings.warn(text, MixedCurrenciesWarning, stacklevel=3)
+    return sorted(codes)
 
 
 def _require(argument: str, value: object, allowed: Sequence[str]) -> None:
@@ -214,7 +244,7 @@ def _explained(window: Window | None, home: str | Path | None) -> Iterator[None]
     except NotLoadedError as error:
         if window is not None:
             _require_begun(window)
-        if home is None:
+        if home is None and not read_settings().demo:
             raise
         folder = str(_settings(None, home).home)
         raise NotLoadedError(

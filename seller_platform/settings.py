@@ -58,6 +58,25 @@ def _is_own_folder(path: Path) -> bool:
         return False
 
 
+LEADING_ELSEWHERE = (
+    "SELLER_PLATFORM_DATABASE_URL",
+    "SELLER_PLATFORM_SERVICE_DATABASE_URL",
+    "SELLER_PLATFORM_SERVICE_PUBLIC_URL",
+    "SELLER_PLATFORM_HISTORY_START",
+    "SELLER_API_BASE_URL",
+    "SELLER_API_AUTH_URL",
+    "SELLER_API_CLIENT_ID",
+    "SELLER_API_CLIENT_SECRET",
+    "SELLER_API_REDIRECT_URI",
+    "SELLER_API_REQUESTS_PER_DAY",
+)
+"""The variables that would lead a command of the sandbox to another database or API, or limit its requests."""
+
+DEMO = "SELLER_PLATFORM_DEMO"
+DEMO_FOLDER = "sandbox"
+"""The folder in the home folder where `demo` and `dev` keep everything."""
+
+
 class Settings(BaseSettings):
     """All settings with their defaults; the alias is the name of the environment variable."""
 
@@ -68,6 +87,11 @@ class Settings(BaseSettings):
         alias="SELLER_PLATFORM_HOME",
         description="the folder of the embedded PostgreSQL, the key and the Dagster instance; by default that of the "
         "working directory, else the nearest one of the folders above",
+    )
+    demo: bool = Field(
+        False,
+        alias="SELLER_PLATFORM_DEMO",
+        description="use the data of `demo` and `dev`, and no setting that names another database or API",
     )
     root_data_folder: Path = Field(
         Path("/var/lib/seller-platform"),
@@ -393,6 +417,8 @@ def listed(text: str) -> tuple[str, ...]:
 def read_settings() -> Settings:
     """Read the settings from the environment.
 
+    Under SELLER_PLATFORM_DEMO, the home folder is the demo's, and what would lead elsewhere is as by default.
+
     A setting may also be a file named like its variable in the folder SELLER_PLATFORM_SECRETS_DIR (by default
     `/run/secrets`, where containers have their secrets); a variable of the environment comes first.
 
@@ -401,10 +427,16 @@ def read_settings() -> Settings:
     """
     folder = Path(os.environ.get("SELLER_PLATFORM_SECRETS_DIR", "/run/secrets"))
     try:
-        return Settings(_secrets_dir=folder if folder.is_dir() else None)  # type: ignore[call-arg]  # pydantic-settings fills the fields from the environment
+        settings = Settings(_secrets_dir=folder if folder.is_dir() else None)  # type: ignore[call-arg]  # pydantic-settings fills the fields from the environment
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise InvalidSettingError(str(first["loc"][0]), _problem_of(first)) from None
+    if not settings.demo:
+        return settings
+    by_default = {
+        name: field.default for name, field in Settings.model_fields.items() if field.alias in LEADING_ELSEWHERE
+    }
+    return settings.model_copy(update={**by_default, "home": settings.home / DEMO_FOLDER})
 
 
 def _problem_of(error: ErrorDetails) -> str:

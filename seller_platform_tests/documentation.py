@@ -238,7 +238,9 @@ def _settings() -> str:
 
     def rows() -> Iterator[tuple[str, ...]]:
         for field in sorted(Settings.model_fields.values(), key=lambda each: each.alias or ""):
-            has_none = field.default is None or field.default_factory is not None  # the description names it then
+            has_none = (
+                field.default in (None, "", False) or field.default_factory is not None
+            )  # the description names it then
             default = "–" if has_none else f"`{field.default}`"
             yield f"`{field.alias}`", default, field.description or ""
 

@@ -1,6 +1,7 @@
 """Writes the lock files: `python -m seller_platform_tests.lock`.
 
-`requirements.lock` has every package of every extra, with the hashes of its files on PyPI. CI installs it.
+`requirements.lock` has every package of every extra but `notebook`, with the hashes of its files on PyPI. CI installs
+it.
 `docker/requirements.lock` has those of them that the image needs.
 
 Without `--upgrade`, versions that still fit pyproject.toml stay; with it, every package gets its newest version.
@@ -38,8 +39,8 @@ def pyproject() -> dict[str, Any]:
 
 
 def extras_of_the_image() -> list[str]:
-    """Return the extras that the image contains: all except the tests'."""
-    return [name for name in pyproject()["project"]["optional-dependencies"] if name != "test"]
+    """Return the extras that the image contains: all except those of people and of tests."""
+    return [name for name in pyproject()["project"]["optional-dependencies"] if name not in ("notebook", "test")]
 
 
 def requirements(extras: list[str]) -> list[Requirement]:

@@ -26,6 +26,7 @@ from seller_platform.errors import (
     UnknownAccountError,
     UnknownRelationError,
 )
+from seller_platform.reading import MixedCurrenciesWarning
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.marts import mart_named
@@ -116,6 +117,29 @@ def test_a_month_is_read_by_the_key_or_the_title_of_an_account(stored: Stored, a
     assert list(frame["platform_order_id"]) == ["S1.US 03"]
     assert list(frame["order_total"]) == [Decimal("0.10")]
     assert str(frame["purchase_date"].dtype) == "datetime64[us, UTC]"
+
+
+def test_amounts_of_several_currencies_are_read_with_a_warning(stored: Stored) -> None:
+    set_currency = f"UPDATE seller.orders SET currency_code = '{{}}' WHERE account = '{DE}'"
+    with stored.database.begin() as connection:
+        connection.execute(text(set_currency.format("EUR")))
+    try:
+        one, stock = stored.read("orders", account=US), stored.read("warehouse_stock", account=US)
+        profit = stored.read("marts.account_profit_daily", account=US, month="2026-03")
+        with pytest.warns(MixedCurrenciesWarning, match="orders has amounts in EUR, USD: group by `currency_code`"):
+            several = stored.read("orders")
+        with pytest.warns(MixedCurrenciesWarning, match="EUR, USD"):
+            seller_platform.read("orders", as_="arrow", database_url=stored.url)
+    finally:
+        with stored.database.begin() as connection:
+            connection.execute(text(set_currency.format("USD")))
+
+    assert [each.attrs["currencies"] for each in (one, stock, profit, several)] == [
+        ["USD"],
+        [],
+        ["USD"],
+        ["EUR", "USD"],
+    ]
 
 
 def test_months_are_a_range_or_all_that_are_stored(stored: Stored) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.errors import InvalidSettingError, MissingSettingError
+import seller_platform
+from seller_platform.errors import InvalidSettingError, MissingSettingError, NothingStoredError
+from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.settings import Settings, read_settings, required
 
 
@@ -14,6 +16,24 @@ def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for field in Settings.model_fields.values():
         monkeypatch.delenv(str(field.alias), raising=False)
     monkeypatch.chdir(tmp_path)
+
+
+def test_under_the_demo_nothing_leads_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", "postgresql://user@127.0.0.1:1/none")
+    monkeypatch.setenv("SELLER_API_BASE_URL", "https://api.example.com")
+    before = read_settings()
+    monkeypatch.setenv("SELLER_PLATFORM_DEMO", "1")
+
+    settings = read_settings()
+
+    assert before.home == tmp_path
+    assert (settings.home, settings.database_url, settings.base_url) == (tmp_path / "sandbox", None, None)
+    with pytest.raises(NothingStoredError, match=r"there is no demo in .*sandbox"):
+        seller_platform.read("orders")
+    resources = SellerPlatformComponent(history_start=date(2026, 1, 2)).definitions().resources
+    assert resources is not None
+    assert resources["warehouse"].database_url is None
 
 
 def test_the_defaults_need_no_variable(tmp_path: Path) -> None:

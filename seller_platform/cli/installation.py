@@ -17,10 +17,9 @@ from seller_platform.cli.output import note
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import use_demo_start
 from seller_platform.files import make_private_folder
-from seller_platform.settings import Settings, read_settings
+from seller_platform.settings import DEMO, DEMO_FOLDER, LEADING_ELSEWHERE, Settings, read_settings
 from seller_platform.warehouse.postgres.database import Database, readable_version
 from seller_platform.warehouse.postgres.location import (
-    DEMO_FOLDER,
     SANDBOX,
     embedded_server,
     has_database,
@@ -33,20 +32,6 @@ from seller_platform.warehouse.postgres.location import (
 
 if TYPE_CHECKING:
     from seller_platform.warehouse.connections.secrets import SecretBox
-
-LEADING_ELSEWHERE = (
-    "SELLER_PLATFORM_DATABASE_URL",
-    "SELLER_PLATFORM_SERVICE_DATABASE_URL",
-    "SELLER_PLATFORM_SERVICE_PUBLIC_URL",
-    "SELLER_PLATFORM_HISTORY_START",
-    "SELLER_API_BASE_URL",
-    "SELLER_API_AUTH_URL",
-    "SELLER_API_CLIENT_ID",
-    "SELLER_API_CLIENT_SECRET",
-    "SELLER_API_REDIRECT_URI",
-    "SELLER_API_REQUESTS_PER_DAY",
-)
-"""The variables that would lead a command of the sandbox to another database or API, or limit its requests."""
 
 _OPENING = "Opening the database"
 _HOME = "SELLER_PLATFORM_HOME"
@@ -178,6 +163,7 @@ def use_demo(variables: MutableMapping[str, str]) -> None:
     Raises:
         SettingsError: A setting cannot be used.
     """
+    variables.pop(DEMO, None)  # the programs that a command starts have the demo's home already
     settings = read_settings()
     note_home(settings)  # afterwards a variable names the home folder
     home = settings.home / DEMO_FOLDER

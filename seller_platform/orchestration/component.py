@@ -264,11 +264,15 @@ def _completed(spec: dg.AssetSpec, owners: Sequence[str], placement: Placement) 
 
 
 def _optional(name: str) -> "dg.EnvVar | None":
-    return dg.EnvVar(name) if os.environ.get(name) else None
+    return dg.EnvVar(name) if _is_given(name) else None
 
 
 def _optional_number(name: str) -> int | None:
-    return dg.EnvVar.int(name) if os.environ.get(name) else None
+    return dg.EnvVar.int(name) if _is_given(name) else None
+
+
+def _is_given(name: str) -> bool:
+    return bool(os.environ.get(name)) and not read_settings().demo
 
 
 @cache

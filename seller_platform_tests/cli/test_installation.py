@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.settings import HOME_FOLDER, read_settings
-from seller_platform.warehouse.postgres.location import DEMO_FOLDER
+from seller_platform.settings import DEMO_FOLDER, HOME_FOLDER, read_settings
 from seller_platform_tests.support.processes import environment, run
 
 NEEDING_ROWS = (

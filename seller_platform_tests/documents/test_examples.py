@@ -44,6 +44,7 @@ NOT_TYPED = {
     "pip install -e . && seller-platform demo": "journeys/test_demo.py runs `demo`, .ci/run installs",
     "pip install -e '.[test]' && pytest": ".ci/run runs both",
     "pip install ../seller-platform dagster-dg-cli 'typer<0.26'": ".ci/run installs all three",
+    "pip install -e '.[notebook]'": "requirements.lock has what the tests need of it",
     "dg scaffold defs seller_platform.SellerPlatformComponent market": "journeys/test_mounted_project.py runs it",
     "dg dev": "journeys/test_mounted_project.py launches the same assets with `dg launch`",
     "seller-platform dev": "journeys/test_ui.py runs it",

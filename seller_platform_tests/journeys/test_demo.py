@@ -1,15 +1,42 @@
 """`seller-platform demo` as a new user runs it."""
 
+import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from seller_platform.contract import REFRESHED
+from seller_platform_tests.documentation import README
+from seller_platform_tests.documents.markdown import Document
 from seller_platform_tests.support.processes import document, environment, left_behind, run
 
 pytestmark = pytest.mark.journey
+
+
+LOOK = """
+import json, sys, warnings
+from seller_platform.reading import MixedCurrenciesWarning
+
+warnings.simplefilter("error", MixedCurrenciesWarning)
+names = {}
+example, *cells = json.load(sys.stdin)
+exec(example, names)
+from matplotlib import pyplot
+axes = pyplot.gca()
+seen = {"label": axes.get_ylabel(), "chart": sum(axes.lines[0].get_ydata()), "sum": names["frame"].sum()}
+for cell in cells:
+    exec(cell, names)
+print(json.dumps({**seen, "products": len(names["best"])}))
+"""
+"""Runs the README's example and the cells of the notebook, in which no amounts of several currencies are mixed."""
+SALES = (
+    "SELECT sum(product_sales) FROM seller.daily_product_sales "
+    "JOIN platform.accounts ON key = account WHERE title = 'North Pine US'"
+)
 
 
 def test_the_demo_lands_everything_twice_and_its_commands_show_it(tmp_path: Path) -> None:
@@ -18,6 +45,20 @@ def test_the_demo_lands_everything_twice_and_its_commands_show_it(tmp_path: Path
     variables = {name: value for name, value in environment(tmp_path).items() if name != "SELLER_PLATFORM_HOME"}
 
     first = run(["demo"], variables, folder=folder)
+    assert run(["docs", "--notebook", "look.ipynb"], variables, folder=folder).returncode == 0
+    notebook = json.loads((folder / "look.ipynb").read_text("utf-8"))
+    (example,) = Document(README).blocks("python")[:1]
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    looked = subprocess.run(
+        [sys.executable, "-c", LOOK],
+        env=variables | {"MPLBACKEND": "agg"},
+        cwd=folder,
+        input=json.dumps([example, *cells]),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    stored = json.loads(run(["query", "--demo", "--json", SALES], variables, folder=folder).stdout)
     second = document(run(["demo", "--json"], variables, folder=folder))
     commands = re.findall(r"^  seller-platform (--demo .*)$", first.stderr, re.MULTILINE)
     shown = [run(shlex.split(command), variables, folder=folder) for command in commands]
@@ -35,6 +76,11 @@ def test_the_demo_lands_everything_twice_and_its_commands_show_it(tmp_path: Path
     ]
 
     assert first.returncode == 0, first.stderr
+    assert looked.returncode == 0, looked.stderr
+    seen = json.loads(looked.stdout)
+    assert seen["label"] == "USD"
+    assert [seen["chart"], seen["sum"]] == pytest.approx([float(stored[0]["sum"])] * 2)
+    assert seen["products"] > 5
     assert f"A new home folder was created: {folder / '.seller_platform'}" in first.stderr
     assert re.search(r"Every row since \w+ \d{4} is stored exactly as the sandbox holds it\.", first.stderr)
     loads = second["loads"]

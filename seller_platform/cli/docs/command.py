@@ -1,5 +1,6 @@
 """`seller-platform docs`: lists the pages of documentation, or shows one."""
 
+import json
 import os
 import shutil
 import sys
@@ -9,6 +10,7 @@ import click
 
 from seller_platform.cli.docs.pages import NOTEBOOK, PAGES, page_named
 from seller_platform.cli.output import Output, json_option
+from seller_platform.commands import uses_demo_start
 
 
 @click.command()
@@ -61,9 +63,27 @@ def docs(*, page: str | None, prints_path: bool, notebook: Path | None, output: 
 
 
 def _copy_notebook(file: Path, output: Output) -> None:
+    """Copy the notebook, with a cell that chooses the demo where only that is stored."""
+    from seller_platform.settings import DEMO, read_settings  # a page needs neither these nor SQLAlchemy
+    from seller_platform.warehouse.postgres.location import has_database, has_demo
+
+    notebook, settings = json.loads(NOTEBOOK.read_bytes()), read_settings()
+    is_demo = uses_demo_start() or (
+        settings.database_url is None and not has_database(settings.home) and has_demo(settings.home)
+    )
+    if is_demo:
+        code = f"import os\n\nos.environ[{DEMO!r}] = '1'  # the data of `seller-platform demo`"
+        cell: dict[str, object] = {
+            "cell_type": "code",
+            "id": "demo",
+            "metadata": {},
+            "execution_count": None,
+            "outputs": [],
+        }
+        notebook["cells"].insert(1, {**cell, "source": code.splitlines(keepends=True)})
     try:
-        with file.open("xb") as copy:
-            copy.write(NOTEBOOK.read_bytes())
+        with file.open("x", encoding="utf-8") as copy:
+            json.dump(notebook, copy, indent=1, ensure_ascii=False)
     except FileExistsError:
         raise click.UsageError(f"{file} exists and is not overwritten; choose another name") from None
     output.result(f"{file} is the notebook. Open it with `jupyter lab {file}`.", {"notebook": str(file)})

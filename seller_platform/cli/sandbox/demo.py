@@ -22,12 +22,11 @@ from seller_platform.counts import count_of
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
-from seller_platform.settings import Settings, read_settings
+from seller_platform.settings import DEMO_FOLDER, Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start
 from seller_platform.warehouse.marts.insights import build_insights
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import DEMO_FOLDER
 from seller_platform.warehouse.readers.fingerprints import fingerprints
 
 _NEXT_COMMANDS = (

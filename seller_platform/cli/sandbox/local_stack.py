@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
-from seller_platform.cli.installation import LEADING_ELSEWHERE
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, free_port
 from seller_platform.cli.sandbox.fill import generate
@@ -26,10 +25,10 @@ from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.service.oauth.applications import add_application, knows_application
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import ensure_user, grant_accounts
-from seller_platform.settings import read_settings
+from seller_platform.settings import DEMO_FOLDER, LEADING_ELSEWHERE, read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.postgres.location import DEMO_FOLDER, SANDBOX, WAREHOUSE, embedded_server
+from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server
 
 USER_EMAIL = "demo@sandbox.example"
 GROUP_TITLE = "All shops"

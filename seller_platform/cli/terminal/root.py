@@ -70,7 +70,7 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
         or a reading is held, 130 ended by Ctrl-C, 143 ended by SIGTERM.
         """
         interruption.begin()
-        os.environ.pop(_DEMO_VARIABLE, None)  # the programs that a command starts have the demo's home already
+        os.environ.pop(_DEMO_VARIABLE, None)
         uses_demo = uses_demo and context.invoked_subcommand not in _WITH_DEMO_ANYWAY
         with progress("Starting"):
             # Imported here because `--help` needs none of them, and they take most of its time.

@@ -6,15 +6,13 @@ from pathlib import Path
 from seller_platform.commands import uses_demo_start
 from seller_platform.errors import NothingStoredError
 from seller_platform.files import make_private_folder
-from seller_platform.settings import Settings
+from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.urls import parsed_url, place_of
 
 WAREHOUSE = "warehouse"
 SANDBOX = "sandbox"
 EMBEDDED_FOLDER = "postgres"
-DEMO_FOLDER = "sandbox"
-"""The folder in the home folder where `demo` and `dev` keep everything."""
 
 
 def warehouse_url(settings: Settings) -> str:
@@ -54,7 +52,7 @@ def stored_warehouse_url(settings: Settings) -> str:
 
 def nothing_stored(settings: Settings) -> NothingStoredError:
     """Return the error that says that the database of the settings does not exist, or has no tables."""
-    demo, is_demo = settings.home / DEMO_FOLDER, uses_demo_start()
+    demo, is_demo = settings.home / DEMO_FOLDER, settings.demo or uses_demo_start()
     if settings.database_url is not None:
         url = parsed_url(settings.database_url.get_secret_value())
         return NothingStoredError(str(settings.home), database=place_of(url))

@@ -72,7 +72,7 @@ def test_the_notebook_is_copied_and_no_file_is_overwritten(tmp_path: Path) -> No
     first, second = (_run("--notebook", str(file)) for _ in range(2))
 
     assert (first.exit_code, second.exit_code) == (0, 2)
-    assert file.read_bytes() == NOTEBOOK.read_bytes()
+    assert json.loads(file.read_text("utf-8")) == json.loads(NOTEBOOK.read_text("utf-8"))
     assert "is not overwritten" in second.stderr
 
 
