@@ -1,18 +1,23 @@
 """`seller-platform connect`: authorises a connection and discovers its accounts."""
 
+import sys
 import webbrowser
 from collections.abc import Callable, Sequence
+from datetime import date
+from http import HTTPStatus
 
 import click
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.cli.terminal.months import Month
 from seller_platform.cli.terminal.progress import erase
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
+from seller_platform.contract.wire import SERVICE_STATUS, USER_ME
 from seller_platform.counts import count_of
-from seller_platform.errors import UnusableAccountError
+from seller_platform.errors import InvalidSettingError, UnusableAccountError, UpstreamUnavailableError
 from seller_platform.ingest.connections.authorization import authorize
 from seller_platform.ingest.connections.upstream import (
     DEFAULT_CONNECTION,
@@ -26,6 +31,15 @@ from seller_platform.ingest.connections.upstream import (
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.loads.history_start import (
+    extend_history,
+    has_history_start,
+    history_start_in,
+    is_history_start_set,
+    months_of_history,
+)
+
+_PROBE_SECONDS = 4  # for each of two requests
 
 
 @click.command()
@@ -34,6 +48,7 @@ from seller_platform.warehouse.connections.grants import Grants
 @click.option("--timeout", "timeout_seconds", default=600, show_default=True, help="Seconds to wait for the approval.")
 @click.option("--replace", "replace_stored", is_flag=True, help="Change an existing connection to another upstream.")
 @click.option("--keep-grant", is_flag=True, help="Store the settings again, without another approval.")
+@click.option("--history-start", type=Month(), help="First month of history; asked for where none is known.")
 @json_option
 def connect(
     *,
@@ -42,6 +57,7 @@ def connect(
     timeout_seconds: int,
     replace_stored: bool,
     keep_grant: bool,
+    history_start: date | None,
     output: Output,
 ) -> None:
     """Authorise the API's user and discover the accounts.
@@ -50,6 +66,9 @@ def connect(
     encrypted: no other command needs these variables, nor does another authorisation of the connection. Use a name
     of its own for each user of an API, and for each API.
 
+    History begins with --history-start, else with SELLER_PLATFORM_HISTORY_START where it is set, else with the month of
+    the first `sync --from`, else with January 2025. An earlier month extends it later.
+
     The callback is received on the port of SELLER_API_REDIRECT_URI, which must be on this machine.
     """
     with open_installation() as installation:
@@ -57,7 +76,9 @@ def connect(
             connection, installation.settings, installation.database, installation.box, replace_stored=replace_stored
         )
 
-        probe(upstream.base_url)  # before a person approves the access in vain
+        if history_start is not None:
+            months_of_history(history_start, None, history_start_in(installation.database, installation.settings))
+        _require_api(upstream.base_url, is_new=installation.settings.base_url is not None)
 
         def show(url: str) -> None:
             if no_browser or not webbrowser.open(url):
@@ -72,6 +93,7 @@ def connect(
             accounts = connect_upstream(
                 installation, upstream, connection, show=show, timeout_seconds=timeout_seconds, keep_grant=keep_grant
             )
+        _begin_history(installation, history_start, output)
     documents = [{"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in accounts]
     output.document({"connection": connection, "accounts": documents})
     rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in accounts]
@@ -84,6 +106,43 @@ def connect(
         if each.account.problem is not None:
             output.say(f"{UnusableAccountError(each.key, each.account.problem)}")
     output.say("Next: `seller-platform sync`")
+
+
+def _require_api(base_url: str, *, is_new: bool) -> None:
+    """Check that the API answers, before a person approves the access in vain.
+
+    Args:
+        is_new: The address is that of the variable.
+
+    Raises:
+        InvalidSettingError: The API is not there, and the address is new.
+        UpstreamUnavailableError: The API does not answer under the address that is stored.
+    """
+    try:
+        answers = (probe(base_url, path, timeout_seconds=_PROBE_SECONDS) for path in (SERVICE_STATUS, USER_ME))
+        is_other = all(answer.status == HTTPStatus.NOT_FOUND for answer in answers)
+        problem = f"GET {SERVICE_STATUS} and GET {USER_ME} are answered with 404" if is_other else None
+    except UpstreamUnavailableError as error:
+        if not is_new:
+            raise
+        problem = error.problem
+    if problem is not None and is_new:
+        step = "It must be the URL in front of the API's paths, and the API must run"
+        raise InvalidSettingError("SELLER_API_BASE_URL", f"there is no API at {base_url}: {problem}. {step}")
+
+
+def _begin_history(installation: Installation, first: date | None, output: Output) -> None:
+    """Store where history begins, if the operator says so."""
+    database, settings = installation.database, installation.settings
+    is_known = has_history_start(database) or is_history_start_set(settings)
+    if first is None and not is_known and not output.as_json and sys.stdin.isatty():
+        first = click.prompt("First month to load", default=f"{settings.history_start:%Y-%m}", type=Month(), err=True)
+    if first is None:
+        return
+    if extend_history(database, first):
+        output.say(f"History begins with {first:%Y-%m}.")
+    elif (stored := history_start_in(database, settings)) < first:
+        output.say(f"History begins with {stored:%Y-%m} already, and cannot begin later.")
 
 
 def connect_upstream(

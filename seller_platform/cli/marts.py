@@ -10,9 +10,10 @@ import click
 
 from seller_platform.cli.installation import Installation, open_stored_installation
 from seller_platform.cli.output import Output, fail, json_option
-from seller_platform.cli.sync import Month, keys_of
+from seller_platform.cli.sync import keys_of
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.errors import CheckFailedError, NotConnectedError, PartitionsFailedError, UnknownMartError
 from seller_platform.warehouse.connections.accounts import connections

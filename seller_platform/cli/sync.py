@@ -14,10 +14,10 @@ import click
 from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
 from seller_platform.cli.output import Output, ShowProgress, fail, json_option
 from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
 from seller_platform.errors import (
     CheckFailedError,
@@ -67,18 +67,6 @@ class SliceOptions:
         return self.full or self.first_month is not None or self.last_month is not None
 
 
-class Month(click.ParamType[date]):
-    """A month, written 2026-03, as its first day."""
-
-    name = "Y-m"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        try:
-            return read_month(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 @dataclass(frozen=True)
 class Synced:
     """The result of a sync: receipts, failures and the exit code.
@@ -117,7 +105,7 @@ class SyncScope:
     "--from",
     "first_month",
     type=Month(),
-    help="First month to read as a whole; history then begins with it, or earlier.",
+    help="First month to read as a whole. History begins with it unless it began before.",
 )
 @click.option("--to", "last_month", type=Month(), help="Last month to read as a whole.")
 @click.option("--full", is_flag=True, help="Read every month of history as a whole.")
@@ -271,8 +259,9 @@ def _scope_of(
     Raises:
         RequestError: There are no such months, or they are too early.
     """
-    since = keep_history_start(installation.database, installation.settings.history_start)
+    since = history_start_in(installation.database, installation.settings, selection.first_month)
     months = _months_of(selection, datasets, since)
+    since = keep_history_start(installation.database, since)
     if months and months[0].start < since.replace(day=1):
         since = months[0].start
         extend_history(installation.database, since)
@@ -291,7 +280,7 @@ def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
     datasets = _chosen_datasets(installation, selection)
-    since = history_start_in(installation.database, installation.settings)
+    since = history_start_in(installation.database, installation.settings, selection.first_month)
     months = _months_of(selection, datasets, since)
     return SyncScope(datasets, min(since, months[0].start) if months else since, months)
 

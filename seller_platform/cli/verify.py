@@ -15,9 +15,10 @@ from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_served_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.processes import await_answer, free_port, running
-from seller_platform.cli.sync import Month, SliceOptions, datasets_named, keys_of, months_of
+from seller_platform.cli.sync import SliceOptions, datasets_named, keys_of, months_of
 from seller_platform.cli.terminal.colours import Colour
 from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.cli.terminal.months import Month
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth

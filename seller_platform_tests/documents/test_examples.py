@@ -58,7 +58,6 @@ NOT_TYPED = {
 UNTIL_CTRL_C = ("seller-platform database run", "seller-platform status --watch")
 """Lines that this test ends once they have printed something."""
 ENDS = {
-    "seller-platform service doctor --url https://api.example.com": 5,  # the sandbox has no TLS
     # The source has forgotten a month of orders, for the page about checks.
     "seller-platform verify --dataset orders --from 2026-03 --to 2026-03": 5,
 }

@@ -104,6 +104,36 @@ def test_a_second_sync_changes_nothing_but_receipts(variables: dict[str, str], d
     assert {load["dataset"] for load in asked["loads"]} == {"accounts", "cost_periods"}
 
 
+def test_history_begins_with_the_first_month_that_is_asked_for(variables: dict[str, str], database_url: str) -> None:
+    del variables["SELLER_PLATFORM_HISTORY_START"]
+    connect(variables)
+
+    plan = document(run(["sync", "--dataset", "orders", "--from", "2026-02", "--plan", "--json"], variables))
+    first = run(["sync", "--dataset", "orders", "--from", "2026-02", "--to", "2026-02"], variables)
+    begun = _query(database_url, "SELECT first_day::text FROM platform.history_start")
+    said = connect(variables, "--history-start", "2026-03", "--keep-grant")
+    extended = connect(variables, "--history-start", "2026-01", "--keep-grant")
+
+    assert first.returncode == 0, first.stderr
+    assert begun == [("2026-02-01",)]
+    assert min(each["first_day"] for each in plan["datasets"] if each.get("first_day")) >= "2026-02-01"
+    assert "History begins with 2026-02 already, and cannot begin later." in said
+    assert "History begins with 2026-01." in extended
+    assert _query(database_url, "SELECT first_day::text FROM platform.history_start") == [("2026-01-01",)]
+
+
+def test_a_wrong_address_is_told_before_an_approval_is_awaited(variables: dict[str, str]) -> None:
+    known = variables["SELLER_API_BASE_URL"]
+    wrong = [f"http://127.0.0.1:{free_port()}", "http://nowhere.invalid", f"{known}elsewhere"]
+
+    for url in wrong:
+        ended = run(["connect", "--no-browser"], {**variables, "SELLER_API_BASE_URL": url})
+
+        assert ended.returncode == 2
+        assert f"SELLER_API_BASE_URL: there is no API at {url}: " in ended.stderr
+        assert "Open this address" not in ended.stderr + ended.stdout
+
+
 def test_an_earlier_first_month_extends_the_history(variables: dict[str, str], database_url: str) -> None:
     connect(variables)
 

@@ -10,7 +10,7 @@ from seller_platform.cli.inspection.explain import declared_dataset
 from seller_platform.cli.inspection.held import report_receipt
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Output, json_option, printable, with_title
-from seller_platform.cli.sync import Month
+from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError

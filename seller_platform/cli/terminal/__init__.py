@@ -5,6 +5,7 @@
 - `foreseen`: errors of PostgreSQL and the file system as sentences
 - `colours`: colours of verdicts, errors and headings
 - `groups`: groups whose `--help` shows whole sentences
+- `months`: months, as options and answers
 - `layout`: tables that fit the width of the terminal
 - `progress`: a line that says what is being done
 """

@@ -25,8 +25,14 @@ class Probe:
     clock_skew_seconds: float | None
 
 
-def probe(base_url: str, *, timeout_seconds: float = 10, transport: httpx.BaseTransport | None = None) -> Probe:
-    """Request the status of an upstream once; any answer shows that it is reachable.
+def probe(
+    base_url: str,
+    path: str = SERVICE_STATUS,
+    *,
+    timeout_seconds: float = 10,
+    transport: httpx.BaseTransport | None = None,
+) -> Probe:
+    """Request the status of an upstream once, or another path without a token; any answer shows that it is reachable.
 
     Raises:
         UpstreamUnavailableError: It does not answer.
@@ -35,11 +41,11 @@ def probe(base_url: str, *, timeout_seconds: float = 10, transport: httpx.BaseTr
     began, asked_at = time.perf_counter(), datetime.now(UTC)
     try:
         with httpx.Client(transport=transport, timeout=timeout_seconds, headers={"User-Agent": USER_AGENT}) as http:
-            answer = http.get(base_url + SERVICE_STATUS)
+            answer = http.get(base_url + path)
     except httpx.InvalidURL as error:
         raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
     except httpx.HTTPError as error:
-        raise UpstreamUnavailableError(f"GET {SERVICE_STATUS}", str(fault_of(error)), attempts=1) from None
+        raise UpstreamUnavailableError(f"GET {path}", str(fault_of(error)), attempts=1) from None
     seconds, halfway = time.perf_counter() - began, asked_at + (datetime.now(UTC) - asked_at) / 2
     upstream_time = moment_of(answer.headers.get("Date", ""))
     skew_seconds = None if upstream_time is None else (upstream_time - halfway).total_seconds()

@@ -43,11 +43,31 @@ def extend_history(database: Database, first_day: date) -> bool:
         return connection.execute(earlier.returning(HISTORY_START.c.first_day)).one_or_none() is not None
 
 
-def history_start_in(database: Database, settings: Settings) -> date:
-    """Return the first day of history: the stored one, else that of the settings. Nothing is stored."""
+def history_start_in(database: Database, settings: Settings, first_month: date | None = None) -> date:
+    """Return the first day of history. Nothing is stored.
+
+    It is the stored one, else that of the variable, else the month, else the default of the settings.
+
+    Args:
+        first_month: The first month that is asked for. One that is too early is refused elsewhere.
+    """
     with database.begin() as connection:
         is_migrated = connection.execute(select(func.to_regclass(HISTORY_START.fullname))).scalar_one()
-        return (_stored(connection) if is_migrated else None) or settings.history_start
+        stored = _stored(connection) if is_migrated else None
+    if stored is None and first_month is not None and first_month >= EARLIEST and not is_history_start_set(settings):
+        return first_month
+    return stored or settings.history_start
+
+
+def is_history_start_set(settings: Settings) -> bool:
+    """Whether SELLER_PLATFORM_HISTORY_START has a value of the operator's."""
+    return "history_start" in settings.model_fields_set
+
+
+def has_history_start(database: Database) -> bool:
+    """Whether the first day of history is stored."""
+    with database.begin() as connection:
+        return _stored(connection) is not None
 
 
 def history_start_of(settings: Settings) -> date:
