@@ -120,8 +120,8 @@ def _require_api(base_url: str, *, is_new: bool) -> None:
     """
     try:
         answers = (probe(base_url, path, timeout_seconds=_PROBE_SECONDS) for path in (SERVICE_STATUS, USER_ME))
-        is_other = all(answer.status == HTTPStatus.NOT_FOUND for answer in answers)
-        problem = f"GET {SERVICE_STATUS} and GET {USER_ME} are answered with 404" if is_other else None
+        is_other = all(answer.status == HTTPStatus.NOT_FOUND or answer.is_page for answer in answers)
+        problem = f"GET {SERVICE_STATUS} and GET {USER_ME} are answered with 404 or a page" if is_other else None
     except UpstreamUnavailableError as error:
         if not is_new:
             raise

@@ -108,23 +108,24 @@ def test_history_begins_with_the_first_month_that_is_asked_for(variables: dict[s
     del variables["SELLER_PLATFORM_HISTORY_START"]
     connect(variables)
 
-    plan = document(run(["sync", "--dataset", "orders", "--from", "2026-02", "--plan", "--json"], variables))
     first = run(["sync", "--dataset", "orders", "--from", "2026-02", "--to", "2026-02"], variables)
     begun = _query(database_url, "SELECT first_day::text FROM platform.history_start")
-    said = connect(variables, "--history-start", "2026-03", "--keep-grant")
-    extended = connect(variables, "--history-start", "2026-01", "--keep-grant")
+    later = run(["sync", "--dataset", "orders"], variables)
+    earliest = _query(database_url, "SELECT min(window_start)::text FROM platform.loads WHERE dataset = 'orders'")
+    refused = run(["connect", "--keep-grant", "--history-start", "2026-03"], variables)
+    extended = run(["connect", "--keep-grant", "--history-start", "2026-01"], variables)
 
     assert first.returncode == 0, first.stderr
     assert begun == [("2026-02-01",)]
-    assert min(each["first_day"] for each in plan["datasets"] if each.get("first_day")) >= "2026-02-01"
-    assert "History begins with 2026-02 already, and cannot begin later." in said
-    assert "History begins with 2026-01." in extended
+    assert (later.returncode, earliest) == (0, [("2026-02-01",)]), later.stderr
+    assert "History begins with 2026-02 already, and cannot begin later." in refused.stderr
+    assert "History begins with 2026-01." in extended.stderr
     assert _query(database_url, "SELECT first_day::text FROM platform.history_start") == [("2026-01-01",)]
 
 
-def test_a_wrong_address_is_told_before_an_approval_is_awaited(variables: dict[str, str]) -> None:
-    known = variables["SELLER_API_BASE_URL"]
-    wrong = [f"http://127.0.0.1:{free_port()}", "http://nowhere.invalid", f"{known}elsewhere"]
+def test_a_wrong_address_is_reported_before_an_approval_is_awaited(variables: dict[str, str]) -> None:
+    known = variables["SELLER_API_BASE_URL"].removesuffix("/api/")
+    wrong = [f"http://127.0.0.1:{free_port()}", "http://nowhere.invalid", f"{known}/elsewhere"]
 
     for url in wrong:
         ended = run(["connect", "--no-browser"], {**variables, "SELLER_API_BASE_URL": url})

@@ -309,7 +309,9 @@ def open_independent_upstream(redirect_uri: str) -> Iterator[IndependentUpstream
                 return
             path = url.path.removeprefix("/api")
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
-            if not state.honours(token):
+            if not url.path.startswith("/api/"):
+                self._answer(404, {"message": "not found"})
+            elif not state.honours(token):
                 self._answer(401, {"message": "Unauthenticated."})
             elif path == "/user/me":
                 self._answer(200, {"user": {"id": "7", "name": "Ana"}})

@@ -17,10 +17,12 @@ class Probe:
     """The answer of an upstream to a status request.
 
     Attributes:
+        is_page: The answer is an HTML page, as of a server that is no API.
         clock_skew_seconds: How far its clock is ahead of the local one; None where the answer has no date.
     """
 
     status: int
+    is_page: bool
     seconds: float
     clock_skew_seconds: float | None
 
@@ -49,4 +51,5 @@ def probe(
     seconds, halfway = time.perf_counter() - began, asked_at + (datetime.now(UTC) - asked_at) / 2
     upstream_time = moment_of(answer.headers.get("Date", ""))
     skew_seconds = None if upstream_time is None else (upstream_time - halfway).total_seconds()
-    return Probe(answer.status_code, seconds, skew_seconds)
+    is_page = answer.headers.get("Content-Type", "").startswith("text/html")
+    return Probe(answer.status_code, is_page, seconds, skew_seconds)
