@@ -1,7 +1,7 @@
 """Answers a repeated request once: the header Idempotency-Key (draft-ietf-httpapi-idempotency-key-header).
 
-The key and the answer are stored in the transaction of the effect, so that a crash loses or repeats neither. Only
-answers that another attempt cannot change are stored. A key belongs to a user and an endpoint, and is kept for a day.
+The key and the answer are stored in the transaction of the effect, so that a crash loses or repeats neither. A refusal
+has no effect, and is not stored. A key belongs to a user and an endpoint, and is kept for a day.
 """
 
 import hashlib
@@ -14,14 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import IDEMPOTENCY_KEY
-from seller_platform.errors import (
-    ApiError,
-    IdempotencyKeyBusyError,
-    IdempotencyKeyReusedError,
-    InvalidParametersError,
-)
+from seller_platform.errors import IdempotencyKeyBusyError, IdempotencyKeyReusedError, InvalidParametersError
 from seller_platform.service.http.parameters import Parameter, shown
-from seller_platform.service.http.responses import error_answer
 from seller_platform.service.pool import Connection, Store
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 
@@ -29,7 +23,6 @@ KEPT_HOURS = 24
 
 _LONGEST_KEY = 255
 _RETRY_SECONDS = 1
-_UNDECIDED = frozenset({401, 408, 409, 425, 429})
 
 _FIND = """
 SELECT fingerprint, status, media_type, body FROM service.idempotency_keys
@@ -55,7 +48,7 @@ def _read_key(text: str) -> str:
 KEY = Parameter(
     IDEMPOTENCY_KEY,
     f"A text that no other request of the user to this endpoint has, such as a UUID. For {KEPT_HOURS} hours the same "
-    "request with the same key gets the same answer, and is carried out once.",
+    "request with the same key gets the same answer, and is carried out once. A refusal is not kept.",
     _read_key,
     {"type": "string", "minLength": 1, "maxLength": _LONGEST_KEY + 2},
     place="header",
@@ -118,7 +111,7 @@ async def answer_once(
     Raises:
         IdempotencyKeyReusedError: Another request was sent with the key.
         IdempotencyKeyBusyError: A request with the key is under way.
-        ApiError: The request has no key and is refused, or another attempt may succeed.
+        ApiError: The request is refused.
     """
     async with store.connection() as connection:
         if request.key is None:
@@ -134,25 +127,10 @@ async def answer_once(
                 if fingerprint != request.fingerprint:
                     raise IdempotencyKeyReusedError(request.key)
                 return Response(body, status, media_type=media_type)
-            answer = await _decided(connection, work)
+            answer = await work(connection)
             kept = {"status": answer.status_code, "media_type": answer.media_type, "body": bytes(answer.body)}
             await connection.execute(_STORE, {**values, **kept, "fingerprint": request.fingerprint})
         return answer
-
-
-async def _decided(connection: Connection, work: Callable[[Connection], Awaitable[Response]]) -> Response:
-    """Return the answer of `work`, or of its final refusal, of which nothing else is stored.
-
-    Raises:
-        ApiError: Another attempt may succeed.
-    """
-    try:
-        async with connection.transaction():
-            return await work(connection)
-    except ApiError as error:
-        if error.status in _UNDECIDED or error.status >= 500:
-            raise
-        return error_answer(error)
 
 
 def _fingerprint(accounts: Sequence[str] | None, query: bytes, body: Mapping[str, object]) -> bytes:

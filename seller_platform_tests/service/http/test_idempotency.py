@@ -68,19 +68,22 @@ def test_a_repeated_request_gets_the_first_answer_and_has_one_effect(ann: httpx.
     assert "another request was sent" in other_day.json()["errors"]["Idempotency-Key"][0]
 
 
-def test_a_final_refusal_is_given_again_and_stores_nothing_else(ann: httpx.Client, service: Served) -> None:
+def test_a_refusal_stores_nothing_and_is_decided_again(ann: httpx.Client, service: Served) -> None:
     unknown = {**BODY, "sku": "SKU-2"}
     invalid = {**BODY, "data": [PERIOD, {**PERIOD, "dates": {"from_date": "2026-01-31", "to_date": "2026-02-01"}}]}
 
-    refused = [ann.post(COSTS, params=US, json=body, headers=_keyed(f"{body}"[:99])) for body in (unknown, invalid)]
+    refused = [ann.post(COSTS, params=US, json=body, headers=_keyed("key")) for body in (unknown, invalid)]
+    refused.append(_report(ann, "key", "no day"))
+    stored = [_count(service, table) for table in ("service.idempotency_keys", "seller.cost_periods")]
     execute(service.database, _ADD_PRODUCT, "SKU-2")
-    again = [ann.post(COSTS, params=US, json=body, headers=_keyed(f"{body}"[:99])) for body in (unknown, invalid)]
-    with_another_key = ann.post(COSTS, params=US, json=unknown, headers=_keyed("another"))
+    accepted = ann.post(COSTS, params=US, json=unknown, headers=_keyed("key"))
+    other = ann.post(COSTS, params=US, json=invalid, headers=_keyed("key"))
 
-    assert [answer.status_code for answer in refused] == [404, 422]
-    assert [answer.content for answer in again] == [answer.content for answer in refused]
-    assert with_another_key.status_code == 200
-    assert _count(service, "seller.cost_periods") == 1
+    assert [answer.status_code for answer in refused] == [404, 422, 422]
+    assert stored == [0, 0]
+    assert (accepted.status_code, other.status_code) == (200, 422)
+    assert "another request was sent" in other.text
+    assert [_count(service, table) for table in ("service.idempotency_keys", "seller.cost_periods")] == [1, 1]
 
 
 def test_a_request_under_way_is_not_begun_a_second_time(ann: httpx.Client, service: Served, database_url: str) -> None:
