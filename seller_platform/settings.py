@@ -198,6 +198,18 @@ class Settings(BaseSettings):
         ge=1,
         le=365,
     )
+    service_cost_periods_per_product: int = Field(
+        10_000,
+        alias="SELLER_PLATFORM_SERVICE_COST_PERIODS_PER_PRODUCT",
+        description="how many cost periods may be stored of one product of an account",
+        ge=1,
+    )
+    service_cost_periods_per_account: int = Field(
+        200_000,
+        alias="SELLER_PLATFORM_SERVICE_COST_PERIODS_PER_ACCOUNT",
+        description="how many cost periods may be stored of all products of an account",
+        ge=1,
+    )
     service_contact: str = Field(
         "the operator of this service",
         alias="SELLER_PLATFORM_SERVICE_CONTACT",

@@ -152,7 +152,7 @@ def create_app(
         *user_routes(store),
         *(route_for(dataset, store, clock) for dataset in SERVED),
         statistics_route(store, clock),
-        *cost_routes(store, clock),
+        *cost_routes(store, clock, limits.costs),
         *report_routes(store, clock, limits.reports),
     )
     app = Starlette(

@@ -32,13 +32,14 @@ from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.idempotency import RepeatableRequest, answer_once
 from seller_platform.service.http.parameters import Query, SentParameter, shown
 from seller_platform.service.http.responses import JSON, success_answer
+from seller_platform.service.limits.policy import CostLimits
 from seller_platform.service.lists.products import PRODUCT, SKU, find_skus
 from seller_platform.service.lists.replica import Need, require_read
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Connection, Store
 
 
-def cost_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
+def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, ...]:
     """Return the endpoints of cost periods."""
 
     async def answer_read(request: Request) -> Response:
@@ -61,7 +62,9 @@ def cost_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
             caller = await authenticate(connection, request.headers, Scope.COSTS_WRITE)
         body, query = await read_json(request), request.scope["query_string"]
         repeatable = RepeatableRequest.of(request, body, user_id=caller.id, accounts=caller.consented_accounts)
-        return await answer_once(store, repeatable, partial(_write, caller, Query(query), body, clock()))
+        return await answer_once(
+            store, repeatable, partial(_write, caller, Query(query), body, now=clock(), limits=limits)
+        )
 
     async def answer_delete(request: Request) -> Response:
         async with store.connection() as connection:
@@ -122,7 +125,13 @@ def _read_deletion(query: Query, body: Mapping[str, object]) -> _Deletion:
 
 
 async def _write(
-    caller: Caller, query: Query, body: Mapping[str, object], now: datetime, connection: Connection
+    caller: Caller,
+    query: Query,
+    body: Mapping[str, object],
+    connection: Connection,
+    *,
+    now: datetime,
+    limits: CostLimits,
 ) -> Response:
     """Store the cost periods of a body."""
     query.join(body, (*SELECTION, SKU))
@@ -136,6 +145,6 @@ async def _write(
     for account in selected.accounts:
         if account.key not in skus:
             raise NotFoundError(f"account {account.account_title} has no product with sku {shown(sku or '')}")
-    stored = await write_periods(connection, selected, sku or "", periods, now)
+    stored = await write_periods(connection, selected, sku or "", periods, now=now, limits=limits)
     message = f"{stored} cost period{'s were' if stored != 1 else ' was'} stored."
     return success_answer(message, sku=sku, periods=stored)

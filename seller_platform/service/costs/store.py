@@ -21,10 +21,13 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import InvalidParametersError, ReplicaError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.http.bodies import parse_json
+from seller_platform.service.http.parameters import shown
+from seller_platform.service.limits.policy import CostLimits
 from seller_platform.service.lists.daily_totals import apply_costs
 from seller_platform.service.lists.sql import newest_day
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.postgres.advisory_locks import LOCK
+from seller_platform.warehouse.sums.costs import ROW_HASH
 
 ELEMENT_FIELDS = ("cost_element", "amount", "currency", "provider", "notes")
 
@@ -43,38 +46,66 @@ ORDER BY period.account COLLATE "C", period.sku COLLATE "C", period.from_date, p
 _SNAPSHOT = "SELECT max(local_day) FROM seller.cost_periods WHERE account = %s"
 _DELETE_OLDER = "DELETE FROM seller.cost_periods WHERE account = %s AND local_day < %s"
 
+# Stored periods of a product do not overlap, so that of those before a day only the last may reach it.
 _OVERLAP = """
 SELECT requested.position - 1, stored.from_date, stored.to_date
 FROM unnest(%(first_days)s::date[], %(last_days)s::date[]) WITH ORDINALITY AS requested (first_day, last_day, position)
-JOIN seller.cost_periods AS stored
-  ON stored.account = %(account)s AND stored.local_day = %(snapshot)s AND stored.sku = %(sku)s
- AND stored.from_date <= requested.last_day AND coalesce(stored.to_date, 'infinity') >= requested.first_day
-WHERE (stored.from_date, stored.to_date) IS DISTINCT FROM (requested.first_day, requested.last_day)
+CROSS JOIN LATERAL (
+    (
+        SELECT from_date, to_date FROM seller.cost_periods
+        WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = %(sku)s AND from_date < requested.first_day
+        ORDER BY from_date DESC
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT from_date, to_date FROM seller.cost_periods
+    WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = %(sku)s
+      AND from_date BETWEEN requested.first_day AND requested.last_day
+) AS stored
+WHERE coalesce(stored.to_date, 'infinity') >= requested.first_day
+  AND (stored.from_date, stored.to_date) IS DISTINCT FROM (requested.first_day, requested.last_day)
 ORDER BY requested.position, stored.from_date
 LIMIT 20
 """
 
-_REPLACE = """
-DELETE FROM seller.cost_periods AS stored
-USING unnest(%(first_days)s::date[], %(last_days)s::date[]) AS sent (first_day, last_day)
-WHERE stored.account = %(account)s AND stored.local_day = %(snapshot)s AND stored.sku = %(sku)s
-  AND stored.from_date = sent.first_day AND stored.to_date = sent.last_day
+_STORED = """
+SELECT count(*), count(sent.first_day), (SELECT periods FROM service.cost_versions WHERE account = %(account)s)
+FROM seller.cost_periods
+LEFT JOIN unnest(%(first_days)s::date[], %(last_days)s::date[]) AS sent (first_day, last_day)
+  ON (from_date, to_date) = (sent.first_day, sent.last_day)
+WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = %(sku)s
 """
+_STORED_OF_ACCOUNT = "SELECT count(*) FROM seller.cost_periods WHERE account = %(account)s AND local_day = %(snapshot)s"
 
-_INSERT = """
-INSERT INTO seller.cost_periods (sku, from_date, to_date, cost_elements, local_day, account, load_id, page)
-SELECT %(sku)s, first_day, last_day, elements, %(snapshot)s, %(account)s, 0, 0
-FROM unnest(%(first_days)s::date[], %(last_days)s::date[], %(elements)s::jsonb[])
-     AS sent (first_day, last_day, elements)
-"""
+_REPLACE: LiteralString = """
+WITH deleted AS (
+    DELETE FROM seller.cost_periods AS period
+    USING unnest(%(first_days)s::date[], %(last_days)s::date[]) AS sent (first_day, last_day)
+    WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = %(sku)s
+      AND from_date = sent.first_day AND to_date = sent.last_day
+    RETURNING -1 AS added, -{row_hash} AS hash
+),
+stored AS (
+    INSERT INTO seller.cost_periods AS period
+        (sku, from_date, to_date, cost_elements, local_day, account, load_id, page)
+    SELECT %(sku)s, first_day, last_day, elements, %(snapshot)s, %(account)s, 0, 0
+    FROM unnest(%(first_days)s::date[], %(last_days)s::date[], %(elements)s::jsonb[])
+         AS sent (first_day, last_day, elements)
+    RETURNING 1 AS added, {row_hash} AS hash
+)
+SELECT coalesce(sum(added), 0), coalesce(sum(hash), 0)
+FROM (SELECT * FROM deleted UNION ALL SELECT * FROM stored) AS changes
+""".replace("{row_hash}", ROW_HASH)
 
 _CHOSEN: LiteralString = """
-FROM seller.cost_periods
+FROM seller.cost_periods AS period
 WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = ANY(%(skus)s)
   AND (%(first_day)s::date IS NULL OR (from_date, to_date) = (%(first_day)s, %(last_day)s))
 """
-_DELETE: LiteralString = f"DELETE {_CHOSEN}"
-_COUNT: LiteralString = f"SELECT {_CHOSEN}"
+_COUNT: LiteralString = f"SELECT count(*), 0 {_CHOSEN}"
+_DELETE: LiteralString = """
+WITH deleted AS (DELETE {chosen} RETURNING {row_hash} AS hash) SELECT count(*), -coalesce(sum(hash), 0) FROM deleted
+""".replace("{chosen}", _CHOSEN).replace("{row_hash}", ROW_HASH)
 
 
 async def read_stored(
@@ -113,7 +144,13 @@ async def read_stored(
 
 
 async def write_periods(
-    connection: Connection, selected: SelectedAccounts, sku: str, periods: Sequence[CostPeriod], now: datetime
+    connection: Connection,
+    selected: SelectedAccounts,
+    sku: str,
+    periods: Sequence[CostPeriod],
+    *,
+    now: datetime,
+    limits: CostLimits,
 ) -> int:
     """Store periods of a product in each account, and return how many were stored.
 
@@ -121,8 +158,8 @@ async def write_periods(
 
     Raises:
         ReplicaError: An account is a replica. Nothing was stored.
-        InvalidParametersError: A period overlaps a stored one with other dates, or a conversion has no currency or
-            several. Nothing was stored.
+        InvalidParametersError: A period overlaps a stored one with other dates, a conversion has no currency or
+            several, or there would be more periods than the limits allow. Nothing was stored.
     """
     _refuse_conversions(selected, periods)
     values = {
@@ -134,9 +171,9 @@ async def write_periods(
         await _reserve(connection, selected)
         for account in selected.accounts:
             snapshot = await _snapshot(connection, account) or account.today(now)
-            snapshot_of = {"account": account.key, "snapshot": snapshot}
             elements = [_encoded(period, account) for period in periods]
-            overlaps = await (await connection.execute(_OVERLAP, {**values, **snapshot_of})).fetchall()
+            chosen = {**values, "account": account.key, "snapshot": snapshot}
+            overlaps = await (await connection.execute(_OVERLAP, chosen)).fetchall()
             problems: dict[str, list[str]] = {}
             for position, first, last in overlaps:
                 problem = (
@@ -146,10 +183,39 @@ async def write_periods(
                 problems.setdefault(f"data[{position}].dates", []).append(problem)
             if problems:
                 raise InvalidParametersError(problems)
-            await connection.execute(_REPLACE, {**values, **snapshot_of})
-            await connection.execute(_INSERT, {**values, **snapshot_of, "elements": elements})
-        await apply_costs(connection, selected.keys)
+            await _require_room(connection, account, chosen, len(periods), limits)
+            written = await connection.execute(_REPLACE, {**chosen, "elements": elements})
+            added, rows_hash = await written.fetchone() or (0, Decimal(0))
+            await apply_costs(connection, account.key, [sku], added=added, rows_hash=rows_hash)
     return len(periods) * len(selected.accounts)
+
+
+async def _require_room(
+    connection: Connection, account: ServedAccount, chosen: Mapping[str, object], sent: int, limits: CostLimits
+) -> None:
+    """Return if an account and the product keep no more periods than the limits allow, once those sent are stored.
+
+    What is not more than before is stored, also beyond a limit.
+
+    Raises:
+        InvalidParametersError: There would be more.
+    """
+    of_product, replaced, of_account = await (await connection.execute(_STORED, chosen)).fetchone() or (0, 0, 0)
+    added = sent - replaced
+    if of_account is None or of_account + added > limits.of_account:
+        # The kept number may be another one where rows were written by another program.
+        (of_account,) = await (await connection.execute(_STORED_OF_ACCOUNT, chosen)).fetchone() or (0,)
+    for what, stored, most in (
+        (f"the product {shown(str(chosen['sku']))}", of_product, limits.of_product),
+        (f"the account {account.account_title}", of_account, limits.of_account),
+    ):
+        if added > 0 and stored + added > most:
+            problem = (
+                f"would add {added:,} cost periods to the {stored:,} that {what} has; at most {most:,} are kept. "
+                "Delete periods that are no longer needed, store equal costs as one longer period, or ask the operator "
+                "of the service for more"
+            )
+            raise InvalidParametersError({"data": [problem]})
 
 
 async def delete_periods(
@@ -175,11 +241,14 @@ async def delete_periods(
         await _reserve(connection, selected)
         for account in selected.accounts:
             snapshot = await (_newest if is_dry else _snapshot)(connection, account)
-            values = {"account": account.key, "snapshot": snapshot, "skus": list(skus.get(account.key, ()))}
+            of_account = list(skus.get(account.key, ()))
+            values = {"account": account.key, "snapshot": snapshot, "skus": of_account}
             chosen = {**values, "first_day": first, "last_day": last}
-            deleted += (await connection.execute(_COUNT if is_dry else _DELETE, chosen)).rowcount
-        if deleted and not is_dry:
-            await apply_costs(connection, selected.keys)
+            counted = await connection.execute(_COUNT if is_dry else _DELETE, chosen)
+            count, rows_hash = await counted.fetchone() or (0, Decimal(0))
+            if count and not is_dry:
+                await apply_costs(connection, account.key, of_account, added=-count, rows_hash=rows_hash)
+            deleted += count
     return deleted
 
 

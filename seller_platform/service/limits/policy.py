@@ -34,6 +34,19 @@ class ReportLimits:
 
 
 @dataclass(frozen=True)
+class CostLimits:
+    """The limits of stored cost periods.
+
+    Attributes:
+        of_product: How many one product of an account may have.
+        of_account: How many all products of an account may have.
+    """
+
+    of_product: int = 10_000
+    of_account: int = 200_000
+
+
+@dataclass(frozen=True)
 class Limits:
     """The limits of a process.
 
@@ -59,6 +72,7 @@ class Limits:
     per_user: int = 0
     rates_file: str | None = None
     reports: ReportLimits = ReportLimits()
+    costs: CostLimits = CostLimits()
 
     @property
     def connections(self) -> int:
@@ -107,6 +121,10 @@ def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) ->
         per_token=per_token if per_token is not None else 0 if is_sandbox else DEFAULT_PER_TOKEN,
         per_user=per_user if per_user is not None else 0 if is_sandbox else DEFAULT_PER_USER,
         reports=report_limits_of(settings),
+        costs=CostLimits(
+            of_product=settings.service_cost_periods_per_product,
+            of_account=settings.service_cost_periods_per_account,
+        ),
     )
 
 

@@ -5,6 +5,7 @@ Requests at the same time, and services that may not write, are answered from th
 """
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Protocol, TypeVar
 
 from psycopg import errors, sql
@@ -13,7 +14,7 @@ from seller_platform.contract import Dataset
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
-from seller_platform.warehouse.sums.costs import APPLY, CHANGED, IS_APPLIED
+from seller_platform.warehouse.sums.costs import APPLY, APPLY_WRITTEN, CHANGED, IS_APPLIED
 from seller_platform.warehouse.sums.keeping import IS_CURRENT, SETTINGS, lock_name, sum_statement, values_of
 from seller_platform.warehouse.sums.statistics import KINDS
 
@@ -44,6 +45,7 @@ WHERE NOT EXISTS (
 )
 """
 
+_HAS_COSTS = "SELECT FROM service.cost_versions WHERE account = %(account)s"
 _HAS_SUMS = f"summary.with_sums AND {IS_CURRENT}"
 
 
@@ -89,14 +91,21 @@ async def answer_from_sums(
     return answer
 
 
-async def apply_costs(connection: Connection, accounts: Sequence[str]) -> None:
-    """Compute the costs of products whose cost periods changed, in the same transaction.
+async def apply_costs(
+    connection: Connection, account: str, skus: Sequence[str], *, added: int, rows_hash: Decimal
+) -> None:
+    """Compute the costs of an account's products whose cost periods were written, in the same transaction.
 
     An account of which another program writes the sums is left to the next request for its statistics.
+
+    Args:
+        added: How many rows were added, less those deleted.
+        rows_hash: The hashes of rows that were added, less those of deleted ones.
     """
-    for account in accounts:
-        if await (await connection.execute(TRY_LOCK, {"name": lock_name(account)})).fetchone() == (True,):
-            await connection.execute(sql.SQL(APPLY), {"accounts": [account]}, prepare=False)
+    if await (await connection.execute(TRY_LOCK, {"name": lock_name(account)})).fetchone() == (True,):
+        values = {"accounts": [account], "skus": list(skus), "added": added, "rows_hash": rows_hash}
+        is_applied = await (await connection.execute(_HAS_COSTS, {"account": account})).fetchone() is not None
+        await connection.execute(sql.SQL(APPLY_WRITTEN if is_applied else APPLY), values, prepare=False)
 
 
 async def _bring_up_to_date(connection: Connection, datasets: Sequence[Dataset], selected: SelectedAccounts) -> bool:

@@ -538,6 +538,7 @@ PRODUCT_SUMS = Table(
     Column("amount", Numeric, comment="The sum of the month; costs and fees are positive."),
     Column("day_bits", Integer, nullable=False, comment="The days that have rows: bit 0 is the first of the month."),
     Index(None, "account", "month"),
+    Index(None, "account", "sku"),
     schema=SERVICE,
     comment="Sales, costs and fees by product and month.",
 )
@@ -554,6 +555,7 @@ PRODUCT_DAYS = Table(
     Column("units_of_days", ARRAY(BigInteger), comment="Units ordered on these days; null unless sales."),
     Column("amounts_of_days", ARRAY(Numeric), nullable=False, comment="The sums of these days."),
     Index(None, "account", "month"),
+    Index(None, "account", "sku"),
     schema=SERVICE,
     comment="The days of each row of product_sums, in rows of their own, so that sums of months are read quickly.",
 )
@@ -592,6 +594,7 @@ COST_VERSIONS = Table(
     "cost_versions",
     METADATA,
     Column("account", Text, primary_key=True, comment="Key of the account."),
+    Column("periods", BigInteger, nullable=False, comment="How many rows they are."),
     Column("rows_hash", Numeric, nullable=False, comment="Hash of the places and transactions of the rows."),
     schema=SERVICE,
     comment="The rows of cost periods that an account's costs were last computed from.",

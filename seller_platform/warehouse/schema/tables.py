@@ -32,7 +32,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql.base import ischema_names
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
-from seller_platform.contract import DATASETS, Dataset, Kind, Slicing, Window
+from seller_platform.contract import DATASETS, Dataset, Kind, Slicing, Source, Window
 
 SELLER = "seller"
 HISTORY = "history"
@@ -115,7 +115,10 @@ def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
         kind, placed, indexed = Kind.TEXT, "The connection that sees the account.", [dataset.slice_column]
     else:
         day = "The day of the row" if dataset.is_dated else "The day of the snapshot"
-        kind, placed, indexed = Kind.DATE, f"{day} in the account's time zone.", ["account", dataset.slice_column]
+        kind, placed = Kind.DATE, f"{day} in the account's time zone."
+        # The service reads and writes the rows of one product, beside those of thousands.
+        within = dataset.order if dataset.source is Source.PRODUCT_LOOKUP else ()
+        indexed = ["account", dataset.slice_column, *within]
     table, comment = dataset.name, dataset.doc
     gone: list[Column[Any]] = []
     # A load appends its rows, so that a summary of each 32 pages says where they are. It costs a load next to nothing.

@@ -9,7 +9,7 @@ from typing import LiteralString
 
 from seller_platform.warehouse.sums.statistics import CHANGE_DAYS, COSTED, STORE_PRODUCTS
 
-PERIODS: LiteralString = """
+_PERIODS: LiteralString = """
 cost_days AS MATERIALIZED (
     SELECT requested.account, (
         SELECT max(day) FROM (
@@ -26,8 +26,12 @@ periods AS (
            period.cost_elements
     FROM cost_days
     JOIN seller.cost_periods AS period ON period.account = cost_days.account AND period.local_day = cost_days.local_day
-    WHERE period.sku IS NOT NULL AND period.from_date <= coalesce(period.to_date, 'infinity')
+    WHERE period.sku IS NOT NULL AND period.from_date <= coalesce(period.to_date, 'infinity'){of_written}
 )"""
+
+_OF_WRITTEN: LiteralString = " AND sku = ANY(%(skus)s)"
+
+PERIODS: LiteralString = _PERIODS.replace("{of_written}", "")
 """`periods`: the cost periods of the newest snapshots."""
 
 STEPS: LiteralString = """
@@ -60,21 +64,34 @@ STEPS: LiteralString = """
 An amount that is no number counts nothing.
 """
 
-_HASHED: LiteralString = """
+ROW_HASH: LiteralString = "hash_record_extended((period.ctid, period.xmin), 0)"
+"""The part of a row `period` in the hash of the rows. The hash is a sum, so that a change adds what it changes."""
+
+_COUNTED: LiteralString = """
 versions AS MATERIALIZED (
-    SELECT cost_days.account, sum(hash_record_extended((period.ctid, period.xmin), 0)) AS rows_hash
+    SELECT cost_days.account, count(period.account) AS periods,
+           coalesce(sum({row_hash}) FILTER (WHERE period.account IS NOT NULL), 0) AS rows_hash
     FROM cost_days
     LEFT JOIN seller.cost_periods AS period
       ON period.account = cost_days.account AND period.local_day = cost_days.local_day
     GROUP BY cost_days.account
-),
+)""".replace("{row_hash}", ROW_HASH)
+
+_COUNTED_ON: LiteralString = """
+versions AS MATERIALIZED (
+    SELECT account, periods + %(added)s AS periods, rows_hash + %(rows_hash)s AS rows_hash
+    FROM service.cost_versions WHERE account = ANY(%(accounts)s)
+)"""
+
+_COMPARED: LiteralString = """
 hashed AS MATERIALIZED (
     SELECT account, sku, sum(hash_record_extended((from_date, to_date, cost_elements), 0)) AS periods_hash
     FROM periods
     GROUP BY account, sku
 ),
 applied AS MATERIALIZED (
-    SELECT DISTINCT account, sku, periods_hash FROM service.cost_steps WHERE account = ANY(%(accounts)s)
+    SELECT DISTINCT account, sku, periods_hash FROM service.cost_steps
+    WHERE account = ANY(%(accounts)s){of_written}
 ),
 changed AS MATERIALIZED (
     SELECT account, sku, hashed.periods_hash
@@ -83,7 +100,9 @@ changed AS MATERIALIZED (
     WHERE hashed.periods_hash IS DISTINCT FROM applied.periods_hash
 )"""
 
-CHANGED: LiteralString = f"{PERIODS},{_HASHED}"
+_CHANGED: LiteralString = f"{_PERIODS},{{versions}},{_COMPARED}"
+
+CHANGED: LiteralString = _CHANGED.replace("{versions}", _COUNTED).replace("{of_written}", "")
 """Items of WITH; `changed` has the products whose cost periods changed since their costs were computed."""
 
 IS_APPLIED: LiteralString = """(NOT EXISTS (
@@ -114,28 +133,40 @@ stored AS (
     WHERE changed.periods_hash IS NOT NULL
 ),
 applied_versions AS (
-    INSERT INTO service.cost_versions (account, rows_hash) SELECT account, rows_hash FROM versions
-    ON CONFLICT (account) DO UPDATE SET rows_hash = excluded.rows_hash
+    INSERT INTO service.cost_versions (account, periods, rows_hash) SELECT account, periods, rows_hash FROM versions
+    ON CONFLICT (account) DO UPDATE SET periods = excluded.periods, rows_hash = excluded.rows_hash
 ),
 sold AS (
-    SELECT sums.* FROM service.product_days AS sums JOIN changed USING (account, sku) WHERE sums.kind = 'sales'
+    SELECT sums.* FROM service.product_days AS sums JOIN changed USING (account, sku)
+    WHERE account = ANY(%(accounts)s) AND kind = 'sales'{of_written}
 ),{costed},
 products_forgotten AS (
-    DELETE FROM service.product_sums AS sums USING changed
-    WHERE sums.account = changed.account AND sums.sku = changed.sku AND sums.kind = 'cost'
+    DELETE FROM service.product_sums
+    WHERE account = ANY(%(accounts)s) AND (account, sku) IN (SELECT account, sku FROM changed)
+      AND kind = 'cost'{of_written}
 ),
 old AS (
-    DELETE FROM service.product_days AS sums USING changed
-    WHERE sums.account = changed.account AND sums.sku = changed.sku AND sums.kind = 'cost'
-    RETURNING sums.*
+    DELETE FROM service.product_days
+    WHERE account = ANY(%(accounts)s) AND (account, sku) IN (SELECT account, sku FROM changed)
+      AND kind = 'cost'{of_written}
+    RETURNING *
 ),{store_products},{change_days}
 """
 
-APPLY: LiteralString = (
-    _APPLY.replace("{changed}", CHANGED)
+_APPLY_CHANGED: LiteralString = (
+    _APPLY.replace("{changed}", _CHANGED)
     .replace("{steps}", STEPS.replace("FROM periods", _OF_CHANGED))
     .replace("{costed}", COSTED)
     .replace("{store_products}", STORE_PRODUCTS.replace("{new}", "costed"))
     .replace("{change_days}", CHANGE_DAYS.replace("{new}", "costed"))
 )
+
+APPLY: LiteralString = _APPLY_CHANGED.replace("{versions}", _COUNTED).replace("{of_written}", "")
 """Computes the costs of products whose cost periods changed. Takes `accounts`, in a transaction with their locks."""
+
+APPLY_WRITTEN: LiteralString = _APPLY_CHANGED.replace("{versions}", _COUNTED_ON).replace("{of_written}", _OF_WRITTEN)
+"""Does so for products in `skus`, and reads no others.
+
+Also takes what was changed of the rows of an account in `service.cost_versions`: the number of rows that were `added`,
+and `rows_hash`, the hashes of new rows without those of deleted ones.
+"""

@@ -1,11 +1,13 @@
 """Tests that cost periods are written completely or not at all, and never overlap."""
 
+import asyncio
 import json
 import random
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from http import HTTPStatus
@@ -17,12 +19,20 @@ import psycopg
 import pytest
 
 from seller_platform.contract import Window, dataset_named
+from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.service.access import SelectedAccounts, ServedAccount
+from seller_platform.service.costs.store import delete_periods, write_periods
+from seller_platform.service.limits.policy import CostLimits
+from seller_platform.service.pool import Store
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.sums.keeping import forget_sums, write_sums
 from seller_platform_tests.support.served import (
     ANN,
     BOB,
+    NOW,
+    WIDE,
     Served,
     connect,
     execute,
@@ -743,6 +753,68 @@ def test_a_full_body_is_stored(ann: httpx.Client) -> None:
     answer = ann.post(PATH, params=US, content=body, headers={"Content-Type": "application/json"})
 
     assert (answer.status_code, answer.json()["periods"]) == (200, 6_000)
+
+
+def test_periods_beyond_the_bounds_are_refused_and_room_can_be_made(database: Database, database_url: str) -> None:
+    limits = replace(WIDE, costs=CostLimits(of_product=3, of_account=5))
+    third, fourth = _period("2026-03-01", "2026-03-31"), _period("2026-04-01", "2026-04-30")
+    with served(database, database_url, limits=limits) as running, running.client(ANN) as client:
+        _add_products(database)
+        full = _write(client, _period("2026-01-01", "2026-01-31"), _period("2026-02-01", "2026-02-28"), third)
+        beyond_product = _problems(_write(client, third, fourth))["data"]
+        replaced = _write(client, third)
+        of_others = [_write(client, third, fourth, sku="SKU-2"), _write(client, third, sku="SKU-1")]
+        beyond_account = _problems(_write(client, third, sku="SKU-3"))["data"]
+        execute(database, "DELETE FROM seller.cost_periods WHERE sku = 'SKU-2' AND from_date = '2026-03-01'")
+        counted_again = _write(client, third, sku="SKU-3")
+        dates = {"from_date": "2026-03-01", "to_date": "2026-03-31"}
+        deleted = client.request("DELETE", PATH, params={**US, "sku": "SKU-1", **dates})
+        room = _write(client, fourth, sku="SKU-3")
+        stored = [len(_read(client, f"SKU-{number}")) for number in (1, 2, 3)]
+
+    assert {answer.status_code for answer in (full, replaced, *of_others, counted_again, deleted, room)} == {200}
+    assert beyond_product[0].startswith(
+        "would add 1 cost periods to the 3 that the product 'SKU-1' has; at most 3 are kept. Delete periods"
+    )
+    assert beyond_account[0].startswith(
+        "would add 1 cost periods to the 5 that the account Shop US has; at most 5 are kept. Delete periods"
+    )
+    assert stored == [2, 1, 2]
+
+
+def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: str) -> None:
+    execute(
+        shop.database,
+        f"{_INSERT} SELECT 'P' || number, day, day + 9, '[{{\"amount\": 1}}]', '2026-03-01', 'S1.US', 0, 0 "
+        "FROM generate_series(1, 1000) AS number, (VALUES (date '2026-01-01'), (date '2026-02-01')) AS days (day)",
+    )
+    with shop.database.begin() as connection:
+        forget_sums(connection, ["S1.US"])
+        write_sums(connection, ["S1.US"])
+        connection.exec_driver_sql("ANALYZE seller.cost_periods")
+    read = (
+        "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables "
+        "WHERE relname IN ('cost_periods', 'cost_steps', 'product_sums', 'product_days')"
+    )
+    account = ServedAccount("S1.US", 1, "Shop US", "US", "USD", "America/Los_Angeles", "US", "S1", is_replica=False)
+    selected = SelectedAccounts((account,))
+    period = CostPeriod(date(2026, 3, 1), date(2026, 3, 9), (CostElement("Freight", Decimal(1), "USD"),))
+
+    async def change() -> tuple[int, ...]:
+        store = Store(database_url)
+        await store.open()
+        try:
+            async with store.connection() as connection, connection.transaction():
+                await write_periods(connection, selected, "P7", (period,), now=NOW, limits=CostLimits())
+                written = await (await connection.execute(read)).fetchone()
+                await delete_periods(connection, selected, {"S1.US": ["P8"]}, None, is_dry=False)
+                deleted = await (await connection.execute(read)).fetchone()
+        finally:
+            await store.close()
+        assert written and deleted
+        return int(written[0]), int(deleted[0]) - int(written[0])
+
+    assert max(asyncio.run(change())) < 20
 
 
 def test_without_a_token_no_cost_is_shown_or_changed(shop: Served) -> None:

@@ -17,6 +17,8 @@ from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
+from seller_platform.warehouse.postgres.database import conninfo
+from seller_platform.warehouse.sums.costs import CHANGED
 from seller_platform.warehouse.sums.keeping import lock_name
 from seller_platform_tests.service.statistics.test_endpoint import (
     LEGAL,
@@ -210,7 +212,7 @@ def test_a_ledger_without_rows_is_summed_after_an_upgrade(shop: Served) -> None:
     assert _different(shop, None) == []
 
 
-def test_a_written_cost_is_applied_when_it_is_written(shop: Served) -> None:
+def test_a_written_cost_is_applied_when_it_is_written(shop: Served, database_url: str) -> None:
     _store(shop, DAILY, MONTHS[1], _sales(Random(6), MONTHS[1]))
     body = {
         "account_title": "Shop US",
@@ -224,18 +226,30 @@ def test_a_written_cost_is_applied_when_it_is_written(shop: Served) -> None:
     }
     statement = (
         "SELECT (SELECT sum(amount) FROM service.day_sums WHERE kind = 'cost'), "
-        "(SELECT 1.25 * sum(units_ordered) FROM seller.daily_product_sales WHERE sku = 'A' AND date < '2026-03-21')"
+        "(SELECT 1.25 * sum(units_ordered) FROM seller.daily_product_sales "
+        "WHERE date < '2026-03-21' AND sku IN (SELECT sku FROM seller.cost_periods))"
     )
 
-    with shop.client(ANN) as client:
-        answer = client.post("/cogs/cost-periods", json=body)
-    assert answer.status_code == 200, answer.text
-    with shop.database.begin() as connection:
-        kept, computed = connection.exec_driver_sql(statement).one()
-    with shop.client(ANN) as client:
-        query = {"account_title": "Shop US", "sku": "A"}
-        assert client.request("DELETE", "/cogs/cost-periods", params=query).status_code == 200
-    with shop.database.begin() as connection:
-        left = connection.exec_driver_sql(statement).one()[0]
+    versions = f"""
+    WITH {CHANGED}
+    SELECT versions.periods, (kept.periods, kept.rows_hash) = (versions.periods, versions.rows_hash)
+    FROM versions JOIN service.cost_versions AS kept USING (account)
+    """
+    found: list[tuple[object, ...]] = []
 
-    assert (kept, left) == (computed, None)
+    with shop.client(ANN) as client, psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+        for method, query, sent in (
+            ("POST", {}, body),
+            ("POST", {}, {**body, "sku": "B"}),
+            ("POST", {}, body),
+            ("DELETE", {"account_title": "Shop US", "sku": "A"}, None),
+            ("DELETE", {"account_title": "Shop US", "sku": "B"}, None),
+        ):
+            answer = client.request(method, "/cogs/cost-periods", params=query, json=sent)
+            assert answer.status_code == 200, answer.text
+            (kept, computed), version = (
+                connection.execute(each, {"accounts": [US]}).fetchone() for each in (statement, versions)
+            )
+            found.append((kept == computed, *version))
+
+    assert found == [(True, 1, True), (True, 2, True), (True, 2, True), (True, 1, True), (True, 0, True)]
