@@ -12,7 +12,7 @@ Reading creates no home folder and no database, and it migrates neither.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -50,6 +50,7 @@ class MixedCurrenciesWarning(UserWarning):
     """Amounts of several currencies were read together; their sum would be of none."""
 
 
+_CURRENCY = "currency"
 _FORMS = ("pandas", "arrow")
 _AMOUNTS = ("decimal", "float")
 _ALL = "all"
@@ -99,7 +100,10 @@ def read(
 
     The columns and their types are always the same, also without rows. The account key comes first, then the row's
     local day. Timestamps are in UTC. In a DataFrame, text is `string`, integers are `Int64`, dates `datetime64[s]`,
-    and `attrs["currencies"]` lists the currencies of its amounts. Several of them cause a `MixedCurrenciesWarning`.
+    and `attrs["currencies"]` lists the currencies of its amounts.
+
+    Amounts of several currencies cause a `MixedCurrenciesWarning`, which a DataFrame keeps as `attrs["warning"]`. The
+    first column is then `currency`, that of the row's amounts.
 
     Args:
         name: The table, such as `orders`, `accounts` or `marts.account_profit_daily`.
@@ -137,32 +141,52 @@ def read(
             from seller_platform.warehouse.readers.arrow import read_arrow, read_floats  # pyarrow takes a while
 
             table = (read_floats if amounts == "float" else read_arrow)(database, relation, parts)
-            _currencies(database, relation, table[relation.currency].unique().to_pylist())
-            return table
+            codes = _currencies(database, relation, table[relation.currency].unique().to_pylist())
+            return table if _warning(relation, codes) is None else _with_currency(table, relation, codes)
         from seller_platform.warehouse.readers.frames import read_frames  # as pandas does
 
         frame = read_frames(database, relation, parts, as_floats=amounts == "float")
-        frame.attrs["currencies"] = _currencies(database, relation, frame[relation.currency].dropna().unique())
+        codes = _currencies(database, relation, frame[relation.currency].dropna().unique())
+        warning = _warning(relation, codes)
+        if warning is not None:
+            of_rows = frame[relation.currency].map(codes).astype("string")
+            frame = frame.drop(columns=_CURRENCY, errors="ignore")
+            frame.insert(0, _CURRENCY, of_rows)
+            frame.attrs["warning"] = warning
+        frame.attrs["currencies"] = sorted(set(codes.values()))
         return frame
 
 
-def _currencies(database: Database, relation: Relation, values: Iterable[str | None]) -> list[str]:
-    """Return the currencies of the amounts that were read, and warn where they are several.
-
-    Args:
-        values: Those of the relation's column of currencies.
-    """
+def _currencies(database: Database, relation: Relation, values: Iterable[str | None]) -> dict[str, str]:
+    """Return the currency of the amounts of each row, by the value in the relation's column of currencies."""
     if not relation.has_amounts:
-        return []
-    codes = {value for value in values if value is not None}
-    if relation.currency == ACCOUNT:
-        known = accounts_by_key(database, codes).values()
-        codes = {each.account.currency_code for each in known if each.account.currency_code}
-    if len(codes) > 1:
-        of = ", ".join(sorted(codes))
-        text = f"{relation.table} has amounts in {of}: group by `{relation.currency}` before you add them"
-        warnings.warn(text, MixedCurrenciesWarning, stacklevel=3)
-    return sorted(codes)
+        return {}
+    keys = [value for value in values if value is not None]
+    if relation.currency != ACCOUNT:
+        return dict(zip(keys, keys, strict=True))
+    known = accounts_by_key(database, keys).values()
+    return {each.key: each.account.currency_code for each in known if each.account.currency_code}
+
+
+def _warning(relation: Relation, codes: Mapping[str, str]) -> str | None:
+    """Warn where the amounts are of several currencies, and return the sentence."""
+    if len(set(codes.values())) < 2:
+        return None
+    text = (
+        f"{relation.table} has amounts in {', '.join(sorted(set(codes.values())))}: group by `{_CURRENCY}`, "
+        "the first column, before you add them"
+    )
+    warnings.warn(text, MixedCurrenciesWarning, stacklevel=3)
+    return text
+
+
+def _with_currency(table: "pa.Table", relation: Relation, codes: Mapping[str, str]) -> "pa.Table":
+    """Return the table with the currency of each row's amounts as its first column."""
+    import pyarrow as pa  # takes a while
+
+    of_rows = pa.array([codes.get(value) for value in table[relation.currency].to_pylist()], pa.string())
+    others = table.select([name for name in table.column_names if name != _CURRENCY])
+    return others.add_column(0, _CURRENCY, of_rows)
 
 
 def _require(argument: str, value: object, allowed: Sequence[str]) -> None:

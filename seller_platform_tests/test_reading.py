@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -119,27 +120,51 @@ def test_a_month_is_read_by_the_key_or_the_title_of_an_account(stored: Stored, a
     assert str(frame["purchase_date"].dtype) == "datetime64[us, UTC]"
 
 
-def test_amounts_of_several_currencies_are_read_with_a_warning(stored: Stored) -> None:
-    set_currency = f"UPDATE seller.orders SET currency_code = '{{}}' WHERE account = '{DE}'"
-    with stored.database.begin() as connection:
-        connection.execute(text(set_currency.format("EUR")))
-    try:
+def test_amounts_of_several_currencies_are_read_with_their_currency_first_and_a_warning(stored: Stored) -> None:
+    with _in_euros(stored.database, DE):
         one, stock = stored.read("orders", account=US), stored.read("warehouse_stock", account=US)
         profit = stored.read("marts.account_profit_daily", account=US, month="2026-03")
-        with pytest.warns(MixedCurrenciesWarning, match="orders has amounts in EUR, USD: group by `currency_code`"):
+        with pytest.warns(MixedCurrenciesWarning, match="orders has amounts in EUR, USD: group by `currency`") as given:
             several = stored.read("orders")
         with pytest.warns(MixedCurrenciesWarning, match="EUR, USD"):
-            seller_platform.read("orders", as_="arrow", database_url=stored.url)
-    finally:
-        with stored.database.begin() as connection:
-            connection.execute(text(set_currency.format("USD")))
+            table = seller_platform.read("orders", as_="arrow", database_url=stored.url)
 
-    assert [each.attrs["currencies"] for each in (one, stock, profit, several)] == [
-        ["USD"],
-        [],
-        ["USD"],
-        ["EUR", "USD"],
-    ]
+    currencies = [each.attrs["currencies"] for each in (one, stock, profit, several)]
+    assert currencies == [["USD"], [], ["USD"], ["EUR", "USD"]]
+    assert [each.columns[0] for each in (one, stock, profit, several)] == ["account", "account", "account", "currency"]
+    assert several.attrs["warning"] == str(given[0].message)
+    assert given[0].filename == __file__
+    assert table.column_names == list(several.columns)
+    assert table["currency"].to_pylist() == several["currency"].tolist() == ["USD", "USD", "EUR", "EUR", "USD"]
+
+
+def test_the_currency_of_an_account_is_that_of_its_amounts(stored: Stored) -> None:
+    sales = dataset_named("daily_product_sales")
+    with stored.database.begin() as connection:
+        driver: Any = connection.connection.driver_connection
+        row = ("2026-03-02", "A", "Name of A", "B-A", 1, "9.00", "0.10", "0.20", "0.05", "2026-03-02")
+        copy_rows(driver, sales, [row], account=DE, tags=("platform",))
+    for key in (US, DE):
+        mark_loaded(stored.database, sales, key, MARCH)
+    with _in_euros(stored.database, DE), pytest.warns(MixedCurrenciesWarning):
+        frame = stored.read("daily_product_sales", month="2026-03")
+
+    assert dict(zip(frame["account"], frame["currency"], strict=True)) == {US: "USD", DE: "EUR"}
+
+
+@contextmanager
+def _in_euros(database: Database, key: str) -> Iterator[None]:
+    """The account and its orders have euros while the block runs."""
+    statements = (
+        "UPDATE seller.orders SET currency_code = '{}' WHERE account = '{}'",
+        "UPDATE platform.accounts SET currency_code = '{}' WHERE key = '{}'",
+    )
+    for code in ("EUR", "USD"):
+        with database.begin() as connection:
+            for statement in statements:
+                connection.execute(text(statement.format(code, key)))
+        if code == "EUR":
+            yield
 
 
 def test_months_are_a_range_or_all_that_are_stored(stored: Stored) -> None:

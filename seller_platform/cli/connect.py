@@ -33,10 +33,10 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.loads.history_start import (
     extend_history,
-    has_history_start,
     history_start_in,
     is_history_start_set,
     months_of_history,
+    stored_history_start,
 )
 
 _PROBE_SECONDS = 4  # for each of two requests
@@ -134,7 +134,7 @@ def _require_api(base_url: str, *, is_new: bool) -> None:
 def _begin_history(installation: Installation, first: date | None, output: Output) -> None:
     """Store where history begins, if the operator says so."""
     database, settings = installation.database, installation.settings
-    is_known = has_history_start(database) or is_history_start_set(settings)
+    is_known = stored_history_start(database) is not None or is_history_start_set(settings)
     if first is None and not is_known and not output.as_json and sys.stdin.isatty():
         first = click.prompt("First month to load", default=f"{settings.history_start:%Y-%m}", type=Month(), err=True)
     if first is None:

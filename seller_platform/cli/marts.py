@@ -17,7 +17,7 @@ from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.errors import CheckFailedError, NotConnectedError, PartitionsFailedError, UnknownMartError
 from seller_platform.warehouse.connections.accounts import connections
-from seller_platform.warehouse.loads.history_start import keep_history_start, months_of_history
+from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
 from seller_platform.warehouse.marts import Mart, marts_with
 from seller_platform.warehouse.marts.due import PartitionState, partition_states, rows_built
 from seller_platform.warehouse.marts.formulas import own_formula
@@ -81,7 +81,7 @@ def build(
         if not connections(installation.database):
             raise NotConnectedError
         keys = keys_of(installation, chosen_accounts)
-        since = keep_history_start(installation.database, installation.settings.history_start)
+        since = history_start_in(installation.database, installation.settings)
         months = [
             each for each in months_of_history(month or first_month, month or last_month, since) if each.end > since
         ]

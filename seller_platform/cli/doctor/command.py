@@ -19,7 +19,7 @@ from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
-from seller_platform.warehouse.loads.history_start import history_start_in
+from seller_platform.warehouse.loads.history_start import is_history_start_set, stored_history_start
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -57,7 +57,9 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield from findings
         if any(finding.verdict is FindingLevel.FAIL for finding in findings) or database.version() is None:
             return
-        yield examine_stored_history(history_start_in(database, settings), settings.history_start)
+        yield examine_stored_history(
+            stored_history_start(database), settings.history_start, is_set=is_history_start_set(settings)
+        )
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
         has_key = key is not None or key_file(settings.home).exists()
@@ -140,7 +142,9 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
         message = f"{count_of(instance_health.dead_runs, 'run', 'is')} marked as started by a command that has ended"
         yield warn("Dagster runs", message, "`seller-platform sync`, which marks them as canceled")
     missing = sorted({account.key for account in accounts(database)} - set(instance_health.partitions))
-    if missing:
+    if missing and not instance_health.partitions:
+        yield ok("partitions", "none yet; the first `seller-platform sync` adds those of every account")
+    elif missing:
         step = "let the sensor `discover_accounts` run, or run `seller-platform sync`"
         yield warn("partitions", f"{count_of(len(missing), 'account', 'has')} none: {', '.join(missing[:5])}", step)
     else:

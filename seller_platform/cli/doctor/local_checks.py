@@ -17,6 +17,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import InvalidSettingError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.secrets import key_file, split_keys
+from seller_platform.warehouse.loads.history_start import is_history_start_set
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER
 from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders
 
@@ -30,7 +31,8 @@ def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
     """Yield the findings that need neither database nor network."""
     yield examine_python(sys.version_info[:3])
     yield examine_packages(requires("seller-platform") or ())
-    yield examine_history_start(settings.history_start, today)
+    if is_history_start_set(settings):
+        yield examine_history_start(settings.history_start, today)
     yield from examine_home(settings.home)
     yield from examine_root_data(settings.home / EMBEDDED_FOLDER, settings.root_data_folder)
     yield from examine_key(settings)
@@ -77,12 +79,18 @@ def examine_history_start(start: date, today: date) -> Finding:
     return ok(subject, str(start))
 
 
-def examine_stored_history(stored: date, setting: date) -> Finding:
-    """Return where history begins, and whether the setting still counts."""
-    if stored == setting:
-        return ok("history", f"it begins with {stored}")
-    reason = "is stored, and SELLER_PLATFORM_HISTORY_START no longer counts"
-    return ok("history", f"it begins with {stored}, which {reason}; `sync --from` an earlier month extends it")
+def examine_stored_history(stored: date | None, setting: date, *, is_set: bool) -> Finding:
+    """Return where history begins, and whether the setting still counts.
+
+    Args:
+        stored: None before the first load.
+        is_set: Whether the setting is the operator's.
+    """
+    if stored is None:
+        begin = f"{setting}" if is_set else f"the first month of `sync --from`, else with {setting}"
+        return ok("history", f"it begins with {begin}")
+    reason = ", and SELLER_PLATFORM_HISTORY_START no longer counts" if is_set and stored != setting else ""
+    return ok("history", f"it begins with {stored}{reason}; `sync --from` an earlier month extends it")
 
 
 def examine_home(home: Path) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ from seller_platform.warehouse.readers.fingerprints import fingerprints
 
 _NEXT_COMMANDS = (
     "--demo status",
-    '--demo query "SELECT month, sku, product_sales, profit, net_profit FROM marts.product_performance_monthly '
+    '--demo query "SELECT month, currency, sku, product_sales, net_profit FROM marts.product_performance_monthly '
     'WHERE rank <= 10 ORDER BY account, month, rank"',
     "dev",
 )

@@ -88,7 +88,7 @@ def overview(database: Database, *, since: date, now: datetime, requests_per_day
         account_titles(database),
         account_months(database, REFRESHED, listed, since=since, now=now, failed=failed, held=held),
         sorted(late, key=lambda each: each.age_hours(now), reverse=True),
-        [each for each in readings if each.read_at is None],
+        [each for each in readings if not each.is_loaded],
         failed,
         held,
         activity_since(database, now - _RECENT),

@@ -64,10 +64,10 @@ def is_history_start_set(settings: Settings) -> bool:
     return "history_start" in settings.model_fields_set
 
 
-def has_history_start(database: Database) -> bool:
-    """Whether the first day of history is stored."""
+def stored_history_start(database: Database) -> date | None:
+    """Return the first day of history, if it is stored."""
     with database.begin() as connection:
-        return _stored(connection) is not None
+        return _stored(connection)
 
 
 def history_start_of(settings: Settings) -> date:

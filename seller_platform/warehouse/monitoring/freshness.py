@@ -22,12 +22,14 @@ class LastReading:
     Attributes:
         read_at: The start of the last published reading that had the account's day in it; None if there is none.
         first_seen_at: When the account was discovered.
+        is_loaded: Whether any day of it was ever read.
     """
 
     dataset: str
     account: str
     read_at: datetime | None
     first_seen_at: datetime
+    is_loaded: bool
 
     def age_hours(self, now: datetime) -> float:
         """Return the hours since the reading, or else since the account was discovered."""
@@ -37,7 +39,8 @@ class LastReading:
 # Windows end at borders of months, so that those with the present day begin within the last 31 days. Older receipts are
 # looked at only where there is no such load.
 _LAST_READINGS = text("""
-    SELECT wanted.dataset, listed.account, coalesce(recent.read_at, older.read_at) AS read_at, seen.first_seen_at
+    SELECT wanted.dataset, listed.account, coalesce(recent.read_at, older.read_at) AS read_at, seen.first_seen_at,
+           recent.read_at IS NOT NULL OR older.is_loaded AS is_loaded
     FROM unnest(CAST(:accounts AS text[]), CAST(:zones AS text[])) AS listed (account, zone)
     JOIN platform.accounts AS seen ON seen.key = listed.account
     CROSS JOIN unnest(CAST(:datasets AS text[]), CAST(:are_computed AS boolean[])) AS wanted (dataset, is_computed)
@@ -50,14 +53,14 @@ _LAST_READINGS = text("""
           AND window_end > CAST(started_at AT TIME ZONE listed.zone AS date)
     ) AS recent ON true
     LEFT JOIN LATERAL (
-        SELECT max(started_at) AS read_at, count(*) > 0 AS is_offered
+        SELECT max(started_at) FILTER (WHERE window_end > CAST(started_at AT TIME ZONE listed.zone AS date)) AS read_at,
+               count(*) > 0 AS is_loaded
         FROM platform.loads
         WHERE recent.read_at IS NULL AND loads.dataset = wanted.dataset AND loads.account = listed.account
           AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL
           AND started_at < CAST(:now AS timestamptz) + :clocks_differ
-          AND window_end > CAST(started_at AT TIME ZONE listed.zone AS date)
     ) AS older ON true
-    WHERE recent.read_at IS NOT NULL OR older.is_offered OR NOT wanted.is_computed
+    WHERE recent.read_at IS NOT NULL OR older.read_at IS NOT NULL OR NOT wanted.is_computed
     ORDER BY 1, 2
 """)
 

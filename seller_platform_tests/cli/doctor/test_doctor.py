@@ -74,6 +74,10 @@ def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path / "home"))
 
 
+def _history(stored: date | None, *, is_set: bool = False) -> Finding:
+    return examine_stored_history(stored, date(2025, 1, 1), is_set=is_set)
+
+
 def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> Finding:
     """Return the only finding of a verdict, and check its next step."""
     matching = [finding for finding in findings if finding.verdict is verdict]
@@ -93,8 +97,10 @@ def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> 
         (examine_history_start(date(2025, 1, 1), TODAY), FindingLevel.OK, "2025-01-01"),
         (examine_history_start(date(2026, 3, 2), TODAY), FindingLevel.FAIL, "in the future"),
         (examine_history_start(date(1996, 1, 1), TODAY), FindingLevel.WARN, "360 months"),
-        (examine_stored_history(date(2025, 1, 1), date(2025, 1, 1)), FindingLevel.OK, "begins with 2025-01-01"),
-        (examine_stored_history(date(2024, 6, 1), date(2025, 1, 1)), FindingLevel.OK, "HISTORY_START no longer counts"),
+        (_history(None), FindingLevel.OK, "begins with the first month of `sync --from`, else with 2025-01-01"),
+        (_history(None, is_set=True), FindingLevel.OK, "begins with 2025-01-01"),
+        (_history(date(2024, 6, 1)), FindingLevel.OK, "begins with 2024-06-01; `sync --from` an earlier month"),
+        (_history(date(2024, 6, 1), is_set=True), FindingLevel.OK, "HISTORY_START no longer counts"),
         (examine_disk("disk", 64 << 30, Path("/x")), FindingLevel.OK, "64.0 GiB free at /x"),
         (examine_disk("disk", 500 << 20, Path("/x")), FindingLevel.WARN, "0.5 GiB"),
         (examine_disk("disk", 1 << 20, Path("/x")), FindingLevel.FAIL, "0.0 GiB"),
@@ -253,12 +259,15 @@ def test_an_account_without_its_partition(home: Path, database: Database) -> Non
     save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     save_accounts(database, "default", [("S1.DE", SHOP)])
 
-    missing = _dagster(home, database, FindingLevel.WARN, "partitions")
+    before = _dagster(home, database, FindingLevel.OK, "partitions")
     with open_instance(home) as instance:
+        add_accounts(instance, ["S1.FR"])
+        missing = _dagster(home, database, FindingLevel.WARN, "partitions")
         add_accounts(instance, ["S1.DE"])
 
+    assert "the first `seller-platform sync` adds" in before.message
     assert "S1.DE" in missing.message
-    assert "1 account has theirs" in _dagster(home, database, FindingLevel.OK, "partitions").message
+    assert "2 accounts have theirs" in _dagster(home, database, FindingLevel.OK, "partitions").message
 
 
 def test_a_dagster_instance_that_cannot_be_opened_or_is_not_configured(

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import signal
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,18 @@ def test_every_expected_dataset_has_a_line_and_refusals_are_explained(variables:
     assert "not loaded anew: transactions of 2 accounts: 2026-03: it was away" in people.stdout
     assert "never loaded" in people.stdout
     assert "`seller-platform sync` loads what is missing" in people.stderr
+
+
+def test_datasets_of_which_older_months_are_loaded_miss_months(variables: dict[str, str], database: Database) -> None:
+    today = Window.day(datetime.now(UTC).date())
+    for dataset in REFRESHED:
+        for key in KEYS:
+            mark_loaded(database, dataset, key, MARCH if dataset.is_dated else today)
+
+    seen = show(["status"], variables)
+
+    assert re.search(r"\d+ months of datasets of 2 accounts: days were\s+never loaded", seen.text)
+    assert "accounts were never loaded" not in seen.text
 
 
 def test_each_account_has_a_line_and_each_problem_a_command(variables: dict[str, str]) -> None:
