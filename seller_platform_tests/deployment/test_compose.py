@@ -60,9 +60,10 @@ def test_no_secret_is_in_the_compose_file() -> None:
             assert "postgresql://" not in str(value), f"{name}: {variable}"
 
 
-def test_every_program_gets_the_budget_of_the_shell() -> None:
+def test_every_program_gets_the_budget_and_the_history_of_the_shell() -> None:
     for name, program in PROGRAMS.items():
-        assert program["environment"].get("SELLER_API_REQUESTS_PER_DAY", "") is None, name
+        for passed_on in ("SELLER_API_REQUESTS_PER_DAY", "SELLER_PLATFORM_HISTORY_START"):
+            assert program["environment"].get(passed_on, "") is None, name
 
 
 def test_git_ignores_the_secrets_and_the_page_keeps_others_from_them() -> None:

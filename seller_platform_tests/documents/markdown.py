@@ -60,13 +60,18 @@ class Document:
     @property
     def lines(self) -> list[str]:
         """The lines that a reader types, in their order, without the prompt and comments."""
-        found = [line for block in self.blocks("console") for line in block.splitlines() if line.startswith("$ ")]
-        return [re.sub(r"\s+# .*$", "", line.removeprefix("$ ")) for line in found]
+        return [line for block in self.blocks("console") for line in typed(block)]
 
     @property
     def mentioned_commands(self) -> list[list[str]]:
         """The words of the commands that the prose names."""
         return [shlex.split(" ".join(text.split())) for text in _INLINE.findall(self.prose)]
+
+
+def typed(block: str) -> list[str]:
+    """Return the lines of a block of a console, without the prompt and comments."""
+    lines = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+    return [re.sub(r"\s+# .*$", "", line) for line in lines]
 
 
 def documents() -> list[Document]:

@@ -1,11 +1,13 @@
 """The shell of a reader who types the commands of a document."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +19,7 @@ PASSWORD = "seven quiet lanterns drift north"
 
 _SHELL_SYNTAX = frozenset("|><;&$")
 _ASKING = "seller-platform service user"
+_REGISTERED = re.compile(r"client id: +(\S+)\s+client secret: +(\S+)")
 
 
 @dataclass
@@ -25,6 +28,7 @@ class Shell:
 
     Attributes:
         values: What stands in this installation for a word of the documents, such as `LOAD`.
+        application: The id and the secret of the application that a line has registered last.
         approve: Approves the access on the page of an address.
         programs: A new folder for the programs on the path.
         printed: What the last line printed.
@@ -36,6 +40,7 @@ class Shell:
     approve: Callable[[str], None]
     programs: Path
     printed: str = field(default="")
+    application: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         """Put `seller-platform` on the path."""
@@ -61,7 +66,19 @@ class Shell:
         else:
             ended = self._run_in_bash(typed)
         self.printed = ended.stdout + ended.stderr
+        if registered := _REGISTERED.search(self.printed):
+            self.application = (registered[1], registered[2])
         return ended.returncode
+
+    @contextmanager
+    def serving(self, line: str) -> Iterator[None]:
+        """Run a service while the block runs, as a reader does in another terminal."""
+        words = shlex.split(self.spelled(line))[1:]
+        with started(words, self.variables, folder=self.folder) as (command, _, errors):
+            wait_for(lambda: b"listening on" in os.pread(errors.fileno(), 1 << 20, 0))
+            yield
+            os.kill(command.pid, signal.SIGINT)
+            command.wait(PATIENCE_SECONDS)
 
     def interrupt(self, line: str) -> int:
         """Run a command until it has printed something, end it as Ctrl-C does, and return its exit code."""

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,8 +21,8 @@ from seller_platform.warehouse.marts.formulas import read_formula
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.documentation import PAGES, README
 from seller_platform_tests.documents.markdown import Document
-from seller_platform_tests.documents.shell import Shell
-from seller_platform_tests.support.processes import environment
+from seller_platform_tests.documents.shell import PASSWORD, Shell
+from seller_platform_tests.support.processes import environment, free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(900)]
 
@@ -62,6 +63,13 @@ ENDS = {
     "seller-platform verify --dataset orders --from 2026-03 --to 2026-03": 5,
 }
 """The exit codes of lines that end with another one than 0."""
+SERVES = "seller-platform service run"
+"""The line that runs until the end of its document, in another terminal."""
+SHOWS = {
+    (README.name, "seller-platform doctor"): "All prerequisites are met",
+    (README.name, "seller-platform status"): "Everything is loaded, and nothing needs attention",
+}
+"""What lines of a document print."""
 
 
 @dataclass
@@ -93,6 +101,8 @@ class Reader:
         if page == README.name:
             # Its reader has run `demo`, which uses the folder of the stack, and connects an installation of their own.
             self.shell.variables["SELLER_PLATFORM_HOME"] = str(self.stack.home.parent)
+            del self.shell.variables["SELLER_PLATFORM_HISTORY_START"]
+            self.shell.approve = partial(approve, email="ann@shop.example", password=PASSWORD)
             (folder / "first_look.ipynb").unlink()  # the page about reading has copied it
         if page == "costs":
             (lines,) = Document(PAGES / "costs.md").blocks("csv")
@@ -125,9 +135,16 @@ def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
     def of_warehouse(query: str) -> Callable[[], str]:
         return lambda: str(newcomer.ask(query))
 
+    def application() -> tuple[str, str]:
+        return newcomer.shell.application or (stack.credentials.client_id, stack.credentials.client_secret)
+
+    port = free_port()
     values: dict[str, Callable[[], str]] = {
-        "SELLER_API_CLIENT_ID=...": lambda: f"SELLER_API_CLIENT_ID={stack.credentials.client_id}",
-        "SELLER_API_CLIENT_SECRET=...": lambda: f"SELLER_API_CLIENT_SECRET={stack.credentials.client_secret}",
+        "SELLER_API_CLIENT_ID=...": lambda: f"SELLER_API_CLIENT_ID={application()[0]}",
+        "SELLER_API_CLIENT_SECRET=...": lambda: f"SELLER_API_CLIENT_SECRET={application()[1]}",
+        "http://127.0.0.1:8765/callback": lambda: stack.credentials.redirect_uri,
+        "http://127.0.0.1:8700": lambda: f"http://127.0.0.1:{port}",
+        SERVES: lambda: f"{SERVES} --port {port}",
         "https://api.example.com": lambda: stack.base_url,
         "https://app.example.com": lambda: stack.base_url,
         ".seller_platform/sandbox": lambda: str(stack.home),
@@ -165,13 +182,18 @@ def test_every_command_and_example_of_the_documents_works_in_their_order(
     for name in ORDER:
         document = Document(README if name == README.name else PAGES / f"{name}.md")
         reader.prepare(name)
-        for line in document.lines:
-            if line in NOT_TYPED:
-                continue
-            code = reader.shell.interrupt(line) if line in UNTIL_CTRL_C else reader.shell.type(line)
-            if code != ENDS.get(line, 0):
-                failures.append(f"{name}: {line}\nended with {code}:\n{reader.shell.printed[-1500:]}")
+        with ExitStack() as other_terminal:
+            for line in document.lines:
+                if line in NOT_TYPED:
+                    continue
+                if line == SERVES:
+                    other_terminal.enter_context(reader.shell.serving(line))
+                    continue
+                code = reader.shell.interrupt(line) if line in UNTIL_CTRL_C else reader.shell.type(line)
+                if code != ENDS.get(line, 0) or SHOWS.get((name, line), "") not in reader.shell.printed:
+                    failures.append(f"{name}: {line}\nended with {code}:\n{reader.shell.printed[-1500:]}")
         with monkeypatch.context() as patch:
+            patch.chdir(reader.shell.folder)
             for variable, value in reader.shell.variables.items():
                 patch.setenv(variable, value)
             for example in (*document.blocks("sql"), *document.blocks("python")):

@@ -81,6 +81,7 @@ def test_the_demo_lands_everything_twice_and_its_commands_show_it(tmp_path: Path
     assert seen["label"] == "USD"
     assert [seen["chart"], seen["sum"]] == pytest.approx([float(stored[0]["sum"])] * 2)
     assert seen["products"] > 5
+    assert (folder / "sales.png").stat().st_size > 5_000
     assert f"A new home folder was created: {folder / '.seller_platform'}" in first.stderr
     assert re.search(r"Every row since \w+ \d{4} is stored exactly as the sandbox holds it\.", first.stderr)
     loads = second["loads"]
