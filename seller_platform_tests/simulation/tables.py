@@ -35,7 +35,7 @@ FROM platform.loads ORDER BY id
 _JOBS = "SELECT id, state, report_id, requested_at::text, attempt, load_id FROM platform.report_jobs ORDER BY id"
 _IS_CURRENT = f"SELECT count(*) FROM service.summaries AS summary WHERE dataset = %s AND {IS_CURRENT}"
 _KEPT_SUMS = """
-SELECT 'counts', concat_ws('|', local_day, part, rows) FROM service.daily_counts WHERE dataset = %(dataset)s
+SELECT 'counts', concat_ws('|', local_day, part, is_merged, rows) FROM service.daily_counts WHERE dataset = %(dataset)s
 UNION ALL SELECT 'products', sums::text FROM service.product_sums AS sums WHERE kind = ANY (%(kinds)s)
 UNION ALL SELECT 'product days', concat_ws('|', month, sku, kind, currency, day, trim_scale(amount))
 FROM service.product_days, unnest(days, amounts_of_days) AS of_day (day, amount) WHERE kind = ANY (%(kinds)s)
@@ -268,7 +268,10 @@ def counts_of(connection: psycopg.Connection[Any], name: str) -> Counter[str] | 
     """Return how many rows of a dataset each day has by the counts of the service; None where these are not current."""
     if connection.execute(_IS_CURRENT, (name,)).fetchone() == (0,):
         return None
-    counted = "SELECT local_day::text, sum(rows)::integer FROM service.daily_counts WHERE dataset = %s GROUP BY 1"
+    counted = (
+        "SELECT local_day::text, sum(rows)::integer FROM service.daily_counts WHERE dataset = %s AND NOT is_merged "
+        "GROUP BY 1"
+    )
     return Counter(dict(connection.execute(counted, (name,)).fetchall()))
 
 

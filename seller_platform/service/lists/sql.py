@@ -334,11 +334,7 @@ async def read_page(
         is_answer = is_current or state[-1]
         return (RowPage((rows or "").encode(), total), ListState(*state)) if is_answer else None
 
-    if merges_parts(dataset, list_request.part):
-        answer = await read(is_kept=False)
-        assert answer is not None
-    else:
-        answer = await answer_from_sums(connection, [dataset], selected, read)
+    answer = await answer_from_sums(connection, [dataset], selected, read)
     if not answer[1].has_later_loads:
         return answer
     async with connection.transaction():
@@ -487,6 +483,8 @@ def _compose_page(form: _PageForm, source: PageSource | None) -> sql.Composed:
     if form.is_part and dataset.split_by is not None and dataset.split_by.column is not None:
         of_part = sql.SQL("stored.{} = %(part)s").format(sql.Identifier(dataset.split_by.column))
         counted_part = sql.SQL("counts.part = %(part)s").format()
+    elif form.is_merged:
+        counted_part = sql.SQL("counts.is_merged").format()
     days = sql.SQL(_KEPT_DAYS).format(dataset=sql.Literal(dataset.name), part=counted_part)
     if not form.is_kept:
         rows = sql.SQL(_DISTINCT_KEYS).format(table=table) if form.is_merged else table

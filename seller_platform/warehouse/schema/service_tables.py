@@ -520,6 +520,9 @@ DAILY_COUNTS = Table(
     Column("dataset", Text, nullable=False, comment="The table in schema seller that is counted."),
     Column("local_day", Date, nullable=False, comment="The day, in the account's time zone."),
     Column("part", Text, comment="The part of the list, where it has parts."),
+    Column(
+        "is_merged", Boolean, nullable=False, comment="True: of all parts, and those with the same key are one row."
+    ),
     Column("rows", BigInteger, nullable=False, comment="Rows of the day."),
     Index(None, "account", "dataset", "local_day"),
     schema=SERVICE,

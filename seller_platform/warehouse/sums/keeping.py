@@ -19,7 +19,7 @@ from typing import LiteralString
 from psycopg import sql
 from sqlalchemy import Connection
 
-from seller_platform.contract import LISTS, Dataset, Window
+from seller_platform.contract import LISTS, LOCAL_DAY, Dataset, Window
 from seller_platform.warehouse.postgres.advisory_locks import lock, try_lock, try_share
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.service_tables import (
@@ -127,14 +127,26 @@ uncounted AS (
       AND daily.local_day >= unsummed.first_day AND daily.local_day < unsummed.end_day
 ),
 counted AS (
-    INSERT INTO service.daily_counts (account, dataset, local_day, part, rows)
-    SELECT %(account)s, %(dataset)s, stored.local_day, {part}, count(*)
+    INSERT INTO service.daily_counts (account, dataset, local_day, part, is_merged, rows)
+    SELECT %(account)s, %(dataset)s, stored.local_day, {part}, false, count(*)
     FROM unsummed
     JOIN {table} AS stored
       ON stored.account = %(account)s
      AND stored.local_day >= unsummed.first_day AND stored.local_day < unsummed.end_day
-    GROUP BY stored.local_day, {part}
+    GROUP BY stored.local_day, {part}{merged}
 )"""
+
+_MERGED_COUNTS = """
+    UNION ALL
+    SELECT %(account)s, %(dataset)s, merged.local_day, NULL, true, count(*)
+    FROM (
+        SELECT DISTINCT {key}
+        FROM unsummed
+        JOIN {table} AS stored
+          ON stored.account = %(account)s
+         AND stored.local_day >= unsummed.first_day AND stored.local_day < unsummed.end_day
+    ) AS merged
+    GROUP BY merged.local_day"""
 
 _STEPS = """,
 steps AS (SELECT account, sku, currency, days, amounts FROM service.cost_steps WHERE account = %(account)s),"""
@@ -276,10 +288,13 @@ def _touched_statement(dataset: Dataset) -> sql.Composed:
 
 def _counts(dataset: Dataset) -> sql.Composed:
     """Return the items of WITH that count the rows of the days in `unsummed`."""
-    column = dataset.split_by.column if dataset.split_by else None
+    table, column = sql.Identifier(SELLER, dataset.name), dataset.split_by.column if dataset.split_by else None
+    key = sql.SQL(", ").join(sql.Identifier("stored", name) for name in dict.fromkeys((LOCAL_DAY, *dataset.key)))
+    is_merged = dataset.split_by is not None and dataset.split_by.is_merged
     return sql.SQL(_COUNTS).format(
-        table=sql.Identifier(SELLER, dataset.name),
+        table=table,
         part=sql.Identifier("stored", column) if column else sql.SQL("NULL::text"),
+        merged=sql.SQL(_MERGED_COUNTS).format(table=table, key=key) if is_merged else sql.SQL(""),
     )
 
 

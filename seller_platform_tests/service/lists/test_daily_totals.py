@@ -118,6 +118,32 @@ def test_each_part_of_a_list_is_counted(service: Served) -> None:
     assert [_orders(service, sales_channel=channel) for channel in asked] == [(8, 8), (5, 5), (2, 2)]
 
 
+def test_rows_that_are_merged_are_counted_as_one_when_they_are_loaded(service: Served) -> None:
+    def totals() -> list[tuple[int, int]]:
+        bodies = [_ask(service, DAILY.path, per_page=500, sales_channel=part) for part in (None, "platform")]
+        return [(body["total"], len(body["data"])) for body in bodies]
+
+    def store(day: date, *skus: str | None) -> None:
+        rows = [(day, sku, *_sale(day, 1, "1.00")[2:]) for sku in skus]
+        with open_load(service.database, Slice(DAILY, US, Window.day(day))) as load:
+            load.spool.write(rows, tags=("platform",), page=1)
+            load.spool.write(rows[::2], tags=("non-platform",), page=1)
+            load.store(FACTS, started_at=LOADED_AT)
+
+    store(FIRST, "A", "B", None)
+    store(SECOND, "A")
+    assert totals() == [(4, 4), (4, 4)]
+    store(FIRST, "B", "C", "D")
+    assert totals() == [(4, 4), (4, 4)]
+    assert _ask(service, DAILY.path, per_page=500, page=2)["total"] == 4
+    execute(
+        service.database, "UPDATE service.daily_counts SET rows = rows + 7 WHERE is_merged AND local_day = %s", FIRST
+    )
+
+    # The rows are not counted again.
+    assert totals() == [(11, 4), (4, 4)]
+
+
 def test_the_newest_snapshot_is_counted(service: Served) -> None:
     row = ("SKU", "Main", 5, "A", "available", None)
     _store(service.database, STOCK, US, Window.day(FIRST), [(*row, FIRST)])
