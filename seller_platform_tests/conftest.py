@@ -105,13 +105,13 @@ def _collect_in_turns(session: pytest.Session) -> Generator[None, object, object
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark journeys and browser tests as slow, and distribute journeys over the processes.
+    """Mark journeys, browser tests and nightly tests as slow, and distribute journeys over the processes.
 
     Each process runs its journeys first, and those with the longest timeout before the others. pytest-xdist gives the
     first share of the tests to the first process, the second share to the second process, and so on.
     """
     for item in items:
-        if item.get_closest_marker("journey") or item.get_closest_marker("browser"):
+        if any(item.get_closest_marker(name) for name in ("journey", "browser", "nightly")):
             item.add_marker("slow")
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     journeys = [item for item in items if item.get_closest_marker("journey")]

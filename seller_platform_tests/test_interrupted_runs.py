@@ -40,8 +40,8 @@ def test_with_a_process_that_ignores_SIGTERM():
 @pytest.mark.parametrize(
     ("options", "ready", "number", "send"),
     [
-        pytest.param(["-n2"], ("service", "process"), signal.SIGINT, os.killpg, id="Ctrl-C"),
-        pytest.param(["-n0"], ("service",), signal.SIGTERM, os.kill, id="SIGTERM"),
+        pytest.param(["-n2"], ("service", "process"), signal.SIGINT, os.killpg, id="Ctrl-C", marks=pytest.mark.nightly),
+        pytest.param(["-n0"], ("service",), signal.SIGTERM, os.kill, id="SIGTERM", marks=pytest.mark.nightly),
         pytest.param(["-n2"], ("service", "process"), signal.SIGKILL, os.killpg, id="SIGKILL"),
     ],
 )

@@ -12,7 +12,10 @@ import yaml
 from seller_platform_tests.lock import TOP
 
 DIGEST = re.compile(r"\S+:\S+@sha256:[0-9a-f]{64}")
-WORKFLOW: dict[str, Any] = yaml.safe_load((TOP / ".github" / "workflows" / "ci.yaml").read_text())
+WORKFLOWS: dict[str, dict[str, Any]] = {
+    path.stem: yaml.safe_load(path.read_text())["jobs"] for path in (TOP / ".github" / "workflows").iterdir()
+}
+JOBS = [job for jobs in WORKFLOWS.values() for job in jobs.values()]
 
 
 def test_the_images_of_others_are_pinned_by_digest() -> None:
@@ -22,7 +25,7 @@ def test_the_images_of_others_are_pinned_by_digest() -> None:
     images = {
         *(image for image in stages if image not in stages.values()),
         *(service["image"] for service in compose["services"].values() if service["image"] != "seller-platform"),
-        *(job["container"] for job in WORKFLOW["jobs"].values() if "container" in job),
+        *(job["container"] for job in JOBS if "container" in job),
     }
 
     assert len(images) >= 3
@@ -30,29 +33,46 @@ def test_the_images_of_others_are_pinned_by_digest() -> None:
 
 
 def test_the_actions_of_others_are_pinned_by_commit() -> None:
-    actions = [step["uses"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "uses" in step]
+    actions = [step["uses"] for job in JOBS for step in job["steps"] if "uses" in step]
 
     assert actions
     assert [action for action in actions if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action)] == []
 
 
 def test_the_workflow_runs_the_locked_and_the_newest_packages() -> None:
-    commands = {name: [step.get("run") for step in job["steps"]] for name, job in WORKFLOW["jobs"].items()}
+    commands = {name: [step.get("run") for step in job["steps"]] for name, job in WORKFLOWS["ci"].items()}
 
     assert ".ci/run" in commands["locked"]
     assert ".ci/run --newest" in commands["newest"]
+
+
+def test_every_night_the_nightly_tests_and_all_long_forms_run() -> None:
+    (job,) = WORKFLOWS["nightly"].values()
+    commands = {each["command"] for each in job["strategy"]["matrix"]["include"]}
+    long_forms = {
+        f"python -m seller_platform_tests.benchmarks.faults.{path.stem}"
+        for path in (TOP / "seller_platform_tests/benchmarks/faults").glob("*.py")
+        if "def main" in path.read_text()
+    }
+
+    assert job["steps"][-1]["run"] == ".ci/run --locked ${{ matrix.command }}"
+    assert commands >= {"pytest -m nightly", "python -m seller_platform_tests.simulation.mutations", *long_forms}
 
 
 def test_ci_refuses_an_option_that_it_does_not_have() -> None:
     ended = subprocess.run([TOP / ".ci" / "run", "--latest"], capture_output=True, text=True, check=False)
 
     assert ended.returncode == 2
-    assert ended.stderr == "usage: .ci/run [--locked | --newest]; '--latest' is neither\n"
+    assert ended.stderr == "usage: .ci/run [--locked | --newest] [COMMAND...]; '--latest' is neither\n"
 
 
 @pytest.mark.parametrize(
     ("schema", "path"),
-    [("github-workflows", ".github/workflows/ci.yaml"), ("dependabot", ".github/dependabot.yml")],
+    [
+        ("github-workflows", ".github/workflows/ci.yaml"),
+        ("github-workflows", ".github/workflows/nightly.yaml"),
+        ("dependabot", ".github/dependabot.yml"),
+    ],
 )
 def test_the_files_of_github_are_valid(schema: str, path: str) -> None:
     tool = Path(sys.executable).parent / "check-jsonschema"

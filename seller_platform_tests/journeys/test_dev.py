@@ -31,7 +31,8 @@ from seller_platform_tests.support.processes import document, environment, left_
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(2400)]
+# Each kill and each fault has a shorter test: `test_ui`, `test_reports` and `faults/test_matrix`.
+pytestmark = [pytest.mark.journey, pytest.mark.nightly, pytest.mark.timeout(2400)]
 
 FAULTS: dict[str, Callable[[], Fault]] = {
     "429 with seconds": lambda: fault_proxy.status(429, retry_after=1),

@@ -22,7 +22,7 @@ from seller_platform.cli.sandbox.demo import approve
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
-from seller_platform_tests.support.deployment import LOADED, Deployment, deployment
+from seller_platform_tests.support.deployment import LOADED, WEB_SERVER, Deployment, deployment
 from seller_platform_tests.support.processes import document, environment, left_behind, run, try_to_connect
 from seller_platform_tests.support.waiting import wait_for
 
@@ -176,6 +176,12 @@ def test_the_work_of_a_day_is_done_in_the_dagster_ui(place: Deployment, tmp_path
     assert still_held == []
     assert "reading_is_plausible" not in red.get("seller/orders", [])
     assert {path.stem for path in folder.glob("*.png")} >= set(PICTURES)
+
+
+def test_a_program_that_dies_is_started_again(place: Deployment) -> None:
+    place.kill(WEB_SERVER)
+
+    assert place.state().assets
 
 
 def test_it_ends_in_order_and_opens_again_with_the_same(place: Deployment) -> None:

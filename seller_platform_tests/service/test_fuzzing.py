@@ -2,7 +2,7 @@
 
 Cases are 2,000 here. To run ten times as many by hand:
 
-    FUZZ_CASES=20000 pytest -n0 -s --timeout 1800 seller_platform_tests/service/test_fuzzing.py
+    FUZZ_CASES=20000 pytest -n0 -s --timeout 2400 seller_platform_tests/service/test_fuzzing.py
 """
 
 import json

@@ -83,30 +83,23 @@ def rows_of(upstream: UpstreamModel) -> Counter[tuple[str, str, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", ["7", "2"], ids=["several actors", "several sessions wait for one transaction"])
-def test_the_same_seed_gives_the_same_log(seed: str) -> None:
-    first, second = (simulate("--seed", seed, "--log", hash_seed=number) for number in (1, 2))
+def test_the_same_seed_gives_the_same_log_also_where_it_ends_early() -> None:
+    # Its sessions wait for one transaction: an order that a hash decides would differ.
+    first, second = (simulate("--seed", "2", "--log", hash_seed=number) for number in (1, 2))
+    short = simulate("--seed", "2", "--log", "--events", "60")
 
-    assert first.returncode == 0, first.stdout
+    assert (first.returncode, short.returncode) == (0, 0), first.stdout + short.stdout
     assert first.stdout.splitlines()[:-1] == second.stdout.splitlines()[:-1]
-    assert len(first.stdout.splitlines()) > 50
+    assert short.stdout.splitlines()[:60] == first.stdout.splitlines()[:60]
+    assert len(short.stdout.splitlines()) < len(first.stdout.splitlines())
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_hundred_seeds_pass() -> None:
-    ended = simulate("--runs", "100")
+def test_forty_seeds_pass() -> None:
+    ended = simulate("--runs", "40")
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
-
-
-@pytest.mark.slow
-def test_a_run_may_end_after_a_number_of_events() -> None:
-    whole, short = (simulate("--seed", "5", "--log", *options) for options in ((), ("--events", "60")))
-
-    assert short.returncode == 0, short.stdout
-    assert short.stdout.splitlines()[:60] == whole.stdout.splitlines()[:60]
-    assert len(short.stdout.splitlines()) < len(whole.stdout.splitlines())
 
 
 def test_the_command_of_a_run_that_ends_early_says_so() -> None:
