@@ -144,6 +144,7 @@ def test_nothing_of_a_plan_is_cut_off_and_terminals_obey_no_name(shop: Shop) -> 
 
 
 @pytest.mark.journey
+@pytest.mark.nightly  # `ingest/cost_plans/test_faults.py` kills it between any two requests
 def test_a_killed_application_is_gone_on_with(shop: Shop) -> None:
     skus = [f"P-{number:03d}" for number in range(150)]
     add_products(shop.service.database, US, skus)

@@ -41,6 +41,8 @@ ORDER = (
     "operate",
     "README.md",
 )
+FIRST_PAGES = ("connect", "backfill", "README.md")
+"""What each change is tried with; every page is tried every night."""
 NOT_TYPED = {
     "pip install -e . && seller-platform demo": "journeys/test_demo.py runs `demo`, .ci/run installs",
     "pip install -e '.[test]' && pytest": ".ci/run runs both",
@@ -114,16 +116,15 @@ class Reader:
             )
 
 
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
     """A reader in a clone of the repository, before anything is connected."""
-    top = tmp_path_factory.mktemp("documents")
-    clone = top / "seller platform"
+    clone = tmp_path / "seller platform"
     shutil.copytree(TOP / "docker", clone / "docker", ignore=shutil.ignore_patterns("secrets"))
     for name in ("dagster.yaml", "workspace.yaml"):
         shutil.copy(TOP / name, clone / name)
-    with open_local_stack(top / "home", Output(as_json=True), accounts=1, months=2) as stack:
-        yield _reader(stack, clone, top / "programs")
+    with open_local_stack(tmp_path / "home", Output(as_json=True), accounts=1, months=2) as stack:
+        yield _reader(stack, clone, tmp_path / "programs")
         stack.server.close()
 
 
@@ -175,11 +176,14 @@ _HELD = "SELECT max(id) FROM platform.loads WHERE verdict = 'held'"
 _CHANGED = "SELECT max(id) FROM platform.loads WHERE dataset = 'orders' AND changed"
 
 
+@pytest.mark.parametrize(
+    "pages", [FIRST_PAGES, pytest.param(ORDER, marks=pytest.mark.nightly)], ids=["first pages", "all pages"]
+)
 def test_every_command_and_example_of_the_documents_works_in_their_order(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
+    reader: Reader, monkeypatch: pytest.MonkeyPatch, pages: tuple[str, ...]
 ) -> None:
     failures = []
-    for name in ORDER:
+    for name in pages:
         document = Document(README if name == README.name else PAGES / f"{name}.md")
         reader.prepare(name)
         with ExitStack() as other_terminal:

@@ -20,7 +20,8 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import environment, free_port
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
-pytestmark = pytest.mark.journey
+# `orchestration/test_downstream.py` reads partitions in one process.
+pytestmark = [pytest.mark.journey, pytest.mark.nightly]
 
 TOP = Path(__file__).parents[2]
 ACCOUNT = "S1.EU"

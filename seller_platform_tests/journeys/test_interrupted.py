@@ -24,7 +24,10 @@ def _rows(url: str) -> dict[tuple[str, str], Fingerprint]:
         return fingerprints(database, LISTS)
 
 
-def test_a_killed_sync_ends_in_the_same_rows_when_run_again(postgres: EmbeddedServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.nightly)])
+def test_a_killed_sync_ends_in_the_same_rows_when_run_again(
+    postgres: EmbeddedServer, tmp_path: Path, kills: int
+) -> None:
     chance = random.Random(7)
     urls = {name: postgres.database(name, template="template_seller") for name in ("unharmed", "harmed")}
     with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
@@ -38,7 +41,7 @@ def test_a_killed_sync_ends_in_the_same_rows_when_run_again(postgres: EmbeddedSe
         harmed = foreign_environment(upstream, urls["harmed"], tmp_path / "harmed")
         connect(harmed)
 
-        for _ in range(4):
+        for _ in range(kills):
             with started(_SYNC, harmed) as (killed, _, _):
                 time.sleep(chance.uniform(0.1, 1.0) * seconds)
                 killed.kill()

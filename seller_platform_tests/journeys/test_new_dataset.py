@@ -10,7 +10,8 @@ import pytest
 import seller_platform
 from seller_platform_tests.support.processes import document, environment
 
-pytestmark = pytest.mark.journey
+# The tests of each part read the declarations, whatever datasets there are.
+pytestmark = [pytest.mark.journey, pytest.mark.nightly]
 
 DECLARATION = """
 RETURNS = Dataset(
