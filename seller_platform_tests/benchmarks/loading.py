@@ -8,7 +8,6 @@ measurement is a separate process. All are part of one run, so that ratios are r
 - floor: COPY of the same rows, encoded beforehand, slice by slice, into the same tables
 - loader: the platform's loads without Dagster, in one process
 - loader, two processes: the same in loading processes, with their start
-- dlt: the same lists through dlt's Arrow path, with `--dlt PYTHON` (see `dlt_pipeline`)
 - sync: `seller-platform sync` as a whole, with its loading processes
 - sync again: the same command again, after no change
 - sync, 50 ms: the same rows from a service that takes 50 ms for every answer
@@ -249,7 +248,6 @@ def main() -> None:
     parser.add_argument("--months", type=int, default=12)
     parser.add_argument("--rows", type=int, default=20_000, help="rows per account, month and list")
     parser.add_argument("--repeat", type=int, default=3, help="medians of so many repetitions")
-    parser.add_argument("--dlt", metavar="PYTHON", help="the interpreter of an environment with dlt[postgres,parquet]")
     parser.add_argument("--load-alone", type=int, metavar="PROCESSES", help=argparse.SUPPRESS)
     parser.add_argument("--copy-alone", nargs=2, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -294,8 +292,6 @@ def measure(server: EmbeddedServer, folder: Path, chosen: argparse.Namespace) ->
             # A separate process, because the following ones would inherit the greatest memory of this one.
             result = subprocess.run(floor, stdout=subprocess.PIPE, check=True, text=True)
             note("floor: COPY alone", Measured(json.loads(result.stdout)["seconds"]))
-            if chosen.dlt:
-                note("dlt", measured(dlt_command(chosen, server, url), {"RUNTIME__DLTHUB_TELEMETRY": "false"}))
             variables = environment(server, folder, "sync", url)
             note("sync", measured(sync, variables))
             note("sync again, nothing changed", measured(sync, variables))
@@ -312,16 +308,6 @@ def measure(server: EmbeddedServer, folder: Path, chosen: argparse.Namespace) ->
     with free_service(*size, "--rows", str(chosen.rows), "--latency-ms", "50") as url:
         note("sync, 50 ms a request", measured(sync, environment(server, folder, "sync", url)))
     show(figures, rows)
-
-
-def dlt_command(chosen: argparse.Namespace, server: EmbeddedServer, url: str) -> list[str]:
-    """Return the command that loads everything with dlt into an empty database."""
-    drop_database(server, "dlt")
-    # dlt asks for a password and a host; libpq takes the last host.
-    target = server.database("dlt").replace("@/", ":none@localhost:5432/")
-    windows = [(str(month.start), str(month.last_day)) for month in months(chosen.months)]
-    script = str(Path(__file__).with_name("dlt_pipeline.py"))
-    return [chosen.dlt, script, url, target, json.dumps(windows), json.dumps(accounts(chosen.accounts))]
 
 
 def show(figures: dict[str, list[Measured]], rows: int) -> None:
