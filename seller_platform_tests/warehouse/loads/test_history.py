@@ -1,6 +1,5 @@
-"""Tests that former rows are kept: any sequence of loads and reverts leaves every past moment exact."""
+"""Tests that former rows are kept and loads undone; the simulation plays sequences of loads, holds and reverts."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -9,27 +8,22 @@ from itertools import pairwise
 
 import pytest
 import time_machine
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from sqlalchemy import event, text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import RequestError, UnknownLoadError, WarehouseUnavailableError
+from seller_platform.errors import RequestError, UnknownLoadError
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.plausibility import Accepted, Judge
-from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
+from seller_platform.warehouse.loads.plausibility import Judge
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 TRANSACTIONS = dataset_named("transactions")
 ACCOUNT = "SELLER.market"
 MARCH = Window.month_of(date(2026, 3, 1))
 DAYS = Window(date(2026, 3, 1), date(2026, 3, 4))
-_SEQUENCES = int(os.environ.get("SELLER_PLATFORM_TESTS_SEQUENCES", "8"))
-_SLICE = Slice(TRANSACTIONS, ACCOUNT, DAYS)
 
 Content = tuple[str, date, Decimal]
 """What the model knows of a row: its order, day and amount."""
@@ -77,102 +71,6 @@ def _loads_of_rows(database: Database) -> list[tuple[str, int]]:
 
 def _order(number: int, amount: str = "1.5", *, day: int = 0) -> Content:
     return f"order-{number}", date(2026, 3, 1 + day), Decimal(amount)
-
-
-_CONTENTS = st.lists(
-    st.builds(_order, st.integers(0, 3), st.sampled_from(["1.5", "-2", "0"]), day=st.integers(0, 2)), max_size=6
-)
-
-
-class _Slices(RuleBasedStateMachine):
-    """Loads and reverts of overlapping windows, beside a model of multisets."""
-
-    database: Database
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: Counter[Content] = Counter()
-        self.before: dict[int, tuple[Window, Counter[Content]]] = {}
-        self.moments: list[tuple[datetime, Counter[Content]]] = []
-        with self.database.begin() as connection:
-            connection.execute(
-                text("TRUNCATE seller.transactions, history.transactions, platform.known_pages, platform.loads")
-            )
-
-    def _write(self, receipt: Receipt, rows: Counter[Content]) -> None:
-        self.before[receipt.id] = receipt.window, self.rows
-        self.rows = rows
-        self.moments.append((receipt.finished_at, rows))
-
-    @rule(contents=_CONTENTS, first=st.integers(0, 2), days=st.integers(1, 3), spelling=st.integers(0, 1))
-    def load(self, contents: list[Content], first: int, days: int, spelling: int) -> None:
-        window = Window(date(2026, 3, 1 + first), date(2026, 3, 1 + min(3, first + days)))
-        read = [each for each in contents if each[1] in set(window.each_day())]
-        receipt = _load(self.database, read, window, spelling=spelling)
-        outside = Counter({each: times for each, times in self.rows.items() if each[1] not in set(window.each_day())})
-        self._write(receipt, outside + Counter(read))
-
-    @rule(data=st.data())
-    def revert(self, data: st.DataObject) -> None:
-        days_of = {load: set(window.each_day()) for load, (window, _) in self.before.items()}
-        # The first load of its days cannot be reverted.
-        later = [load for load in days_of if any(days_of[load] & days_of[other] for other in days_of if other < load)]
-        if later:
-            undone = data.draw(st.sampled_from(sorted(later)))
-            window, then = self.before[undone]
-            days = set(window.each_day())
-            rows = Counter({each: times for each, times in then.items() if each[1] in days})
-            rows += Counter({each: times for each, times in self.rows.items() if each[1] not in days})
-            self._write(revert(self.database, undone), rows)
-
-    @rule(first=st.integers(0, 2))
-    def hold_and_accept(self, first: int) -> None:
-        """An empty reading is held where rows are stored; accepted, it is published."""
-        day = Window.day(date(2026, 3, 1 + first))
-        held = _load(self.database, [], day, judge=Judge(is_second=True))
-        if held.verdict is CountVerdict.HELD:
-            self._write(held, self.rows)
-            del self.before[held.id]
-            held = _load(self.database, [], day, judge=Judge(is_second=True, accepted=Accepted(doubt_of(held))))
-        self._write(held, Counter({each: times for each, times in self.rows.items() if each[1] != day.start}))
-
-    @rule(contents=_CONTENTS)
-    def kill(self, contents: list[Content]) -> None:
-        """A loader whose connection breaks before the commit changes nothing."""
-        with pytest.raises(WarehouseUnavailableError), open_load(self.database, _SLICE) as load:
-            load.spool.write([_row(each) for each in contents], page=1)
-            with self.database.begin() as connection:
-                locks = text(
-                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' "
-                    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-                )
-                connection.execute(locks)
-            load.store(LoadFacts(1, 1, 0, len(contents), CountVerdict.MATCH), started_at=datetime.now(UTC))
-
-    @rule()
-    def forget_hashes(self) -> None:
-        """Rows of a database that was upgraded have no hash."""
-        with self.database.begin() as connection:
-            connection.execute(text("UPDATE seller.transactions SET row_hash = NULL"))
-
-    @invariant()
-    def the_present_and_every_past_moment_are_exact(self) -> None:
-        assert _contents(self.database, "seller.transactions") == self.rows
-        for moment, rows in self.moments[-4:]:
-            assert _contents(self.database, f"history.transactions_as_of('{moment.isoformat()}')") == rows
-
-
-def test_any_sequence_of_loads_and_reverts_leaves_every_past_moment_exact(database: Database) -> None:
-    class Slices(_Slices):
-        pass
-
-    Slices.database = database
-    run_state_machine_as_test(
-        Slices,
-        settings=settings(
-            max_examples=_SEQUENCES, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
 
 
 def test_rows_that_did_not_change_keep_the_load_that_brought_them(database: Database) -> None:
