@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import httpx
@@ -447,29 +446,6 @@ def test_accounts_are_selected_by_one_method(
     assert len(answer.json()["errors"]) == 1
 
 
-@pytest.mark.parametrize("second", ["asin", "parent_asin"])
-def test_cost_periods_are_of_exactly_one_product(ann: httpx.Client, second: str) -> None:
-    answer = ann.get(COSTS, params={**US, "sku": MUG, second: "B0MUG"})
-
-    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["product"])
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "status"),
-    [
-        ("2026-01-31", "2026-02-28", 200),
-        ("2026-01-31", "2026-03-01", 422),
-        ("2026-02-28", "2026-03-28", 200),
-        ("2026-02-28", "2026-03-29", 422),
-        ("2026-03-10", "2026-03-09", 422),
-    ],
-)
-def test_limit_of_orders_is_one_month(ann: httpx.Client, first: str, last: str, status: int) -> None:
-    query = {**US, "per_page": "250", "start_date": first, "end_date": last}
-
-    assert ann.get(ORDERS, params=query).status_code == status
-
-
 @pytest.mark.parametrize(
     ("path", "query"),
     [each for each in _SELECTABLE if each[0] not in (NOTIFICATIONS, COSTS)],
@@ -517,62 +493,3 @@ def test_a_cost_is_written_with(ann: httpx.Client, name: str, element: dict[str,
     assert (deleted.status_code, deleted.json()["status"]) == (200, "success")
     assert {name: periods[0][name] for name in _PERIOD} == _PERIOD
     assert {name: periods[0]["cost_elements"][0][name] for name in seen} == seen
-
-
-def _body(change: tuple[Any, ...]) -> dict[str, Any]:
-    body: dict[str, Any] = {"sku": BOWL, "data": [{"dates": dict(_PERIOD), "cost_elements": [dict(_ELEMENT)]}]}
-    *path, value = change
-    target: Any = body
-    for part in path[:-1]:
-        target = target[part]
-    target[path[-1]] = value
-    return body
-
-
-_DATES, _FIRST = ("data", 0, "dates"), ("data", 0, "cost_elements", 0)
-
-
-@pytest.mark.parametrize(
-    ("field", "change"),
-    [
-        ("sku", ("sku", 5)),
-        ("sku", ("sku", None)),
-        ("data", ("data", {})),
-        ("data", ("data", [])),
-        ("data[0].dates.from_date", (*_DATES, "from_date", "2030-1-1")),
-        ("data[0].dates.from_date", (*_DATES, "from_date", None)),
-        ("data[0].dates.to_date", (*_DATES, "to_date", 2030)),
-        ("data[0].dates.to_date", (*_DATES, "to_date", None)),
-        ("data[0].cost_elements", ("data", 0, "cost_elements", {})),
-        ("data[0].cost_elements[0].cost_element", (*_FIRST, "cost_element", 5)),
-        ("data[0].cost_elements[0].cost_element", (*_FIRST, "cost_element", None)),
-        ("data[0].cost_elements[0].provider", (*_FIRST, "provider", 5)),
-        ("data[0].cost_elements[0].notes", (*_FIRST, "notes", 5)),
-        ("data[0].cost_elements[0].total_amount", (*_FIRST, "total_amount", "7")),
-        ("data[0].cost_elements[0].currency", (*_FIRST, "currency", "Euro")),
-        ("data[0].cost_elements[0].currency", (*_FIRST, "currency", None)),
-        ("data[0].cost_elements[0].conversion_rate", (*_FIRST, "conversion_rate", 1.1)),
-        ("data[0].cost_elements[0].units", (*_FIRST, "units", "2")),
-        ("data[0].cost_elements[0].amount", (*_FIRST, "amount", "2")),
-        ("data[0].cost_elements[0].amount", (*_FIRST, "amount", None)),
-    ],
-    ids=lambda each: each if isinstance(each, str) else repr(each[-1]),
-)
-def test_a_cost_is_refused_in_the_name_of_its_field(ann: httpx.Client, field: str, change: tuple[Any, ...]) -> None:
-    answer = ann.post(COSTS, params=US, json=_body(change))
-
-    assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
-    assert ann.get(COSTS, params={**US, "sku": BOWL}).json() == {"data": []}
-
-
-@pytest.mark.parametrize("amount", ["12.5", "12"])
-def test_amounts_are_numbers_of_json(ann: httpx.Client, amount: str) -> None:
-    content = json.dumps(_body((*_FIRST, "amount", 0))).replace('"amount": 0', f'"amount": {amount}')
-    headers = {"Content-Type": "application/json"}
-    try:
-        assert ann.post(COSTS, params=US, content=content, headers=headers).status_code == 200
-        periods = json.loads(ann.get(COSTS, params={**US, "sku": BOWL}).text, parse_float=Decimal)["data"]
-    finally:
-        ann.request("DELETE", COSTS, params={**US, "sku": BOWL})
-
-    assert periods[0]["cost_elements"][0]["amount"] == Decimal(amount)

@@ -214,6 +214,7 @@ def test_amounts_are_in_cents(shared: httpx.Client, sent: str, stored: str) -> N
         ({"amount": 10**30}, "amount"),
         ({"amount": 1e-11}, "amount"),
         ({"total_amount": -1, "amount": None}, "total_amount"),
+        ({"total_amount": "7", "amount": None}, "total_amount"),
         ({"total_amount": 10, "units": 3, "amount": 3.34}, "amount"),
         ({"total_amount": 999_999_999_999, "conversion_rate": "2", "amount": None}, "total_amount"),
         ({"units": 0}, "units"),
@@ -262,6 +263,8 @@ def test_an_element_that_cannot_be_used_is_named_and_nothing_is_stored(
         ({"data": [{**_period(), "cost_elements": ["x"]}]}, "data[0].cost_elements[0]"),
         ({"data": [_period("2026-02-30")]}, "data[0].dates.from_date"),
         ({"data": [_period("2026-1-01")]}, "data[0].dates.from_date"),
+        ({"data": [{**_period(), "dates": {"from_date": None, "to_date": "2026-01-31"}}]}, "data[0].dates.from_date"),
+        ({"data": [{**_period(), "dates": {"from_date": "2026-01-01", "to_date": None}}]}, "data[0].dates.to_date"),
         ({"data": [_period(last="2026-01-31T00:00:00")]}, "data[0].dates.to_date"),
         ({"data": [_period("2026-02-01", "2026-01-31")]}, "data[0].dates.from_date"),
         ({"data": [{**_period(), "dates": {"from_date": "2026-01-01", "to_date": 20260131}}]}, "data[0].dates.to_date"),
@@ -399,18 +402,6 @@ def test_the_selection_and_the_sku_may_be_in_the_query_or_in_the_body(ann: httpx
     assert ann.post(PATH, params=both, json={**both, **periods}).status_code == 200
     answer = ann.post(PATH, params=both, json={**periods, "sku": "SKU-2"})
     assert _problems(answer) == {"sku": ["is 'SKU-1' in the query and 'SKU-2' in the body; send it once"]}
-
-
-def test_products_are_found_by_asin_and_by_parent(ann: httpx.Client) -> None:
-    for number in (1, 2, 3):
-        _write(ann, _period(), sku=f"SKU-{number}")
-
-    counts = [
-        len(ann.get(PATH, params={**US, name: value}).json()["data"])
-        for name, value in (("sku", "SKU-3"), ("asin", "ASIN-2"), ("parent_asin", "P1"))
-    ]
-
-    assert counts == [1, 1, 2]
 
 
 def test_a_parent_is_found_by_every_value_that_the_statistics_list(ann: httpx.Client, shop: Served) -> None:
@@ -815,11 +806,6 @@ def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: 
         return int(written[0]), int(deleted[0]) - int(written[0])
 
     assert max(asyncio.run(change())) < 20
-
-
-def test_without_a_token_no_cost_is_shown_or_changed(shop: Served) -> None:
-    for method in ("GET", "POST", "DELETE"):
-        assert httpx.request(method, f"{shop.base_url}{PATH}", params=US).status_code == 401
 
 
 def _load(database: Database, account: str) -> None:

@@ -3,7 +3,6 @@
 import base64
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
 
 import httpx
 import pytest
@@ -132,6 +131,7 @@ def test_a_code_works_once_and_its_replay_revokes_what_it_issued(reading: Served
     ("changed", "expected"),
     [
         ({"redirect_uri": "http://127.0.0.1:9/other"}, (400, "invalid_grant")),
+        ({"redirect_uri": ""}, (400, "invalid_request")),
         ({"code": "unknown"}, (400, "invalid_grant")),
         ({"client_secret": "wrong"}, (401, "invalid_client")),
         ({"client_id": "unknown"}, (401, "invalid_client")),
@@ -197,14 +197,6 @@ def test_a_broken_basic_header_is_an_invalid_client(reading: Served, header: str
     )
 
     assert _error(answer) == (401, "invalid_client")
-
-
-def test_an_expired_code_is_refused(service: Served) -> None:
-    with service.client() as browser:
-        code = service.code(browser)
-        execute(service.database, "UPDATE service.authorization_codes SET expires_at = now() - interval '1 second'")
-
-        assert _error(service.exchange(browser, code)) == (400, "invalid_grant")
 
 
 def test_a_challenge_wants_its_verifier(reading: Served) -> None:
@@ -281,15 +273,6 @@ def test_a_refresh_gives_a_new_pair_and_kills_the_old_refresh_token(reading: Ser
     assert _error(reused) == _error(after) == (400, "invalid_grant")
     assert not _works(reading, first["access_token"])
     assert not _works(reading, second["access_token"])
-
-
-def test_of_simultaneous_refreshes_exactly_one_wins(reading: Served) -> None:
-    for _ in range(10):
-        with reading.client() as browser, ThreadPoolExecutor(8) as pool:
-            token = _pair(reading, browser)["refresh_token"]
-            statuses = list(pool.map(lambda _, t=token: reading.refresh(browser, t).status_code, range(8)))
-
-            assert sorted(statuses) == [200, *[400] * 7]
 
 
 def test_of_simultaneous_exchanges_exactly_one_wins(reading: Served) -> None:
@@ -399,10 +382,6 @@ def test_the_token_of_a_closed_user_is_refused(service: Served) -> None:
     execute(service.database, "UPDATE service.users SET status = 'closed' WHERE email = %s", ANN)
 
     assert not _works(service, token)
-
-
-def test_an_expired_access_token_is_refused(reading: Served) -> None:
-    assert not _works(reading, issue_token(reading.database, ANN, expires_in=timedelta(seconds=-1)))
 
 
 def test_the_metadata_name_the_endpoints(reading: Served) -> None:

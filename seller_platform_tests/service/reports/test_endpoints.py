@@ -399,13 +399,6 @@ def test_a_number_that_is_none_is_refused(reading: Served, report_id: str | None
             assert (answer.status_code, list(answer.json()["errors"])) == (422, ["report_id"])
 
 
-def test_a_format_that_is_none_is_refused(reading: Served) -> None:
-    with reading.client(ANN) as client:
-        answer = client.get("/reports/download", params={**US, "report_id": "1", "format": "xlsx"})
-
-    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["format"])
-
-
 def test_a_report_that_is_not_ready_says_when_to_come_back(idle: Served) -> None:
     with idle.client(ANN) as client:
         report_id = _request(client)

@@ -348,27 +348,6 @@ def test_only_the_plain_product_view_has_the_fields_of_the_stock(dashboard: tupl
         assert ("date" in fields) == (view == "date" or period is not None)
 
 
-def test_period_by_is_ignored_in_the_date_view_but_must_be_a_period(dashboard: tuple[Served, Stored]) -> None:
-    served, stored = dashboard
-    query: dict[str, Any] = {"account_title": stored.titles[stored.keys[0]], "view_by": "date", "group_by": "week"}
-
-    assert _get(served, **query, period_by="Year").json() == _get(served, **query).json()
-    assert _get(served, **query, period_by="year").status_code == 422
-
-
-@pytest.mark.parametrize("view", ["product", "date", "Product", None])
-@pytest.mark.parametrize("group", [*DIMENSIONS, *UNITS, "SKU", "Month", "", None])
-def test_other_pairs_of_view_and_group_are_refused(
-    dashboard: tuple[Served, Stored], view: str | None, group: str | None
-) -> None:
-    served, stored = dashboard
-    is_legal = (view == "product" and group in DIMENSIONS) or (view == "date" and group in UNITS)
-
-    answer = _get(served, account_title=stored.titles[stored.keys[0]], view_by=view, group_by=group)
-
-    assert answer.status_code == (200 if is_legal else 422)
-
-
 def test_pages_are_parts_of_one_order(dashboard: tuple[Served, Stored]) -> None:
     served, stored = dashboard
     query: dict[str, Any] = {
@@ -565,25 +544,6 @@ def test_the_stored_velocity_is_that_of_the_30_days_before_the_snapshot(dashboar
         plain, windowed = (client.get("/inventory/list", params=sent).json() for sent in (query, {**query, **days}))
 
     assert plain == windowed
-
-
-@pytest.mark.parametrize(
-    "days",
-    [
-        {"velocity_start_date": "2026-01-02", "velocity_end_date": "2026-01-01"},
-        {"velocity_start_date": "2026-13-01"},
-        {"velocity_end_date": "yesterday"},
-        {"velocity_start_date": "2026-03-10"},
-    ],
-)
-def test_days_for_the_velocity_are_read_strictly(dashboard: tuple[Served, Stored], days: dict[str, str]) -> None:
-    served, stored = dashboard
-
-    with served.client(ANN) as client:
-        query = {"account_title": stored.titles[stored.keys[0]], "per_page": "20", **days}
-        answer = client.get("/inventory/list", params=query)
-
-    assert answer.status_code == 422
 
 
 def _without(row: dict[str, Any], names: set[str]) -> dict[str, Any]:
