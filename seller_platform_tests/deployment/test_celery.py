@@ -55,7 +55,7 @@ def start(variables: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., s
         _kill(process)
 
 
-@pytest.mark.nightly  # journeys/test_reports.py kills a run, which Dagster starts again in the same way
+@pytest.mark.nightly  # Dagster's own queue and retries, with two workers and a daemon
 def test_a_run_whose_worker_is_killed_is_started_again_on_the_other(
     start: Callable[..., subprocess.Popen[bytes]], variables: dict[str, str], tmp_path: Path
 ) -> None:

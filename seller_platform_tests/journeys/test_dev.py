@@ -31,7 +31,7 @@ from seller_platform_tests.support.processes import document, environment, left_
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
-# Each kill and each fault has a shorter test: `test_ui`, `test_reports` and `faults/test_matrix`.
+# Each fault has a test in `faults/test_matrix.py`, and `test_ui` kills a program.
 pytestmark = [pytest.mark.journey, pytest.mark.nightly, pytest.mark.timeout(2400)]
 
 FAULTS: dict[str, Callable[[], Fault]] = {

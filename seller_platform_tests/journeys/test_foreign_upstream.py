@@ -30,11 +30,13 @@ def _query(url: str, statement: str) -> list[Any]:
         return connection.execute(statement).fetchall()
 
 
-def test_connect_and_sync_hold_exactly_its_rows(
+def test_connect_and_sync_hold_exactly_its_rows_also_the_second_time(
     upstream: independent_upstream.IndependentUpstream, variables: dict[str, str], database_url: str
 ) -> None:
+    everything = "SELECT md5(string_agg(o::text, '|' ORDER BY o::text)) FROM seller.orders o"
+    months = ["sync", "--from", "2026-01", "--to", "2026-03", "--json"]
     said = connect(variables)
-    result = run(["sync", "--from", "2026-01", "--to", "2026-03", "--json"], variables)
+    result = run(months, variables)
 
     loads = {(load["dataset"], load["account"]): load for load in document(result)["loads"]}
     for seller, key in independent_upstream.KEYS.items():
@@ -85,14 +87,7 @@ def test_connect_and_sync_hold_exactly_its_rows(
     assert upstream.replayed == 0
     assert independent_upstream.CLIENT_SECRET not in said + result.stdout + result.stderr
 
-
-def test_a_second_sync_changes_nothing_but_receipts(variables: dict[str, str], database_url: str) -> None:
-    everything = "SELECT md5(string_agg(o::text, '|' ORDER BY o::text)) FROM seller.orders o"
-    months = ["sync", "--from", "2026-01", "--to", "2026-02", "--json"]
-    connect(variables)
-    document(run(months, variables))
     before, receipts = _query(database_url, everything), _query(database_url, "SELECT count(*) FROM platform.loads")
-
     again = document(run(months, variables))
 
     assert _query(database_url, everything) == before
@@ -170,12 +165,14 @@ def test_statistics_that_are_not_offered_are_named_and_stop_nothing(
     upstream.missing = ("/sales/statistics-dashboard",)
     connect(variables)
 
-    told = document(run(["sync", "--from", "2026-01", "--to", "2026-01", "--json"], variables))
+    names = ("sales_by_date", "sales_by_product", "transactions")
+    january = ["sync", "--from", "2026-01", "--to", "2026-01", *(f"--dataset={name}" for name in names)]
+    told = document(run([*january, "--json"], variables))
     upstream.missing = ("/sales/transactions",)
-    refused = run(["sync", "--from", "2026-01", "--to", "2026-01"], variables)
+    refused = run(january, variables)
 
     assert [text.partition(":")[0] for text in told["not_offered"]] == ["sales_by_date", "sales_by_product"]
-    assert {load["dataset"] for load in told["loads"]} >= {"orders", "transactions", "inventory"}
+    assert "transactions" in {load["dataset"] for load in told["loads"]}
     assert refused.returncode == 4
     assert "GET /sales/transactions: the upstream answered 404" in refused.stderr
 

@@ -28,7 +28,8 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.report_upstream import ACCOUNTS, ROWS, ReportUpstream, report_upstream
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
-pytestmark = pytest.mark.journey
+# `orchestration/assets/test_reports.py` restarts all processes between any two steps.
+pytestmark = [pytest.mark.journey, pytest.mark.nightly]
 
 _DEFINITIONS = """
 import warnings

@@ -380,7 +380,7 @@ def test_a_list_without_total_whose_upstream_ignores_the_page_number_ends() -> N
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
-@pytest.mark.parametrize("changes", [1, 2, 4, 10])
+@pytest.mark.parametrize("changes", [1, 4])
 def test_no_row_that_was_there_all_along_is_lost_without_notice(newest_first: bool, changes: int) -> None:
     random = Random(f"{newest_first}{changes}")  # a seed, so that a failure is seen again
     for _ in range(12):
