@@ -10,10 +10,9 @@ import pytest
 
 from seller_platform.failpoints import VARIABLE
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.benchmarks.faults import loads, refusals, report_jobs, rotations, walks
+from seller_platform_tests.benchmarks.faults import loads, report_jobs, rotations, walks
 from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
 from seller_platform_tests.benchmarks.faults.rotations import Shared, shared_grant
-from seller_platform_tests.support.installation import temporary_server
 
 pytestmark = pytest.mark.slow
 
@@ -48,29 +47,10 @@ def test_readers_never_see_a_mixed_slice_while_loaders_are_killed(database_url: 
     assert broken_promises(figures) == []
 
 
-def test_readers_never_see_a_mixed_slice_while_the_server_is_stopped() -> None:
-    with temporary_server() as (server, _):
-        url = server.database("stopped")
-        with Database(url) as database:
-            database.migrate()
-
-        figures = loads.stop_the_server(server, url, stops=1)
-        had_died = server.revive()
-
-    assert broken_promises(figures) == []
-    assert not had_died
-
-
 def test_no_walk_loses_a_row_or_keeps_one_twice_without_saying_so() -> None:
     tallies = walks.walk_lists(4 * len(walks.KINDS) * len(walks.CHANGES))
 
     assert broken_promises(walks.figures_of(tallies)) == []
-
-
-def test_slices_are_loaded_despite_refusals_with_half_more_requests(database_url: str, tmp_path: Path) -> None:
-    figures = refusals.load_in_spite(database_url, tmp_path, slices=len(refusals.SLICES))
-
-    assert broken_promises(figures) == []
 
 
 def test_no_report_is_forgotten_or_loaded_twice(database: Database) -> None:

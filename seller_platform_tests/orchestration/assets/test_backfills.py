@@ -28,7 +28,8 @@ from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.ticks import evaluate_conditions
 
 pytestmark = [
-    pytest.mark.slow,
+    # The set-up materializes every partition of every asset; `journeys/test_ui.py` does so in the UI.
+    pytest.mark.nightly,
     # Dagster reads a deprecated property of its own schedules, and executes a run within its daemon's event loop.
     pytest.mark.filterwarnings("ignore:Property .ScheduleDefinition.environment_vars"),
     pytest.mark.filterwarnings("ignore:coroutine .BaseEventLoop.shutdown_asyncgens. was never awaited"),
