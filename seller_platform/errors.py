@@ -1488,8 +1488,8 @@ class BackupError(WarehouseError):
 
     next_step = "Do what the message says; the database and the former backup are unchanged."
 
-    def __init__(self, what: str, problem: str) -> None:
-        super().__init__(f"backup or restore of {what}: {problem}")
+    def __init__(self, what: str, problem: str, step: str) -> None:
+        super().__init__(f"backup or restore of {what}: {problem}. {step}")
 
 
 class ExportFolderError(SellerPlatformError):

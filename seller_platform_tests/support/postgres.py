@@ -120,6 +120,14 @@ def end_connections(server: EmbeddedServer, name: str) -> None:
         connection.execute(_END_OTHERS)
 
 
+def count_transactions(url: str) -> None:
+    """Let a server count more transactions than a new one has."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "DO $$ BEGIN FOR number IN 1..5000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
+        )
+
+
 def drop_database(server: EmbeddedServer, name: str) -> None:
     """Delete a database and end the connections to it."""
     with psycopg.connect(server.url("postgres"), autocommit=True) as connection:

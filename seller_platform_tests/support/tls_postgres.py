@@ -4,23 +4,19 @@ import os
 import socket
 import ssl
 import struct
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from seller_platform.warehouse.postgres.root_user import is_root, server_user
 from seller_platform_tests.support.processes import free_port
+from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
 from seller_platform_tests.support.tls_proxy import write_certificate
-
-SYSTEM_SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-"""The servers of the system; none where its PostgreSQL is not installed."""
 
 PASSWORD = "canary of a password"
 
@@ -47,37 +43,22 @@ def tls_server(folder: Path) -> Iterator[TlsServer]:
     Args:
         folder: A folder that every user can pass through.
     """
-    programs, user = SYSTEM_SERVERS[-1].parent, server_user() if is_root() else None
-    data, port = folder / "data", free_port()
-    data.mkdir(mode=0o700)
-    certificate, key = write_certificate(folder, days=30), folder / "key.pem"
+    certificate, key, port = write_certificate(folder, days=30), folder / "key.pem", free_port()
     key.touch(0o600)
     key.write_bytes(certificate.read_bytes())
     certificate.chmod(0o644)
-    if user is not None:
-        for path in (data, key):
-            os.chown(path, user.uid, user.gid)
-    other: dict[str, Any] = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}
-
-    def run(program: str, *arguments: str) -> None:
-        command = [str(programs / program), "-D", str(data), *arguments]
-        # Not a pipe, which the server would keep open.
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/", **other)
-
-    run("initdb", "--auth=trust", "--username=postgres", "--no-sync")
-    rules = data / "pg_hba.conf"
-    rules.write_text("local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\nhost all all all reject\n")
+    if is_root():
+        os.chown(key, server_user().uid, server_user().gid)
+    rules = ("hostssl all all 127.0.0.1/32 scram-sha-256", "host all all all reject")
     settings = ("ssl=on", f"ssl_cert_file={certificate}", f"ssl_key_file={key}", "listen_addresses=127.0.0.1")
-    options = " ".join(f"-c {setting}" for setting in (*settings, f"port={port}", "fsync=off"))
-    run("pg_ctl", "-w", "-l", str(data / "log"), "-o", f"{options} -k {data}", "start")
-    try:
-        with psycopg.connect(f"host={data} port={port} user=postgres", autocommit=True) as connection:
-            connection.execute(sql.SQL("CREATE ROLE owner LOGIN CREATEDB PASSWORD {}").format(sql.Literal(PASSWORD)))
-            connection.execute("CREATE DATABASE shop OWNER owner")
-            connection.execute("CREATE DATABASE restored OWNER owner")
+    with (
+        system_server(SYSTEM_SERVERS[-1], folder, *settings, f"port={port}", rules=rules) as sockets,
+        psycopg.connect(f"host={sockets} port={port} user=postgres", autocommit=True) as connection,
+    ):
+        connection.execute(sql.SQL("CREATE ROLE owner LOGIN CREATEDB PASSWORD {}").format(sql.Literal(PASSWORD)))
+        connection.execute("CREATE DATABASE shop OWNER owner")
+        connection.execute("CREATE DATABASE restored OWNER owner")
         yield TlsServer(port, certificate)
-    finally:
-        run("pg_ctl", "-m", "immediate", "-w", "stop")
 
 
 @dataclass

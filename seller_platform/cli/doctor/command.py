@@ -21,10 +21,9 @@ from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
 from seller_platform.warehouse.loads.history_start import is_history_start_set, stored_history_start
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
+from seller_platform.warehouse.postgres.health import OLDEST_VERSION, DatabaseHealth, check_health
 from seller_platform.warehouse.postgres.location import warehouse_url
 
-_OLDEST_POSTGRESQL = 14
 _HEARTBEAT = timedelta(minutes=5)
 
 
@@ -82,8 +81,8 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
 def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
     """Yield whether the server can be used, and its schema is that of this version."""
     size = f"{health.size_bytes / (1 << 20):,.0f} MiB"
-    if health.major < _OLDEST_POSTGRESQL:
-        yield fail("PostgreSQL", f"{health.version} is too old", f"use version {_OLDEST_POSTGRESQL} or newer")
+    if health.major < OLDEST_VERSION:
+        yield fail("PostgreSQL", f"{health.version} is too old", f"use version {OLDEST_VERSION} or newer")
     elif health.is_read_only:
         yield fail("PostgreSQL", f"{where} can only be read", "point SELLER_PLATFORM_DATABASE_URL at the primary")
     else:

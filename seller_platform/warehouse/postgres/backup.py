@@ -1,8 +1,15 @@
-"""Backup and restore with PostgreSQL's own programs."""
+"""Backup with `pg_dump`, and restore of its files into a server of any supported version.
+
+`pg_restore` writes a file as a script, which the platform's own connection executes. So it needs no other program for
+TLS, and a line that an older server does not know can be left out. Dumps name nothing else that is newer.
+"""
 
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import psycopg
 from sqlalchemy import Connection, text
@@ -11,7 +18,8 @@ from seller_platform.counts import count_of
 from seller_platform.errors import BackupError
 from seller_platform.files import draft_beside
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.postgres.dump_programs import dump, dump_server, read_dump, restore_dump
+from seller_platform.warehouse.postgres.dump_programs import dump, dump_server, read_dump, reading_dump
+from seller_platform.warehouse.postgres.health import OLDEST_VERSION
 from seller_platform.warehouse.postgres.programs import CLIENT_USER, QUERY_ROLE
 
 _FIRST_BYTES = b"PGDMP"
@@ -19,6 +27,11 @@ _FIRST_BYTES = b"PGDMP"
 _GRANTS = re.compile(r"\d+; \d+ \d+ (ACL|DEFAULT ACL) ")
 _SCHEMA = re.compile(r"\d+; \d+ \d+ SCHEMA - (?P<name>\S+) ")
 _GRANT = re.compile(r"(GRANT|REVOKE|ALTER DEFAULT PRIVILEGES) .*;")
+# Lines of a script that only psql, or only PostgreSQL 17 and newer, can read.
+_UNREADABLE = re.compile(rb"(?m)^(\\(un)?restrict \w+|SET transaction_timeout = 0;)$")
+_COPY, _END_OF_COPY = re.compile(rb"COPY .+ FROM stdin;\n"), b"\\.\n"
+_COPY_BYTES = 1 << 16
+_NAME_A_BACKUP = "Name a file that `seller-platform backup` has written"
 # Tables of extensions come with the extension.
 _TABLES = text("""
     SELECT count(*) FROM pg_class AS class JOIN pg_namespace AS namespace ON namespace.oid = class.relnamespace
@@ -54,7 +67,8 @@ def back_up(url: str, file: Path, *, force: bool = False) -> None:
             dump(dump_server(database), draft)
             draft.replace(file)
     except OSError as error:
-        raise BackupError(str(file), error.strerror or str(error)) from error
+        step = f"Make {file.parent} a folder that can be written, or name another file"
+        raise BackupError(str(file), error.strerror or str(error), step) from error
 
 
 def restore(url: str, file: Path) -> list[str]:
@@ -71,28 +85,28 @@ def restore(url: str, file: Path) -> list[str]:
         WarehouseUnavailableError: The server cannot be reached.
     """
     if not file.is_file():
-        raise BackupError(str(file), "there is no such file")
+        raise BackupError(str(file), "there is no such file", _NAME_A_BACKUP)
     if not _is_backup(file):
-        raise BackupError(str(file), "it is no backup; name a file that `seller-platform backup` has written")
+        raise BackupError(str(file), "it is no backup", _NAME_A_BACKUP)
     contents = read_dump(file, "--list").splitlines()
     with Database(url, connections=1) as database:
-        server = dump_server(database)
-        with database.begin() as connection:
-            existing = _schemas_of_empty(connection, file, database.where)
-        new = [line for line in contents if not ((named := _SCHEMA.match(line)) and named["name"] in existing)]
-        options = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
-        with tempfile.NamedTemporaryFile("w", suffix=".list") as chosen:
-            chosen.write("\n".join(new))
-            chosen.flush()
-            restore_dump(server, file, f"--use-list={chosen.name}", *options)
+        try:
+            with database.begin() as connection:
+                existing = _schemas_of_empty(connection, file, database.where)
+                new = [line for line in contents if not ((named := _SCHEMA.match(line)) and named["name"] in existing)]
+                with _chosen(new) as option:
+                    _execute(driver_of(connection), file, option, "--no-owner", "--no-privileges")
+        except psycopg.Error as error:
+            step = f"Name an empty database of PostgreSQL {OLDEST_VERSION} or newer in SELLER_PLATFORM_DATABASE_URL"
+            raise BackupError(str(file), f"PostgreSQL at {database.where} said: {_message(error)}", step) from error
         return _restore_grants(database, file, [line for line in contents if _GRANTS.match(line)])
 
 
 def _check_replaceable(file: Path, *, force: bool) -> None:
     if not file.is_file():
-        raise BackupError(str(file), "it is no file; name one that may be written")
+        raise BackupError(str(file), "it is no file", "Name one that may be written")
     if not _is_backup(file) and not force:
-        raise BackupError(str(file), "it is no backup. Name another file, or replace it with --force")
+        raise BackupError(str(file), "it is no backup", "Name another file, or replace it with --force")
 
 
 def _is_backup(file: Path) -> bool:
@@ -105,19 +119,61 @@ def _schemas_of_empty(connection: Connection, file: Path, where: str) -> set[str
     tables = connection.execute(_TABLES).scalar_one()
     if tables:
         raise BackupError(
-            str(file), f"the database {where} has {count_of(tables, 'table')} already; name one that is empty"
+            str(file),
+            f"the database {where} has {count_of(tables, 'table')} already",
+            "Name an empty one in SELLER_PLATFORM_DATABASE_URL, or a new home folder in SELLER_PLATFORM_HOME",
         )
     return set(connection.execute(_SCHEMAS).scalars())
+
+
+def _execute(driver: psycopg.Connection[Any], file: Path, *options: str) -> None:
+    """Create what a backup defines, copy its rows, and create indexes, keys and triggers."""
+    with reading_dump(file, "--section=pre-data", *options) as script:
+        driver.execute(_UNREADABLE.sub(b"", script.read()))
+    with reading_dump(file, "--section=data", *options) as script:
+        statements = b""
+        for line in script:
+            if not _COPY.fullmatch(line):
+                statements += line
+                continue
+            driver.execute(_UNREADABLE.sub(b"", statements))
+            statements = b""
+            with driver.cursor().copy(line) as copy:
+                for rows in _rows(script):
+                    copy.write(rows)
+        driver.execute(_UNREADABLE.sub(b"", statements))
+    with reading_dump(file, "--section=post-data", *options) as script:
+        driver.execute(_UNREADABLE.sub(b"", script.read()))
+
+
+def _rows(script: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a COPY to its end, many at once."""
+    rows = bytearray()
+    for line in script:
+        if line == _END_OF_COPY:
+            break
+        rows += line
+        if len(rows) >= _COPY_BYTES:
+            yield bytes(rows)
+            rows.clear()
+    yield bytes(rows)
+
+
+@contextmanager
+def _chosen(entries: list[str]) -> Iterator[str]:
+    """Yield the option that chooses entries of a table of contents."""
+    with tempfile.NamedTemporaryFile("w", suffix=".list") as file:
+        file.write("\n".join(entries))
+        file.flush()
+        yield f"--use-list={file.name}"
 
 
 def _restore_grants(database: Database, file: Path, entries: list[str]) -> list[str]:
     """Make the grants of a backup, and return why some were refused."""
     if not entries:
         return []
-    with tempfile.NamedTemporaryFile("w", suffix=".list") as chosen:
-        chosen.write("\n".join(entries))
-        chosen.flush()
-        script = read_dump(file, f"--use-list={chosen.name}", "--no-owner", "--file=-")
+    with _chosen(entries) as option:
+        script = read_dump(file, option, "--no-owner", "--file=-")
     problems: dict[str, None] = {}
     with database.begin() as connection:
         driver = driver_of(connection)
@@ -129,7 +185,11 @@ def _restore_grants(database: Database, file: Path, entries: list[str]) -> list[
                 raise
             except psycopg.errors.UndefinedObject as error:
                 if not any(f'"{role}"' in str(error) for role in _OWN_ROLES):
-                    problems[error.diag.message_primary or str(error)] = None
+                    problems[_message(error)] = None
             except psycopg.Error as error:
-                problems[error.diag.message_primary or str(error)] = None
+                problems[_message(error)] = None
     return list(problems)
+
+
+def _message(error: psycopg.Error) -> str:
+    return error.diag.message_primary or str(error)

@@ -1,7 +1,8 @@
-"""Runs `pg_dump` and `pg_restore` on a database, with all parameters of its URL.
+"""Runs `pg_dump` on a database, with all parameters of its URL, and reads its files with `pg_restore`.
 
-The platform's own connection is the measure: where it is encrypted, theirs must be. The programs that come with the
-embedded server cannot encrypt. Over a network those of the system are preferred.
+The platform's own connection is the measure: where it is encrypted, that of `pg_dump` must be. The program that comes
+with the embedded server cannot encrypt. Over a network that of the system is preferred. `pg_restore` connects to no
+server.
 """
 
 import errno
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from psycopg.conninfo import make_conninfo
 
@@ -28,8 +29,6 @@ _WITHOUT_TLS = "SSL support is not compiled in"
 # libpq takes TLS if the server has it; with these modes it may also continue in the clear.
 _OPTIONAL_TLS = ("allow", "prefer")
 _REQUIRED_TLS = "require"
-# From this version on `pg_restore` sets a parameter that older servers do not have.
-_SETS_TRANSACTION_TIMEOUT = 17
 _SERVICE = "seller_platform"
 
 
@@ -58,7 +57,7 @@ class _Program:
 
 
 def dump_server(database: Database) -> DumpServer:
-    """Connect to a database, and return how its dump programs connect.
+    """Connect to a database, and return how `pg_dump` connects.
 
     Raises:
         WarehouseUnavailableError: The server cannot be reached.
@@ -80,7 +79,7 @@ def dump(server: DumpServer, file: Path) -> None:
         BackupError: No installed program can do that, or PostgreSQL refused.
         FullDiskError: The disk of the file is full.
     """
-    program = _choose("pg_dump", server, server.major)
+    program = _choose(server)
     try:
         _run_on(server, program, "--format=custom", f"--file={file}")
     except BackupError as error:
@@ -89,55 +88,49 @@ def dump(server: DumpServer, file: Path) -> None:
         raise
 
 
-def restore_dump(server: DumpServer, file: Path, *options: str) -> None:
-    """Fill a database from a file.
+@contextmanager
+def reading_dump(file: Path, *options: str) -> Iterator[IO[bytes]]:
+    """Yield what `pg_restore` writes of a file while it reads it.
 
     Raises:
-        BackupError: No installed program can do that, or PostgreSQL refused.
+        BackupError: The file cannot be read to its end.
     """
-    written_by = _major_of_dump(file)
-    program = _choose("pg_restore", server, written_by)
-    if program.major >= _SETS_TRANSACTION_TIMEOUT > server.major:
-        raise BackupError(
-            str(file),
-            f"it needs pg_restore {program.major}, which cannot fill PostgreSQL {server.major}. Restore into "
-            f"PostgreSQL {_SETS_TRANSACTION_TIMEOUT} or newer, or write the backup again with pg_dump {server.major}",
-        )
-    _run_on(server, program, *options, str(file))
+    command = [str(_newest("pg_restore").path), "--file=-", *options, str(file)]
+    with tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(command, env=_variables(), stdout=subprocess.PIPE, stderr=errors) as program:
+            assert program.stdout is not None
+            yield program.stdout
+        if program.returncode:
+            errors.seek(0)
+            raise _failure(str(file), "pg_restore", errors.read())
 
 
 def read_dump(file: Path, *options: str) -> str:
-    """Return what `pg_restore` prints of a file, without a database.
+    """Return what `pg_restore` prints of a file.
 
     Raises:
-        BackupError: The file is no backup.
+        BackupError: The file is no backup, or a newer program has written it.
     """
-    newest = max(_programs("pg_restore"), key=lambda program: program.major)
-    return _run(newest, str(file), [*options, str(file)], {})
+    return _run(_newest("pg_restore"), str(file), [*options, str(file)], {})
 
 
-def _major_of_dump(file: Path) -> int:
-    written_by = re.search(r"Dumped by pg_dump version: (\d+)", read_dump(file, "--list"))
-    assert written_by is not None
-    return int(written_by[1])
+def _newest(name: str) -> _Program:
+    return max(_programs(name), key=lambda program: program.major)
 
 
-def _choose(name: str, server: DumpServer, least: int) -> _Program:
-    """Return the program that is nearest to the server's version, and protects the connection as ours is protected.
-
-    Args:
-        least: The lowest major version that can be used.
-    """
-    programs = [program for program in _programs(name) if program.major >= least]
+def _choose(server: DumpServer) -> _Program:
+    """Return the program that is nearest to the server's version, and protects the connection as ours is protected."""
+    programs = [program for program in _programs("pg_dump") if program.major >= server.major]
     if server.is_encrypted:
-        programs = [program for program in programs if _encrypts(program.path.with_name("pg_dump"))]
+        programs = [program for program in programs if _encrypts(program.path)]
     if not programs:
-        present = ", ".join(f"{each.path} is {each.major}{_remark(each)}" for each in _programs(name))
+        present = ", ".join(f"{each.path} is {each.major}{_remark(each)}" for each in _programs("pg_dump"))
         problem = ", one that can encrypt, as the server's connections are encrypted" if server.is_encrypted else ""
         raise BackupError(
             server.where,
-            f"it needs {name} {least} or newer{problem}; here {present}. Install it (Debian, Ubuntu: "
-            f"`apt install postgresql-client-{least}`, if need be from apt.postgresql.org), and run the command again",
+            f"it needs pg_dump {server.major} or newer{problem}; here {present}",
+            f"Install it (Debian, Ubuntu: `apt install postgresql-client-{server.major}`, if need be from "
+            "apt.postgresql.org), and run the command again",
         )
     return min(programs, key=lambda program: (program.major, program.is_bundled != server.is_local))
 
@@ -160,7 +153,7 @@ def _programs(name: str) -> tuple[_Program, ...]:
 
 
 def _remark(program: _Program) -> str:
-    return "" if _encrypts(program.path.with_name("pg_dump")) else " and cannot encrypt"
+    return "" if _encrypts(program.path) else " and cannot encrypt"
 
 
 def _encrypts(pg_dump: Path) -> bool:
@@ -190,7 +183,12 @@ def _service_file(server: DumpServer, shown: dict[str, str], secrets: dict[str, 
         yield {}
         return
     if "service" in shown:
-        raise BackupError(server.where, f"write {', '.join(secrets)} into the file of the service, not into the URL")
+        names = ", ".join(secrets)
+        raise BackupError(
+            server.where,
+            f"the URL names a service, and has {names} beside it",
+            f"Write {names} into the file of the service, not into the URL",
+        )
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
         file.write(f"[{_SERVICE}]\n" + "".join(f"{name}={value}\n" for name, value in secrets.items()))
         file.flush()
@@ -202,10 +200,20 @@ def _run(program: _Program, what: str, arguments: list[str], variables: dict[str
         [str(program.path), *arguments], env=_variables(**variables), capture_output=True, text=True, check=False
     )
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        problem = next((line for line in lines if "error:" in line), lines[0])
-        raise BackupError(what, f"{program.path.name} said: {problem}")
+        raise _failure(what, program.path.name, done.stderr)
     return done.stdout
+
+
+def _failure(what: str, program: str, errors: str) -> BackupError:
+    lines = errors.strip().splitlines() or ["no message"]
+    problem = next((line for line in lines if "error:" in line), lines[0])
+    if "unsupported version" in problem:
+        step = f"A newer program has written the file; install a {program} of its version, and run the command again"
+    elif program == "pg_restore":
+        step = "The file is damaged or cut short; name another backup"
+    else:
+        step = "Fix what it says, and run the command again"
+    return BackupError(what, f"{program} said: {problem}", step)
 
 
 def _variables(**more: Any) -> dict[str, str]:

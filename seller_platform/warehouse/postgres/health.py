@@ -7,6 +7,9 @@ from sqlalchemy import text
 from seller_platform.errors import MissingRightError
 from seller_platform.warehouse.postgres.database import Database, revisions
 
+OLDEST_VERSION = 15
+"""The oldest major version of PostgreSQL that this program is tested with."""
+
 _SERVER = text("""
     SELECT current_setting('server_version_num')::integer / 10000 AS major,
            split_part(current_setting('server_version'), ' ', 1) AS version,

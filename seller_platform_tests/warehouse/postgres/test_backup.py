@@ -19,7 +19,7 @@ from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.fingerprints import fingerprints
-from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.postgres import count_transactions, drop_database
 from seller_platform_tests.support.receipts import mark_loaded
 
 pytestmark = pytest.mark.slow
@@ -73,11 +73,11 @@ def test_loads_are_in_order_on_a_new_server(database: Database, tmp_path: Path, 
 
     load()
     if not builds_are_last:
-        _count_transactions(database.url)
+        count_transactions(database.url)
         load()
     build()
     if builds_are_last:
-        _count_transactions(database.url)
+        count_transactions(database.url)
         build()
     assert is_current(database)
     back_up(database.url, tmp_path / "backup")
@@ -107,20 +107,12 @@ def test_loads_are_in_order_on_a_new_server(database: Database, tmp_path: Path, 
     assert renumbered == [*[False] * (1 if builds_are_last else 2), True]
 
 
-def _count_transactions(url: str) -> None:
-    """Let a server count more transactions than a new one has."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(
-            "DO $$ BEGIN FOR number IN 1..5000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
-        )
-
-
 def test_a_database_that_holds_something_is_not_restored_over(
     filled: Database, database_url: str, tmp_path: Path
 ) -> None:
     back_up(database_url, tmp_path / "backup")
 
-    with pytest.raises(BackupError, match="tables already; name one that is empty"):
+    with pytest.raises(BackupError, match=r"tables already\. Name an empty one in SELLER_PLATFORM_DATABASE_URL"):
         restore(database_url, tmp_path / "backup")
 
 

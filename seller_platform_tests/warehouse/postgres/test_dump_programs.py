@@ -14,14 +14,8 @@ from seller_platform.warehouse.postgres.database import conninfo
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import drop_database
-from seller_platform_tests.support.tls_postgres import (
-    PASSWORD,
-    SYSTEM_SERVERS,
-    TlsFront,
-    TlsServer,
-    tls_front,
-    tls_server,
-)
+from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS
+from seller_platform_tests.support.tls_postgres import PASSWORD, TlsFront, TlsServer, tls_front, tls_server
 from seller_platform_tests.support.tls_proxy import write_certificate
 from seller_platform_tests.support.watchdog import folder_of_the_run
 
@@ -115,13 +109,12 @@ def test_a_secret_without_a_variable_is_no_argument_either(
 
 
 def _record_arguments(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put programs before those of the system that write their arguments into the returned file, and run those."""
+    """Put a program before the system's that writes its arguments into the returned file, and runs the system's."""
     programs, recorded = folder / "programs", folder / "arguments"
     programs.mkdir()
-    for name in ("pg_dump", "pg_restore"):
-        real = SYSTEM_SERVERS[-1].with_name(name)
-        (programs / name).write_text(f'#!/bin/sh\necho "$*" >>{recorded}\nexec {real} "$@"\n')
-        (programs / name).chmod(0o755)
-        subprocess.run([programs / name, "--version"], check=True, capture_output=True)
+    program, real = programs / "pg_dump", SYSTEM_SERVERS[-1].with_name("pg_dump")
+    program.write_text(f'#!/bin/sh\necho "$*" >>{recorded}\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    subprocess.run([program, "--version"], check=True, capture_output=True)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     return recorded

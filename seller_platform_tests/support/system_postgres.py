@@ -1,0 +1,43 @@
+"""Servers of the system's PostgreSQL packages, which are older than the embedded one."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from seller_platform.warehouse.postgres.root_user import is_root, server_user
+
+SYSTEM_SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+"""The servers of the system; none where its PostgreSQL is not installed."""
+
+
+@contextmanager
+def system_server(program: Path, folder: Path, *settings: str, rules: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Run a server, and yield the folder of its socket, where every user may connect as any role.
+
+    Args:
+        program: One of `SYSTEM_SERVERS`.
+        folder: A folder that every user can pass through.
+        rules: Lines of pg_hba.conf for other connections.
+    """
+    user, data = server_user() if is_root() else None, folder / "data"
+    data.mkdir(mode=0o700)
+    if user is not None:
+        os.chown(data, user.uid, user.gid)
+    other: dict[str, Any] = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}
+
+    def run(name: str, *arguments: str) -> None:
+        command = [str(program.with_name(name)), "-D", str(data), *arguments]
+        # Not a pipe, which the server would keep open.
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/", **other)
+
+    run("initdb", "--auth=trust", "--username=postgres", "--encoding=utf8", "--no-sync")
+    (data / "pg_hba.conf").write_text("\n".join(["local all all trust", *rules, ""]))
+    options = " ".join(f"-c {setting}" for setting in ("listen_addresses=", *settings, "fsync=off"))
+    run("pg_ctl", "-w", "-l", str(data / "log"), "-o", f"{options} -k {data}", "start")
+    try:
+        yield data
+    finally:
+        run("pg_ctl", "-m", "immediate", "-w", "stop")
