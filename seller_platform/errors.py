@@ -1441,18 +1441,31 @@ class OutdatedSchemaError(WarehouseError):
 
 
 class NotEmbeddedError(RequestError):
-    """The warehouse is on a server of its own, which no command keeps up."""
+    """The warehouse is on a server of its own, which no command runs or removes."""
 
     next_step = (
-        "Connect to that server: `seller-platform database reader NAME` prints a line for psql, and "
-        "`seller-platform database url` prints the URL."
+        "Connect to that server (`seller-platform database reader NAME` prints a line for psql, and "
+        "`seller-platform database url` prints the URL), or unset the variable to use the server of the home folder."
     )
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, verb: str) -> None:
         self.where = where
         super().__init__(
-            f"SELLER_PLATFORM_DATABASE_URL names {where}, so there is no embedded server to run", with_step=True
+            f"SELLER_PLATFORM_DATABASE_URL names {where}, so there is no embedded server to {verb}", with_step=True
         )
+
+
+class EmbeddedServerInUseError(WarehouseError):
+    """Programs use an embedded server that was to be deleted."""
+
+    next_step = (
+        "Nothing was deleted; end the programs that use it (`dev`, `service run`, `dagster dev`, `database run` and "
+        "others), and run the command again."
+    )
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        super().__init__(f"the embedded PostgreSQL server in {folder} is in use", with_step=True)
 
 
 class WarehouseInUseError(RequestError):

@@ -60,7 +60,10 @@ _COMMANDS = {
     "backup": ("database.backups", "Write the whole database to a file."),
     "restore": ("database.backups", "Fill an empty database from a backup."),
     "prune": ("database.maintenance", "Delete old snapshots and receipts, and old events and runs of Dagster."),
-    "database": ("database.command", "Reach the database from other programs, and manage who may read it with SQL."),
+    "database": (
+        "database.command",
+        "Reach the database from other programs, manage its readers, and delete embedded servers.",
+    ),
     "doctor": ("doctor.command", "Check every prerequisite, and print the next step for each problem."),
     "docs": ("docs.command", "Show a page of the documentation, or list all pages."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),

@@ -21,6 +21,7 @@ from seller_platform.settings import DEMO, DEMO_FOLDER, LEADING_ELSEWHERE, Setti
 from seller_platform.warehouse.postgres.database import Database, readable_version
 from seller_platform.warehouse.postgres.location import (
     SANDBOX,
+    data_elsewhere,
     embedded_server,
     has_database,
     has_demo,
@@ -104,14 +105,29 @@ def open_served_installation() -> Iterator[Installation]:
         yield installation
 
 
-def make_home(settings: Settings) -> None:
-    """Create the home folder if it does not exist; say which it is, unless the environment names it."""
-    is_new = not settings.home.exists()
+def make_home(settings: Settings, server_home: Path | None = None) -> None:
+    """Create the home folder and its embedded server if they do not exist.
+
+    Say which home folder it is, unless the environment names it, and where the rows are, unless they are in it.
+
+    Args:
+        server_home: The folder of the server; by default the home folder, unless the settings name another server.
+    """
+    is_new, texts = not settings.home.exists(), []
     make_private_folder(settings.home)
     if is_new and "home" not in settings.model_fields_set:
-        note(f"A new home folder was created: {settings.home}. {_HOME} names another one.")
+        texts.append(f"A new home folder was created: {settings.home}. {_HOME} names another one.")
     else:
         note_home(settings)
+    if server_home is None and settings.database_url is None:
+        server_home = settings.home
+    if server_home is not None and not has_database(server_home):
+        with progress(_OPENING):
+            embedded_server(server_home, settings.root_data_folder)
+        if data := data_elsewhere(server_home):
+            texts.append(f"The rows of {server_home} are stored in {data}.")
+    if texts:
+        note(" ".join(texts))
 
 
 def expect_home(settings: Settings) -> None:
@@ -153,7 +169,7 @@ def service_url(settings: Settings, *, creates: bool = True) -> str:
         return embedded_server(demo, settings.root_data_folder).database(SANDBOX)
     if not creates:
         raise nothing_stored(settings)
-    make_home(settings)
+    make_home(settings, own)
     return sandbox_url(settings)
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from seller_platform.settings import DEMO_FOLDER, HOME_FOLDER, read_settings
+from seller_platform.warehouse.postgres.location import data_elsewhere
+from seller_platform.warehouse.postgres.root_user import is_root
 from seller_platform_tests.support.processes import environment, run
 
 NEEDING_ROWS = (
@@ -37,6 +39,7 @@ NEEDING_ROWS = (
     ["marts", "build"],
     ["database", "reader", "ann"],
     ["database", "url"],
+    ["database", "remove", "--yes"],
     ["keys", "rotate"],
     ["backup", "warehouse.backup"],
 )
@@ -78,8 +81,11 @@ def test_a_command_that_writes_says_which_home_it_created(variables: dict[str, s
     first = run(["connect"], variables, folder=tmp_path)
     second = run(["connect"], variables, folder=tmp_path)
 
-    assert f"A new home folder was created: {tmp_path / HOME_FOLDER}" in first.stderr
+    line, home = first.stderr.splitlines()[0], tmp_path / HOME_FOLDER
+    assert f"A new home folder was created: {home}" in line
+    assert (f"The rows of {home} are stored in {data_elsewhere(home)}." in line) is is_root()
     assert "home folder" not in second.stderr
+    assert "The rows of" not in second.stderr
     assert (tmp_path / HOME_FOLDER).is_dir()
 
 

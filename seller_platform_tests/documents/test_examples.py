@@ -51,6 +51,7 @@ NOT_TYPED = {
     "dg scaffold defs seller_platform.SellerPlatformComponent market": "journeys/test_mounted_project.py runs it",
     "dg dev": "journeys/test_mounted_project.py launches the same assets with `dg launch`",
     "seller-platform dev": "journeys/test_ui.py runs it",
+    "seller-platform database remove": "cli/database/test_removal.py deletes servers",
     "seller-platform service run --replica": "journeys/test_replica.py runs it",
     "sudo chown 10001 database_url secret_key && sudo chown 999 postgres_password": "only root may give files away",
     "pip install --require-hashes -r requirements.lock": ".ci/run installs it",

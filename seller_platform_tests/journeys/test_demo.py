@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from seller_platform.contract import REFRESHED
+from seller_platform.warehouse.postgres.location import data_elsewhere
+from seller_platform.warehouse.postgres.root_user import is_root
 from seller_platform_tests.documentation import README
 from seller_platform_tests.documents.markdown import Document
 from seller_platform_tests.support.processes import document, environment, left_behind, run
@@ -82,7 +84,10 @@ def test_the_demo_lands_everything_twice_and_its_commands_show_it(tmp_path: Path
     assert [seen["chart"], seen["sum"]] == pytest.approx([float(stored[0]["sum"])] * 2)
     assert seen["products"] > 5
     assert (folder / "sales.png").stat().st_size > 5_000
-    assert f"A new home folder was created: {folder / '.seller_platform'}" in first.stderr
+    data = data_elsewhere(folder / ".seller_platform" / "sandbox")
+    assert f"A new home folder was created: {folder / '.seller_platform'}" in first.stderr.splitlines()[0]
+    assert (f"are stored in {data}." in first.stderr.splitlines()[0]) is is_root()
+    assert (f"The rows are in {data}." in shown[0].stdout) is is_root()
     assert re.search(r"Every row since \w+ \d{4} is stored exactly as the sandbox holds it\.", first.stderr)
     loads = second["loads"]
     assert {load["dataset"] for load in loads} == {"accounts", *(dataset.name for dataset in REFRESHED)}

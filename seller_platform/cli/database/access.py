@@ -36,7 +36,7 @@ def run(*, port: int, new_password: bool, output: Output) -> None:
     settings = read_settings()
     if settings.database_url is not None:
         with Database(settings.database_url.get_secret_value()) as database:
-            raise NotEmbeddedError(database.where)
+            raise NotEmbeddedError(database.where, "run")
     with open_installation() as installation:
         password = _stored_password(settings.home / _PASSWORD_FILE, renew=new_password)
         save_reader(installation.database, CLIENT_USER, password)

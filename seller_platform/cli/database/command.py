@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.database.access import run, url
+from seller_platform.cli.database.removal import remove
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
@@ -17,11 +18,12 @@ from seller_platform.warehouse.schema.readers import remove_reader, save_reader,
 
 @click.group(cls=CommandGroup)
 def database() -> None:
-    """Reach the database from other programs, and manage who may read it with SQL."""
+    """Reach the database from other programs, manage its readers, and delete embedded servers."""
 
 
 database.add_command(run)
 database.add_command(url)
+database.add_command(remove)
 
 
 @database.command()

@@ -19,7 +19,7 @@ from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.secrets import key_file, split_keys
 from seller_platform.warehouse.loads.history_start import is_history_start_set
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER
-from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders
+from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders, is_root
 
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30
@@ -140,11 +140,11 @@ def examine_root_data(server: Path, root_data: Path) -> Iterator[Finding]:
     subject = "data of the embedded server"
     if (server / "data").is_symlink():
         data = (server / "data").readlink()
-        yield ok(subject, f"{data}, where its user {SERVER_USER} can reach it; it is not part of the home folder")
-    # Homes that were deleted leave their data there, which harms nothing here.
-    if folders := [quote(str(folder)) for folder, _ in abandoned_folders(root_data)] if root_data.is_dir() else []:
-        step = f"if those homes were deleted and not moved, `rm -r {' '.join(folders)}` frees their room"
-        yield ok(subject, f"data of {len(folders)} homes that are no longer where they were; {step}")
+        reason = f"where its user {SERVER_USER} can reach it; it is not part of the home folder"
+        yield ok(subject, f"{data}, {reason}; `seller-platform database remove` deletes it")
+    if folders := [quote(str(folder)) for folder, _ in abandoned_folders(root_data)] if is_root() else []:
+        text = f"{count_of(len(folders), 'home', 'is')} gone, and left data in {root_data}"
+        yield warn(subject, text, f"`seller-platform database remove {' '.join(folders)}`, unless they were moved")
 
 
 def examine_key(settings: Settings) -> Iterator[Finding]:

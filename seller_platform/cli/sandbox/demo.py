@@ -54,7 +54,7 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
     the folder `sandbox` of the home folder. It can be run again at any time.
     """
     settings = read_settings()
-    make_home(settings)
+    make_home(settings, settings.home / DEMO_FOLDER)
     with open_local_stack(
         settings.home, output, accounts=accounts, months=months, history_months=_LOADED_MONTHS
     ) as stack:

@@ -20,7 +20,7 @@ from seller_platform.cli.sandbox.preload import load_last_month
 from seller_platform.clocks import utc_now
 from seller_platform.errors import SellerPlatformError
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
-from seller_platform.settings import read_settings
+from seller_platform.settings import DEMO_FOLDER, read_settings
 
 _LOOK_SECONDS = 1.0
 _LIVE_DAYS, _LIVE_DAY_SECONDS = 14, 20
@@ -90,8 +90,8 @@ def dev(
     """
     output = Output(as_json=False)
     settings = read_settings()
-    make_home(settings)
     home = settings.home
+    make_home(settings, home / DEMO_FOLDER)
     since = utc_now().date() - timedelta(days=_LIVE_DAYS) if is_live else None
     with open_local_stack(
         home, output, port=free_port(service_port), accounts=accounts, months=months, today=since

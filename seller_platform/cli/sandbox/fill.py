@@ -69,7 +69,7 @@ def open_sandbox(database_url: str | None) -> Iterator[Database]:
     url = database_url
     if url is None:
         settings = read_settings()
-        make_home(settings)
+        make_home(settings, settings.home)
         url = sandbox_url(settings)
     with Database(url) as database:
         if names := connection_names(database):

@@ -19,7 +19,7 @@ from seller_platform.warehouse.connections.grants import GrantFacts
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.slices import doubt_of
 from seller_platform.warehouse.monitoring.coverage import coverage
-from seller_platform.warehouse.postgres.location import has_demo
+from seller_platform.warehouse.postgres.location import data_elsewhere, has_demo
 
 _NOT_CONNECTED = "Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`."
 _BUT_DEMO = "Nothing is connected yet; run `seller-platform connect`. `seller-platform --demo status` shows the demo."
@@ -67,13 +67,15 @@ def _show(installation: Installation, output: Output, *, shows_all: bool, clears
     Args:
         clears: Whether to remove what the terminal shows.
     """
+    settings = installation.settings
+    data = data_elsewhere(settings.home) if settings.database_url is None else None
     with output.progress("Reading what is stored"):
-        per_day = installation.settings.requests_per_day
+        per_day = settings.requests_per_day
         state = overview(
             installation.database, since=_since(installation), now=datetime.now(UTC), requests_per_day=per_day
         )
         size = _size(shows_all=shows_all)
-        lines = screen(state, size) if state.grants else []
+        lines = screen(state, size, data) if state.grants else []
     text = "\n".join(lines)
     output.line(f"{_CLEAR}{text}" if clears else text) if lines else output.say(_first_step(installation))
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from pathlib import Path
 
 from rich.cells import cell_len
 
@@ -42,10 +43,14 @@ class Size:
     height: int | None
 
 
-def screen(overview: Overview, size: Size) -> list[str]:
-    """Return the lines of the screen, at most as many as it is high."""
+def screen(overview: Overview, size: Size, data: Path | None = None) -> list[str]:
+    """Return the lines of the screen, at most as many as it is high.
+
+    Args:
+        data: The folder with the rows, where it is not part of the home folder.
+    """
     width = size.width or _ANY_WIDTH
-    head = _head(overview, width)
+    head = _head(overview, width, data)
     groups = findings(overview)
     room = None if size.height is None else size.height - len(head) - 2
     attention = list(_attention(groups, width, shows_all=room is None))
@@ -55,7 +60,7 @@ def screen(overview: Overview, size: Size) -> list[str]:
     return [*head, *_map(overview, width, room), "", *attention]
 
 
-def _head(overview: Overview, width: int) -> list[str]:
+def _head(overview: Overview, width: int, data: Path | None) -> list[str]:
     now, activity = overview.now.astimezone(UTC), overview.activity
     text = (
         f"{now:%a %d %b %Y %H:%M} UTC. {count_of(len(overview.accounts), 'account')} since {overview.since}. Since "
@@ -64,6 +69,8 @@ def _head(overview: Overview, width: int) -> list[str]:
     if overview.requests_per_day is not None:
         sent = (f"{each.connection} {overview.requests_today.get(each.connection, 0):,}" for each in overview.grants)
         text += f" Requests of today, of {overview.requests_per_day:,}: {', '.join(sent)}."
+    if data is not None:
+        text += f" The rows are in {data}."
     return [_painted(line, Colour.HEADING) for line in wrapped(text, width)]
 
 

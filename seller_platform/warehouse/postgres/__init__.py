@@ -4,6 +4,7 @@
 - `urls`: URLs of databases, checked before they are used
 - `refusals`: refusals of PostgreSQL as errors with a next step
 - `embedded`: the embedded server
+- `removal`: the deletion of embedded servers
 - `programs`: PostgreSQL's own programs, and the files of a server
 - `loopback_port`: a port for desktop clients of the embedded server
 - `root_user`: the user and the folders of root's server

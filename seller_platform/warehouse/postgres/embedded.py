@@ -34,6 +34,7 @@ from seller_platform.files import free_room, make_private_folder
 from seller_platform.warehouse.postgres.programs import SUPERUSER, create_server_files, run_program
 from seller_platform.warehouse.postgres.refusals import DATA_LINK, full_disk_line, has_no_room
 from seller_platform.warehouse.postgres.root_user import (
+    DATA,
     DEFAULT_FOLDER,
     ServerUser,
     is_open_to_others,
@@ -49,6 +50,9 @@ _STOP_SECONDS = 60
 _CRASH_SECONDS = 2
 _LONGEST_SOCKET_FOLDER = 80
 _OPTIONS = ("listen_addresses=", "max_connections=200", "timezone=UTC", "log_timezone=UTC")
+USERS_LOCK, START_LOCK = "users.lock", "start.lock"
+"""In the folder of a server, the locks of its users and of its start."""
+
 _SOCKET_FILE = "socket_folder"
 _LOG_FILE = "server.log"
 _LINES_OF_LOG = 3
@@ -73,7 +77,7 @@ class EmbeddedServer:
             EmbeddedServerError: It does not start; the message carries the end of its log.
         """
         self.folder, self._root_data = folder.absolute(), root_data
-        self._data = self.folder / "data"
+        self._data = self.folder / DATA
         self._users: IO[str] | None = None
         self._lock = threading.Lock()
         self._ending: object = None
@@ -82,7 +86,7 @@ class EmbeddedServer:
             make_private_folder(self.folder.parent)
             # Root's server runs as another user, who has to pass through.
             self.folder.mkdir(mode=0o711 if is_root() else 0o700, exist_ok=True)
-            self._users = self._open("users.lock")
+            self._users = self._open(USERS_LOCK)
             with self._exclusively():
                 fcntl.flock(self._users, fcntl.LOCK_SH)
                 self._start()
@@ -139,7 +143,7 @@ class EmbeddedServer:
         Raises:
             EmbeddedServerError: It does not start; the message carries the end of its log.
         """
-        if self._has_postmaster():
+        if _has_postmaster(self._data):
             return False
         try:
             with self._exclusively():
@@ -161,23 +165,21 @@ class EmbeddedServer:
             # An OSError: another process holds the lock, or the folder was deleted, which ends the server by itself.
             with interruption.deferred(raises=False), users, suppress(OSError), self._exclusively():
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._stop()
+                stop(self._data)
+                remove_socket_folder(self.folder)
             interruption.unregister(self._ending)
 
     @property
     def _socket_folder(self) -> Path:
         """The folder of the socket: that of the data, or one with a shorter path, which a file names."""
-        try:
-            return Path((self.folder / _SOCKET_FILE).read_text())
-        except FileNotFoundError:
-            return self.data_folder
+        return _named_socket_folder(self.folder) or self.data_folder
 
     def _open(self, name: str) -> IO[str]:
         return (self.folder / name).open("a+")
 
     @contextmanager
     def _exclusively(self) -> Iterator[None]:
-        with self._open("start.lock") as lock:
+        with self._open(START_LOCK) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -247,19 +249,6 @@ class EmbeddedServer:
         with suppress(FileExistsError):
             (folder / DATA_LINK).symlink_to(self.data_folder)
 
-    def _stop(self) -> None:
-        # Not with pg_ctl: for root it runs as another user. That user cannot reach the folder if a folder above it was
-        # closed to others meanwhile.
-        with suppress(OSError, ValueError, IndexError):
-            os.kill(self._postmaster(), signal.SIGINT)  # "fast": open connections are ended
-            deadline = time.monotonic() + _STOP_SECONDS
-            while self._has_postmaster() and time.monotonic() < deadline:
-                time.sleep(0.02)
-        if (self.folder / _SOCKET_FILE).exists():
-            with suppress(OSError):
-                (self._socket_folder / DATA_LINK).unlink(missing_ok=True)
-                self._socket_folder.rmdir()
-
     def _is_ready(self) -> bool:
         if not (self._data / "postmaster.pid").exists():
             return False
@@ -268,19 +257,6 @@ class EmbeddedServer:
         except psycopg.OperationalError:
             return False
         return True
-
-    def _has_postmaster(self) -> bool:
-        """Whether the server's first process runs; while it recovers from a crash, it answers nothing."""
-        try:
-            os.kill(self._postmaster(), 0)
-        except PermissionError:
-            return True
-        except (OSError, ValueError, IndexError):
-            return False
-        return True
-
-    def _postmaster(self) -> int:
-        return int((self._data / "postmaster.pid").read_text().split()[0])
 
     def _was_started_since(self, began: int) -> bool:
         """Whether the server started at this second or later. An older file may name the pid of another program."""
@@ -300,3 +276,48 @@ class EmbeddedServer:
             return DatabaseFullError(str(folder), reason or str(error), free_room(folder))
         problem = " | ".join([str(error), *([" ".join(notes.split())] if notes else []), *tail])
         return EmbeddedServerError(str(self.folder), problem)
+
+
+def stop(data: Path) -> None:
+    """Stop the server of a folder of data; open connections are ended."""
+    # Not with pg_ctl: for root it runs as another user. That user cannot reach the folder if a folder above it was
+    # closed to others meanwhile.
+    with suppress(OSError, ValueError, IndexError):
+        os.kill(_postmaster(data), signal.SIGINT)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while _has_postmaster(data) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+def remove_socket_folder(folder: Path) -> None:
+    """Delete the folder of a stopped server's socket if it is one of its own.
+
+    Args:
+        folder: The folder of the server.
+    """
+    if sockets := _named_socket_folder(folder):
+        with suppress(OSError):
+            (sockets / DATA_LINK).unlink(missing_ok=True)
+            sockets.rmdir()
+
+
+def _named_socket_folder(folder: Path) -> Path | None:
+    try:
+        return Path((folder / _SOCKET_FILE).read_text())
+    except FileNotFoundError:
+        return None
+
+
+def _has_postmaster(data: Path) -> bool:
+    """Whether the server's first process runs; while it recovers from a crash, it answers nothing."""
+    try:
+        os.kill(_postmaster(data), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError, IndexError):
+        return False
+    return True
+
+
+def _postmaster(data: Path) -> int:
+    return int((data / "postmaster.pid").read_text().split()[0])

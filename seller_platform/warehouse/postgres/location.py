@@ -8,6 +8,7 @@ from seller_platform.errors import NothingStoredError
 from seller_platform.files import make_private_folder
 from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.root_user import DATA
 from seller_platform.warehouse.postgres.urls import parsed_url, place_of
 
 WAREHOUSE = "warehouse"
@@ -64,7 +65,13 @@ def nothing_stored(settings: Settings) -> NothingStoredError:
 
 def has_database(home: Path) -> bool:
     """Whether a home folder has an embedded server."""
-    return (home / EMBEDDED_FOLDER / "data").exists()
+    return (home / EMBEDDED_FOLDER / DATA).exists()
+
+
+def data_elsewhere(home: Path) -> Path | None:
+    """Return the folder with the rows of a home folder's server, where it is not part of the home folder."""
+    data = home / EMBEDDED_FOLDER / DATA
+    return data.resolve() if data.is_symlink() else None
 
 
 def has_demo(home: Path) -> bool:

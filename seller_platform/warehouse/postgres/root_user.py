@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +20,8 @@ SERVER_USER = "seller-postgres"
 DEFAULT_FOLDER = Path("/var/lib/seller-platform")
 
 _OWNER_FILE = "home"
-_DATA = "data"
+DATA = "data"
+"""In the folder of a server, its data or a link to it."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def make_data_folder(servers: Path, folder: Path) -> Path:
     _make_servers_folder(servers)
     own = servers / token_hex(8)
     own.mkdir(mode=0o711)
-    data = own / _DATA
+    data = own / DATA
     data.mkdir(mode=0o700)
     os.chown(data, user.uid, user.gid)
     remember_folder(data, folder)
@@ -101,13 +103,22 @@ def remember_folder(data: Path, folder: Path) -> None:
         file.write_text(f"{folder}\n")
 
 
+def remove_data_folder(data: Path) -> None:
+    """Delete the data of a server, and the folder that was made for it; no other folder, if a user moved the data."""
+    if data.exists():
+        shutil.rmtree(data)
+    with suppress(OSError):
+        (data.parent / _OWNER_FILE).unlink()
+        data.parent.rmdir()
+
+
 def abandoned_folders(servers: Path) -> list[tuple[Path, Path]]:
     """Return the folders with data of servers whose own folder no longer exists, each with that folder."""
     found = []
     for file in sorted(servers.glob(f"*/{_OWNER_FILE}")):
         folder = Path(file.read_text().rstrip("\n"))
-        link = folder / _DATA
-        if not link.is_symlink() or link.readlink() != file.parent / _DATA:
+        link = folder / DATA
+        if not link.is_symlink() or link.readlink() != file.parent / DATA:
             found.append((file.parent, folder))
     return found
 

@@ -182,7 +182,7 @@ def test_a_server_elsewhere_is_not_run_and_its_url_hides_the_password(monkeypatc
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", url)
     runner = CliRunner()
 
-    with pytest.raises(NotEmbeddedError, match=r"names db\.example.*/shop, .* `seller-platform database reader NAME`"):
+    with pytest.raises(NotEmbeddedError, match=r"names db\.example.*/shop, .*`seller-platform database reader NAME`"):
         runner.invoke(command, ["run"], catch_exceptions=False)
     shown = runner.invoke(command, ["url"], catch_exceptions=False)
     document = runner.invoke(command, ["url", "--json"], catch_exceptions=False)
