@@ -112,10 +112,19 @@ COMMANDS = [
     Bad("costs plan {folder}/absent.csv", "absent.csv"),
     Bad("costs apply 99", "99"),
     Bad("verify", "seller-platform connect"),
-    Bad("backup {folder}/absent/new", "No such file or directory", FAILED),
-    Bad("backup {folder}", "is a directory"),
-    Bad("restore {folder}/absent", "there is no such file", FAILED),
-    Bad("restore {file}", "it is no backup", FAILED),
+    Bad("backup {folder}/absent/new", "No such file or directory. Make {folder}/absent a folder that can be", FAILED),
+    Bad("backup {folder}", "it is no file. Name one that may be written", FAILED),
+    Bad("backup {file}", "it is no backup. Name another file, or replace it with --force", FAILED),
+    Bad(
+        "backup {folder}/new",
+        "pg_dump said: pg_dump: error: query failed: ERROR: permission denied for schema "
+        "seller. Fix what it says, and run the command again",
+        FAILED,
+        {DATABASE: f"{{url}}&user={ROLE}"},
+    ),
+    Bad("restore {folder}/absent", "there is no such file. Name a file that `seller-platform backup` has", FAILED),
+    Bad("restore {folder}", "it is no file. Name a file that `seller-platform backup` has written", FAILED),
+    Bad("restore {file}", "it is no backup. Name a file that `seller-platform backup` has written", FAILED),
     Bad("prune --snapshot-days 0", "0 is not in the range"),
     Bad("database reader Bad-Name", "is no name for a reader", typed="a long enough password\n"),
     Bad("database reader bob --password-file {folder}/absent", "does not exist"),
@@ -240,7 +249,7 @@ def test_a_bad_input_ends_with_a_sentence_and_changes_nothing(
     printed = capsys.readouterr()
     text = printed.out + printed.err
     assert ended.value.code == bad.code, text
-    assert " ".join(bad.words.split()) in " ".join(text.split())
+    assert " ".join(shell.filled(bad.words).split()) in " ".join(text.split())
     assert "Traceback" not in text
     assert SECRET not in text
     assert "pydantic" not in text

@@ -14,7 +14,7 @@ from seller_platform.warehouse.postgres.location import stored_warehouse_url, wa
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace FILE even if it is no backup.")
 @json_option
 def backup(*, file: Path, force: bool, output: Output) -> None:
@@ -33,7 +33,7 @@ def backup(*, file: Path, force: bool, output: Output) -> None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def restore(*, file: Path, output: Output) -> None:
     """Fill the empty database of the settings from a backup, and migrate it.

@@ -18,7 +18,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import BackupError
 from seller_platform.files import draft_beside
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.postgres.dump_programs import dump, dump_server, read_dump, reading_dump
+from seller_platform.warehouse.postgres.dump_programs import DAMAGED, dump, dump_server, read_dump, reading_dump
 from seller_platform.warehouse.postgres.health import OLDEST_VERSION
 from seller_platform.warehouse.postgres.programs import CLIENT_USER, QUERY_ROLE
 
@@ -85,7 +85,7 @@ def restore(url: str, file: Path) -> list[str]:
         WarehouseUnavailableError: The server cannot be reached.
     """
     if not file.is_file():
-        raise BackupError(str(file), "there is no such file", _NAME_A_BACKUP)
+        raise BackupError(str(file), "it is no file" if file.exists() else "there is no such file", _NAME_A_BACKUP)
     if not _is_backup(file):
         raise BackupError(str(file), "it is no backup", _NAME_A_BACKUP)
     contents = read_dump(file, "--list").splitlines()
@@ -98,6 +98,8 @@ def restore(url: str, file: Path) -> list[str]:
                     _execute(driver_of(connection), file, option, "--no-owner", "--no-privileges")
         except psycopg.Error as error:
             step = f"Name an empty database of PostgreSQL {OLDEST_VERSION} or newer in SELLER_PLATFORM_DATABASE_URL"
+            if isinstance(error, psycopg.DataError):
+                step = DAMAGED
             raise BackupError(str(file), f"PostgreSQL at {database.where} said: {_message(error)}", step) from error
         return _restore_grants(database, file, [line for line in contents if _GRANTS.match(line)])
 

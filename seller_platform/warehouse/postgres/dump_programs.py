@@ -23,6 +23,9 @@ from seller_platform.errors import BackupError, FullDiskError
 from seller_platform.warehouse.postgres.database import SECRET_PARAMETERS, Database, driver_of, parameters
 from seller_platform.warehouse.postgres.programs import postgres_library
 
+DAMAGED = "The file is damaged or cut short; name another backup"
+"""The next step where a backup cannot be read to its end."""
+
 _FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 _WITHOUT_TLS = "SSL support is not compiled in"
@@ -210,7 +213,7 @@ def _failure(what: str, program: str, errors: str) -> BackupError:
     if "unsupported version" in problem:
         step = f"A newer program has written the file; install a {program} of its version, and run the command again"
     elif program == "pg_restore":
-        step = "The file is damaged or cut short; name another backup"
+        step = DAMAGED
     else:
         step = "Fix what it says, and run the command again"
     return BackupError(what, f"{program} said: {problem}", step)

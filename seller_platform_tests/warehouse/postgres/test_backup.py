@@ -1,5 +1,6 @@
 """Tests that a backup is restored completely, in one transaction, or not at all."""
 
+import os
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -126,6 +127,22 @@ def test_a_file_that_is_no_backup_restores_nothing(postgres: EmbeddedServer, tmp
         restore(elsewhere, tmp_path / "nothing")
 
     drop_database(postgres, "test_not_restored")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.999])
+def test_a_backup_that_was_cut_short_restores_nothing(
+    filled: Database, postgres: EmbeddedServer, tmp_path: Path, share: float
+) -> None:
+    file, elsewhere = tmp_path / "backup", postgres.database("test_cut_short")
+    back_up(filled.url, file)
+    os.truncate(file, int(file.stat().st_size * share))
+
+    with pytest.raises(BackupError, match=r"end of file\. The file is damaged or cut short; name another backup"):
+        restore(elsewhere, file)
+
+    with psycopg.connect(elsewhere) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'seller'").fetchone() == (0,)
+    drop_database(postgres, "test_cut_short")
 
 
 def test_a_file_of_others_is_replaced_only_with_force(filled: Database, tmp_path: Path) -> None:
