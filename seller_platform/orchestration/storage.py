@@ -42,12 +42,13 @@ from dagster_postgres.utils import (
     pg_url_from_config,
     retry_pg_connection_fn,
 )
-from sqlalchemy import URL, Connection, Engine, Select, create_engine, func, select
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, Select, create_engine, func, select
+from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 from sqlalchemy.schema import CreateSchema
 
-from seller_platform.errors import InvalidSettingError, WarehouseUnavailableError
+from seller_platform.errors import DatabaseFullError, InvalidSettingError, WarehouseUnavailableError
 from seller_platform.orchestration.instance.check_states import (
     Check,
     CheckedAssets,
@@ -62,6 +63,8 @@ from seller_platform.orchestration.instance.partition_keys import use_faster_fun
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
+from seller_platform.warehouse.postgres.refusals import refusal_of
+from seller_platform.warehouse.postgres.urls import place_of, user_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -168,8 +171,11 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         pool = {"isolation_level": "AUTOCOMMIT", "poolclass": QueuePool, "pool_size": 4, "max_overflow": 16}
         engine = create_engine(url, pool_pre_ping=True, **pool)
         # Without pre-ping: an event is stored once more if its connection is lost.
+        events = create_engine(url, **pool)
+        for each in (engine, events):
+            listen(each, "handle_error", _raise_if_full)
         self._event_log_storage = _EventLogStorage(
-            self.postgres_url, create_engine(url, **pool), should_autocreate_tables=should_autocreate_tables
+            self.postgres_url, events, should_autocreate_tables=should_autocreate_tables
         )
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
             part._engine = engine  # there is no parameter for it
@@ -213,6 +219,15 @@ def _migrate(url: str) -> None:
                 _LOG.warning("%s Trying again in %g s.", error, pause)
             time.sleep(pause)
         return database.migrate()
+
+
+def _raise_if_full(context: ExceptionContext) -> None:
+    """Name a full disk. Dagster prints errors of its storage before ours, with statements and all their values."""
+    if context.engine is not None:
+        url = context.engine.url
+        refusal = refusal_of(context.original_exception, where=place_of(url), user=user_of(url))
+        if isinstance(refusal, DatabaseFullError):
+            raise refusal from context.original_exception
 
 
 def _url_in_schema(url: URL, schema: str) -> URL:

@@ -273,7 +273,7 @@ class EmbeddedServer:
         reason = full_disk_line("\n".join([str(error), notes, *tail]))
         folder = self.data_folder if self._data.exists() else self.folder
         if reason is not None or (isinstance(error, subprocess.CalledProcessError) and has_no_room(folder)):
-            return DatabaseFullError(str(folder), reason or str(error), free_room(folder))
+            return DatabaseFullError(str(folder), reason or "it has no room for its next log file", free_room(folder))
         problem = " | ".join([str(error), *([" ".join(notes.split())] if notes else []), *tail])
         return EmbeddedServerError(str(self.folder), problem)
 
