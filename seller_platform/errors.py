@@ -1508,7 +1508,7 @@ class BackupError(WarehouseError):
 class ExportFolderError(SellerPlatformError):
     """A Parquet file cannot be written."""
 
-    next_step = "Make the folder writable, or name another in SELLER_PLATFORM_EXPORT_DIR."
+    next_step = "Make the folder writable, or name another one with `--folder` or SELLER_PLATFORM_EXPORT_DIR."
 
     def __init__(self, path: str, problem: str) -> None:
         self.path = path
@@ -1585,14 +1585,14 @@ class SlicesFailedError(SellerPlatformError):
 
 
 class PartitionsFailedError(SellerPlatformError):
-    """Some partitions of marts were not built; the others were."""
+    """Some partitions were not built or exported; the others were."""
 
-    next_step = "Fix the causes that the message lists, and run the command again: what was built stays."
+    next_step = "Fix the causes that the message lists, and run the command again: all others stay."
 
-    def __init__(self, failures: Mapping[str, str], exit_code: int = 1) -> None:
+    def __init__(self, failures: Mapping[str, str], exit_code: int = 1, *, done: str = "built") -> None:
         self.failures, self.exit_code = dict(failures), exit_code
         count = count_of(len(self.failures), "partition", "was")
-        super().__init__(f"{count} not built; all others were:{_by_problem(failures)}")
+        super().__init__(f"{count} not {done}; all others were:{_by_problem(failures)}")
 
 
 def _by_problem(problems: Mapping[str, str]) -> str:

@@ -36,7 +36,7 @@ from seller_platform.warehouse.connections.accounts import account_named, accoun
 from seller_platform.warehouse.postgres.database import Database, readable_version, revisions
 from seller_platform.warehouse.postgres.location import nothing_stored, stored_warehouse_url
 from seller_platform.warehouse.readers.loaded import loaded_accounts, require_loaded
-from seller_platform.warehouse.readers.relations import ACCOUNT, Relation, Selection, relation_named
+from seller_platform.warehouse.readers.relations import ACCOUNT, Relation, Selection, relation_of, source_named
 
 if TYPE_CHECKING:  # they take half a second to import, and only one of them is returned
     import pandas as pd
@@ -129,7 +129,7 @@ def read(
     """
     _require("as_", as_, _FORMS)
     _require("amounts", amounts, _AMOUNTS)
-    relation = replace(relation_named(name), as_of=_moment(as_of))
+    relation = replace(relation_of(source_named(name)), as_of=_moment(as_of))
     if relation.is_mart and as_of is not None:
         raise RequestError(
             f"{relation.table} keeps no former rows. Leave as_of out, or read the lists it is built from"

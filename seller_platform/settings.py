@@ -252,7 +252,9 @@ class Settings(BaseSettings):
         description="the owner of every asset: an e-mail address or `team:NAME`",
     )
     export_dir: Path | None = Field(
-        None, alias="SELLER_PLATFORM_EXPORT_DIR", description="the folder where the `export/` assets write Parquet"
+        None,
+        alias="SELLER_PLATFORM_EXPORT_DIR",
+        description="the folder where `export` and the `export/` assets write Parquet",
     )
     profit_formula: Path | None = Field(
         None,

@@ -1,7 +1,7 @@
 """`seller-platform marts`: builds the tables of schema `marts`, through Dagster."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -44,18 +44,27 @@ def marts() -> None:
     """Build the tables of schema marts, which are computed from the lists."""
 
 
+def partition_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take the options that choose accounts and months."""
+    for option in (
+        click.option("--to", "last_month", type=Month(), help="Last month; by default the current one."),
+        click.option("--from", "first_month", type=Month(), help="First month; by default the first of history."),
+        click.option("--month", type=Month(), help="Only this month."),
+        click.option(
+            "--account",
+            "chosen_accounts",
+            multiple=True,
+            metavar="NAME",
+            help="Only the account of this key or title; may be repeated.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @marts.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option(
-    "--account",
-    "chosen_accounts",
-    multiple=True,
-    metavar="NAME",
-    help="Only the account of this key or title; may be repeated.",
-)
-@click.option("--month", type=Month(), help="Only this month.")
-@click.option("--from", "first_month", type=Month(), help="First month to build; by default the first of history.")
-@click.option("--to", "last_month", type=Month(), help="Last month to build; by default the current one.")
+@partition_options
 @click.option("--full", is_flag=True, help="Build also what has not changed since it was built.")
 @json_option
 def build(
@@ -73,8 +82,6 @@ def build(
     NAME is the name of a mart, such as account_profit_daily; without one, all marts are built. The Dagster UI shows the
     runs, and the materialization and the checks of each partition. Marts of a whole account have no months.
     """
-    if month is not None and (first_month is not None or last_month is not None):
-        raise click.UsageError("--month is a single month, --from and --to are several; give one of them")
     with open_stored_installation() as installation:
         declared = marts_with(own_formula(installation.settings.profit_formula))
         chosen = marts_named(names, declared)
@@ -82,13 +89,24 @@ def build(
             raise NotConnectedError
         keys = keys_of(installation, chosen_accounts)
         since = history_start_in(installation.database, installation.settings)
-        months = [
-            each for each in months_of_history(month or first_month, month or last_month, since) if each.end > since
-        ]
+        months = chosen_months(month, first_month, last_month, since)
         states = [state for mart in chosen for state in partition_states(installation.database, mart, keys, months)]
         due = [state for state in states if not state.missing and (full or not state.is_current)]
         ended = _build(installation, due, output) if due else _Ended({}, {}, (), 0)
     _report(states, due, ended, output)
+
+
+def chosen_months(month: date | None, first_month: date | None, last_month: date | None, since: date) -> list[Window]:
+    """Return the months that the options choose, of those of history.
+
+    Raises:
+        RequestError: There are none, or some are earlier than history may begin.
+        UsageError: The options contradict one another.
+    """
+    if month is not None and (first_month is not None or last_month is not None):
+        raise click.UsageError("--month is a single month, --from and --to are several; give one of them")
+    months = months_of_history(month or first_month, month or last_month, since)
+    return [each for each in months if each.end > since]
 
 
 def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart]:

@@ -9,15 +9,13 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.cli.marts import months_of
-from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.loads.history_start import extend_history
+from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import document, environment, run
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.shop import ACCOUNT, Shop
+from seller_platform_tests.support.shop import ACCOUNT, Shop, connected_shop
 
 pytestmark = pytest.mark.slow
 
@@ -30,15 +28,8 @@ def shop(postgres: EmbeddedServer, databases: Databases) -> Iterator[Shop]:
     """An account with sales in February and March, and without a ledger in April."""
     name = databases.lend()
     with Database(postgres.url(name)) as database:
-        save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-        account = Account(1, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1")
-        other = Account(2, "North Pine DE", "DE", "EUR", "Europe/Berlin", "DE", "S2")
-        save_accounts(database, "default", [(ACCOUNT, account), ("S2.DE", other)])
-        extend_history(database, FEBRUARY.start)
-        opened = Shop(database)
-        for month in (FEBRUARY, MARCH):
-            opened.sell(f"{month.start:%Y-%m}-02", "A", 3, "30.00")
-            mark_loaded(database, dataset_named("transactions"), ACCOUNT, month)
+        opened = connected_shop(database)
+        mark_loaded(database, dataset_named("transactions"), ACCOUNT, FEBRUARY, MARCH)
         mark_loaded(database, dataset_named("daily_product_sales"), ACCOUNT, FEBRUARY, MARCH, APRIL)
         yield opened
     databases.take_back(name)

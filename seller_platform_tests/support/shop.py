@@ -7,8 +7,10 @@ from typing import Any
 import psycopg
 from sqlalchemy import text
 
-from seller_platform.contract import Window, dataset_named
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
@@ -69,3 +71,16 @@ class Shop:
     def rows(self, query: str, **values: object) -> list[tuple[Any, ...]]:
         with self.database.begin() as connection:
             return [tuple(row) for row in connection.execute(text(query), values)]
+
+
+def connected_shop(database: Database) -> Shop:
+    """Return the account beside another one of its connection; it has sales in the two months of history."""
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    account = Account(1, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1")
+    other = Account(2, "North Pine DE", "DE", "EUR", "Europe/Berlin", "DE", "S2")
+    save_accounts(database, "default", [(ACCOUNT, account), ("S2.DE", other)])
+    extend_history(database, MONTHS[1].start)
+    shop = Shop(database)
+    for month in MONTHS[1:3]:
+        shop.sell(f"{month.start:%Y-%m}-02", "A", 3, "30.00")
+    return shop

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -39,8 +39,8 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.marts.tables import mart_table_for
+from seller_platform.warehouse.readers.relations import SOURCES, Source
 from seller_platform.warehouse.schema.tables import table_for
 
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
@@ -49,11 +49,6 @@ if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these ass
 GROUP = "export"
 SENSOR = "exports_follow_their_inputs"
 _VERSION_DIGITS = 12
-
-Source: TypeAlias = Dataset | Mart
-
-EXPORTED: tuple[Source, ...] = (*DATASETS, *MARTS)
-"""What has files."""
 
 
 def export_definitions(
@@ -70,7 +65,7 @@ def export_definitions(
     """
     if folder is None:
         return dg.Definitions()
-    exported = [source for source in EXPORTED if source in (*datasets, *marts_of(datasets))]
+    exported = [source for source in SOURCES if source in (*datasets, *marts_of(datasets))]
     sensor = following_sensor(
         placement.name_of(SENSOR),
         target=dg.AssetSelection.assets(*(placement.key(export_key(source)) for source in exported)),

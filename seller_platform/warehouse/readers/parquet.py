@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -27,19 +27,15 @@ from seller_platform.contract import LOCAL_DAY, Dataset, Kind, Window
 from seller_platform.errors import ExportFolderError, NotLoadedError
 from seller_platform.failpoints import reach
 from seller_platform.files import draft_beside
-from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
 from seller_platform.warehouse.readers.loaded import require_loaded
-from seller_platform.warehouse.readers.relations import ACCOUNT, Selection, relation_of
+from seller_platform.warehouse.readers.relations import ACCOUNT, Selection, Source, relation_of
 from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
 
 FILE = "part.parquet"
 METADATA_PREFIX = "seller_platform."
-
-Source: TypeAlias = Dataset | Mart
-"""What is exported."""
 
 _DRAFT = ".part.parquet.draft"
 _LOAD_ID = "load_id"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 from psycopg import sql
 from sqlalchemy import text
@@ -25,6 +25,11 @@ ROWS_PER_BLOCK = 20_000
 
 EVERY_DAY = Window(date.min, date.max)
 """The days of a part without a window, where every day is read."""
+
+Source: TypeAlias = Dataset | Mart
+
+SOURCES: tuple[Source, ...] = (*DATASETS, *MARTS)
+"""What is read back and exported."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class Relation:
         return sql.SQL("{}({})").format(sql.Identifier(HISTORY, f"{self.name}_as_of"), sql.Literal(self.as_of))
 
 
-def relation_of(source: Dataset | Mart) -> Relation:
+def relation_of(source: Source) -> Relation:
     """Return the table of a dataset or a mart."""
     schema, _, name = source.table.partition(".")
     if isinstance(source, Mart):
@@ -119,8 +124,7 @@ def relation_at(path: Sequence[str]) -> Relation:
     Raises:
         UnknownRelationError: The platform has no such asset.
     """
-    sources: tuple[Dataset | Mart, ...] = (*DATASETS, *MARTS)
-    relations = {relation.table: relation for relation in map(relation_of, sources)}
+    relations = {relation.table: relation for relation in map(relation_of, SOURCES)}
     try:
         return relations[".".join(path)]
     except KeyError:
@@ -128,19 +132,16 @@ def relation_at(path: Sequence[str]) -> Relation:
         raise UnknownRelationError("/".join(path), paths) from None
 
 
-def relation_named(name: str) -> Relation:
-    """Return the table of a name, such as `orders`, `seller.orders` or `marts.account_profit_daily`.
+def source_named(name: str) -> Source:
+    """Return the dataset or mart of a name, such as `orders`, `seller.orders` or `marts.account_profit_daily`.
 
     Raises:
         UnknownRelationError: The platform has no such table.
     """
-    sources: tuple[Dataset | Mart, ...] = (*DATASETS, *MARTS)
-    relations = {relation.table: relation for relation in map(relation_of, sources)}
-    for table, relation in relations.items():
-        if name in (table, relation.name, table.replace(".", "/")):
-            return relation
-    names = [relation.table if relation.is_mart else relation.name for relation in relations.values()]
-    raise UnknownRelationError(name, names)
+    for source in SOURCES:
+        if name in (source.table, source.name, source.table.replace(".", "/")):
+            return source
+    raise UnknownRelationError(name, [source.table if isinstance(source, Mart) else source.name for source in SOURCES])
 
 
 def read_blocks(

@@ -11,7 +11,6 @@ from pyarrow import parquet
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.exports import (
-    EXPORTED,
     GROUP,
     SENSOR,
     export_asset,
@@ -23,6 +22,7 @@ from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.readers.relations import SOURCES
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
 from seller_platform_tests.support.ticks import evaluate_conditions
@@ -189,8 +189,8 @@ def test_exports_exist_for_every_dataset_and_mart_if_a_folder_is_set(tmp_path: P
     defs = dg.Definitions.merge(export_definitions(HISTORY_START, tmp_path), resources)
     specs = {spec.key: spec for spec in defs.resolve_all_asset_specs() if spec.group_name == GROUP}
 
-    assert set(specs) == {export_key(dataset) for dataset in EXPORTED}
-    assert all(specs[export_key(each)].partitions_def == exported_partitions(each, HISTORY_START) for each in EXPORTED)
-    assert {each.table for each in EXPORTED} == {*(each.table for each in DATASETS), *(each.table for each in MARTS)}
+    assert set(specs) == {export_key(dataset) for dataset in SOURCES}
+    assert all(specs[export_key(each)].partitions_def == exported_partitions(each, HISTORY_START) for each in SOURCES)
+    assert {each.table for each in SOURCES} == {*(each.table for each in DATASETS), *(each.table for each in MARTS)}
     assert [sensor.name for sensor in defs.sensors or ()] == [SENSOR]
     assert not export_definitions(HISTORY_START, None).assets

@@ -1,0 +1,156 @@
+"""`seller-platform export`: which files are written, which are not, and why."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.readers.parquet import export_partition
+from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.shop import ACCOUNT, Shop, connected_shop
+
+pytestmark = pytest.mark.slow
+
+DAILY, LEDGER, PROFIT = (
+    dataset_named("daily_product_sales"),
+    dataset_named("transactions"),
+    mart_named("account_profit_daily"),
+)
+FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (2, 3, 4))
+
+
+@pytest.fixture(scope="module")
+def shop(postgres: EmbeddedServer, databases: Databases) -> Iterator[Shop]:
+    """An account with sales in February and March, and one without any load."""
+    name = databases.lend()
+    with Database(postgres.url(name)) as database:
+        opened = connected_shop(database)
+        for dataset in (DAILY, LEDGER):
+            mark_loaded(database, dataset, ACCOUNT, FEBRUARY, MARCH)
+        build_partition(database, PROFIT, ACCOUNT, FEBRUARY)
+        yield opened
+    databases.take_back(name)
+
+
+@pytest.fixture(scope="module")
+def variables(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("home")
+    return environment(
+        home, SELLER_PLATFORM_DATABASE_URL=shop.database.url, SELLER_PLATFORM_EXPORT_DIR=str(home / "lake")
+    )
+
+
+def _export(variables: dict[str, str], *words: str) -> list[dict[str, Any]]:
+    partitions: list[dict[str, Any]] = document(run(["export", *words, "--json"], variables))["partitions"]
+    return partitions
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_files_are_those_of_the_assets_and_the_rest_is_named_with_a_reason(
+    shop: Shop, variables: dict[str, str], tmp_path: Path
+) -> None:
+    partitions = _export(variables, "--from", "2026-02", "--to", "2026-04")
+
+    written = {(each["table"], each["account"], each["month"]): each for each in partitions if each["files"]}
+    expected = [(source, month) for source in (DAILY, LEDGER) for month in (FEBRUARY, MARCH)] + [(PROFIT, FEBRUARY)]
+    assert set(written) == {(source.table, ACCOUNT, f"{month.start:%Y-%m}") for source, month in expected}
+    for source, month in expected:
+        (file,) = export_partition(shop.database, source, ACCOUNT, month, tmp_path)
+        each = written[source.table, ACCOUNT, f"{month.start:%Y-%m}"]
+        assert (each["rows"], each["replaced"]) == (file.rows, 1)
+    assert _files(Path(variables["SELLER_PLATFORM_EXPORT_DIR"])) == _files(tmp_path)
+    assert Counter(
+        each["reason"] for each in partitions if not each["files"] and each["account"] == ACCOUNT
+    ) >= Counter({"never loaded": 2, "never built": 2})
+
+
+def test_only_what_changed_is_replaced_in_the_folder_of_the_option(
+    shop: Shop, variables: dict[str, str], tmp_path: Path
+) -> None:
+    words = ("seller.daily_product_sales", "--account", "north pine us", "--folder", str(tmp_path))
+    first = _export(variables, *words, "--from", "2026-02", "--to", "2026-03")
+    shop.sell("2026-03-05", "B", 1, "10.00")
+
+    again = _export(variables, *words, "--from", "2026-02", "--to", "2026-03")
+    of_month = _export(variables, *words, "--month", "2026-03")
+    printed = run(["export", *words, "--from", "2026-02", "--to", "2026-04"], variables)
+
+    assert [each["replaced"] for each in (*first, *again, *of_month)] == [1, 1, 0, 1, 0]
+    assert [(each["rows"], each["path"]) for each in of_month] == [
+        (2, str(tmp_path / "daily_product_sales" / f"account={ACCOUNT}" / "month=2026-03" / "part.parquet"))
+    ]
+    assert (printed.returncode, "never loaded" in printed.stdout) == (0, True)
+    assert "2026-02 .. 2026-03" in printed.stdout
+
+
+def test_an_amount_that_no_file_holds_fails_its_month_alone(shop: Shop, variables: dict[str, str]) -> None:
+    enlarge = (
+        "UPDATE seller.daily_product_sales SET product_sales = product_sales * :factor WHERE local_day < '2026-03-01'"
+    )
+    with shop.database.begin() as connection:
+        connection.execute(text(enlarge), {"factor": 10**21})
+
+    result = run(
+        ["export", "daily_product_sales", "--account", ACCOUNT, "--from", "2026-02", "--to", "2026-03"], variables
+    )
+    with shop.database.begin() as connection:
+        connection.execute(text("UPDATE seller.daily_product_sales SET product_sales = 30 WHERE sku = 'A'"))
+
+    assert result.returncode == 1
+    assert "1 partition was not exported; all others were:" in result.stderr
+    assert f"seller.daily_product_sales of {ACCOUNT}, 2026-02" in result.stderr
+    assert [line.split()[-1] for line in result.stdout.splitlines() if ACCOUNT in line] == ["failed", "exported"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["order"], "'order'"),
+        (
+            ["orders", "--account", ACCOUNT, "--from", "2026-02", "--to", "2026-03"],
+            "seller-platform sync --dataset orders --account S1.US --from 2026-02 --to 2026-03",
+        ),
+        ([PROFIT.table, "--month", "2026-03"], "seller-platform marts build account_profit_daily"),
+        (["--month", "2026-03", "--to", "2026-04"], "--month is a single month, --from and --to are several"),
+        (["--folder", __file__], "is a file"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_with_the_next_step(
+    variables: dict[str, str], words: list[str], message: str
+) -> None:
+    result = run(["export", *words], variables)
+
+    assert result.returncode == 2, result.stderr
+    assert message in " ".join(result.stderr.split())
+
+
+def test_without_a_folder_both_ways_to_name_it_are_told(variables: dict[str, str]) -> None:
+    result = run(["export", "orders"], {**variables, "SELLER_PLATFORM_EXPORT_DIR": ""})
+
+    assert result.returncode == 2
+    assert "SELLER_PLATFORM_EXPORT_DIR is not set" in result.stderr
+    assert "`--folder`" in result.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(variables: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / DAILY.name).touch()
+
+    result = run(["export", DAILY.name, "--folder", str(tmp_path)], variables)
+
+    assert result.returncode == 1
+    assert f"{tmp_path / DAILY.name}" in result.stderr
+    assert "name another one with `--folder`" in " ".join(result.stderr.split())
