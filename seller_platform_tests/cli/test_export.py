@@ -60,7 +60,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_files_are_those_of_the_assets_and_the_rest_is_named_with_a_reason(
+def test_the_files_are_those_of_the_assets_and_the_rest_has_a_reason(
     shop: Shop, variables: dict[str, str], tmp_path: Path
 ) -> None:
     partitions = _export(variables, "--from", "2026-02", "--to", "2026-04")
