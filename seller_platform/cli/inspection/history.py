@@ -41,7 +41,11 @@ class _Moment(click.ParamType[datetime]):
 @click.argument("dataset")
 @click.argument("account")
 @click.argument("month", required=False, type=Month())
-@click.option("--since", type=_Moment(), help="Compare with this moment; by default with the load before the newest.")
+@click.option(
+    "--since",
+    type=_Moment(),
+    help="Compare with this moment. By default, show what the newest load changed on days that were read before.",
+)
 @json_option
 def diff(*, dataset: str, account: str, month: date | None, since: datetime | None, output: Output) -> None:
     """Show the rows that came, went and changed, with sums.
@@ -49,8 +53,8 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
     ACCOUNT is the key or the title of an account.
 
     \b
-    seller-platform diff orders A1B2.market.example
-    seller-platform diff orders A1B2.market.example 2026-03 --since 2026-04-01
+    seller-platform diff orders A1B2.US
+    seller-platform diff orders A1B2.US 2026-03 --since 2026-04-01
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     declared = declared_dataset(dataset)
     if declared.slicing is Slicing.CONNECTION:
@@ -83,6 +87,8 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
         [(name, *values.values()) for name, values in sums.items()],
     )
     output.line(f"Loads that changed rows: {loads}")
+    if not changes.loads and since is None:
+        output.line("Every row is as it was when its day was first read; --since an earlier moment shows what came.")
     _list(output, "+", changes.came)
     _list(output, "-", changes.went)
     for before, after in changes.changed[:_ROWS_AT_MOST]:

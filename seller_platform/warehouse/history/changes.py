@@ -7,9 +7,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, and_, func, select, text
+from sqlalchemy import Connection, Select, Table, and_, exists, func, select, text
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import NotLoadedError
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.loads.profiles import ROWS, Sums
@@ -24,7 +25,8 @@ class Changes:
     """How the stored rows of an account differ from those of a moment.
 
     Attributes:
-        since: The moment; where none was given, when the load before the newest change ended.
+        since: The moment; where none was given, when the load before the newest change ended; without a change, when
+            the newest load that brought rows did.
         loads: The loads since then that changed rows.
         came: Rows that were not stored then.
         went: Rows that are not stored now.
@@ -48,7 +50,8 @@ def changes_since(
 
     Args:
         window: The local days of a dated dataset to compare; None for all of them.
-        since: The moment. Without it: the newest load that changed rows, or of snapshots the one before the newest.
+        since: The moment. Without it: the newest load that changed rows of days that had been read before, or of
+            snapshots the one before the newest.
 
     Raises:
         UnknownAccountError: No account has that key.
@@ -60,13 +63,25 @@ def changes_since(
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
         connection.execute(text("SET LOCAL timezone = 'UTC'"))
         receipts = loads_of(dataset, account, window if dataset.is_dated else None)
-        changing = select(LOADS.c.id, LOADS.c.finished_at).where(receipts, LOADS.c.changed).order_by(LOADS.c.id)
-        ended = dict(connection.execute(changing).tuples().all())
-        if not ended:
+        earlier = LOADS.alias()
+        was_read = exists().where(
+            earlier.c.dataset == LOADS.c.dataset,
+            earlier.c.account == LOADS.c.account,
+            earlier.c.id < LOADS.c.id,
+            earlier.c.verdict != CountVerdict.HELD,
+            earlier.c.window_start < LOADS.c.window_end,
+            earlier.c.window_end > LOADS.c.window_start,
+        )
+        changing = select(LOADS.c.id, LOADS.c.finished_at, was_read).where(receipts, LOADS.c.changed)
+        found = connection.execute(changing.order_by(LOADS.c.id)).all()
+        if not found:
             raise NotLoadedError(dataset.table, f"{dataset.name} of {account}" + (f", {window}" if window else ""))
-        ids = sorted(ended)
-        loads = ids[-1:] if since is None else [each for each in ids if ended[each] > since]
-        before = since if since is not None else max((ended[each] for each in ids[:-1]), default=None)
+        ended = {load: moment for load, moment, _ in found}
+        if since is not None:
+            loads = [load for load, moment in ended.items() if moment > since]
+        else:
+            loads = [load for load, _, is_again in found if is_again or dataset.keeps_snapshots][-1:]
+        before = since or max((moment for load, moment in ended.items() if not loads or load < loads[-1]), default=None)
         former, present = _rows(connection, dataset, account, window, loads)
     return Changes(before, loads, *_compared(dataset, former, present))
 

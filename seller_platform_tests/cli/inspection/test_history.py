@@ -19,10 +19,18 @@ ACCOUNT = "SELLER.market"
 MARCH = Window.month_of(date(2026, 3, 1))
 
 
-def _load(database: Database, totals: dict[str, str]) -> int:
-    with open_load(database, Slice(ORDERS, ACCOUNT, MARCH)) as load:
+APRIL = Window.month_of(date(2026, 4, 1))
+_HELD = """
+    INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
+                                verdict, changed, started_at, finished_at)
+    VALUES (:dataset, :account, :first, :end, 1, 1, 0, 0, '', 'held', false, now(), now())
+"""
+
+
+def _load(database: Database, totals: dict[str, str], month: Window = MARCH) -> int:
+    with open_load(database, Slice(ORDERS, ACCOUNT, month)) as load:
         rows = [
-            (name, "2026-03-01T10:00:00Z", "Shipped", Decimal(total), "USD", 1, "SKU", "A", "Cup", "2026-03-01")
+            (name, "2026-03-01T10:00:00Z", "Shipped", Decimal(total), "USD", 1, "SKU", "A", "Cup", str(month.start))
             for name, total in totals.items()
         ]
         load.spool.write(rows, tags=("platform",), page=1)
@@ -59,6 +67,23 @@ def test_diff_shows_what_came_went_and_changed_with_sums(variables: dict[str, st
         "changed_from": "7.00",
         "changed_to": "9.00",
     }
+
+
+def test_diff_shows_a_change_and_not_the_first_load_of_other_days(
+    database: Database, variables: dict[str, str]
+) -> None:
+    _load(database, {"first": "1.00"}, APRIL)
+    hold = {"dataset": "orders", "account": ACCOUNT, "first": APRIL.start, "end": APRIL.end}
+    with database.begin() as connection:
+        connection.execute(text(_HELD), hold)
+    _load(database, {"first": "1.00"}, APRIL)
+
+    newest = document(run(["diff", "orders", ACCOUNT, "--json"], variables))
+    april = run(["diff", "orders", ACCOUNT, "2026-04"], variables)
+
+    assert [row["platform_order_id"] for row in newest["came"]] == ["new"]
+    assert "Every row is as it was when its day was first read" in april.stdout
+    assert "first" not in april.stdout.partition("Every row")[0]
 
 
 def test_revert_brings_back_what_was_stored_before_a_load(database: Database, variables: dict[str, str]) -> None:
