@@ -10,10 +10,12 @@ from collections.abc import Collection
 from pathlib import Path
 
 PLAIN = "seller-platform"
+DEMO = "SELLER_PLATFORM_DEMO"
+"""The variable that stands for `--demo`."""
 _FILE = "command"
 # These two are given the home that has the sandbox, not the sandbox.
 _COMMAND = re.compile(rf"`{PLAIN} (?!(?:dev|(?:--)?demo)\b)")
-_DEMO = f"{PLAIN} --demo"
+_WITH_DEMO = f"{PLAIN} --demo"
 
 _start = PLAIN
 
@@ -44,14 +46,19 @@ def use_start(folder: Path) -> None:
 def use_demo_start() -> None:
     """Let the commands in all messages of this process have `--demo`."""
     global _start  # noqa: PLW0603  # as logging is configured: once for the process
-    _start = _DEMO
+    _start = _WITH_DEMO
 
 
 def uses_demo_start() -> bool:
     """Whether the commands in messages have `--demo`."""
-    return _start == _DEMO
+    return _start == _WITH_DEMO
 
 
-def runnable(text: str) -> str:
-    """Return a message whose commands can be run as they are printed."""
-    return text if _start == PLAIN else _COMMAND.sub(lambda _: f"`{_start} ", text)
+def runnable(text: str, *, with_demo: bool = False) -> str:
+    """Return a message whose commands can be run as they are printed.
+
+    Args:
+        with_demo: Let them have `--demo`, although this process may not have read its options yet.
+    """
+    start = _WITH_DEMO if with_demo else _start
+    return text if start == PLAIN else _COMMAND.sub(lambda _: f"`{start} ", text)

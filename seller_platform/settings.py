@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from seller_platform.commands import DEMO
 from seller_platform.errors import InvalidSettingError, MissingSettingError
 from seller_platform.logs import LogFormat
 
@@ -72,7 +73,6 @@ LEADING_ELSEWHERE = (
 )
 """The variables that would lead a command of the sandbox to another database or API, or limit its requests."""
 
-DEMO = "SELLER_PLATFORM_DEMO"
 DEMO_FOLDER = "sandbox"
 """The folder in the home folder where `demo` and `dev` keep everything."""
 
@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     )
     demo: bool = Field(
         False,
-        alias="SELLER_PLATFORM_DEMO",
+        alias=DEMO,
         description="use the data of `demo` and `dev`, and no setting that names another database or API",
     )
     root_data_folder: Path = Field(

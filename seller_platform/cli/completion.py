@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from seller_platform.commands import DEMO
 from seller_platform.errors import SellerPlatformError
 
 COMPLETE = "_SELLER_PLATFORM_COMPLETE"
@@ -30,9 +31,11 @@ def completion(context: click.Context, /, *, shell: str) -> None:
     r"""Print the script by which a shell completes commands, options and names.
 
     \b
-    bash: seller-platform completion bash >~/.local/share/bash-completion/completions/seller-platform
+    bash: cd ~/.local/share/bash-completion/completions
+          seller-platform completion bash >seller-platform
     zsh:  seller-platform completion zsh >"${fpath[1]}/_seller-platform"
-    fish: seller-platform completion fish >~/.config/fish/completions/seller-platform.fish
+    fish: cd ~/.config/fish/completions
+          seller-platform completion fish >seller-platform.fish
 
     The next shell that you open completes with Tab. An account is completed by its key and by its title.
     """
@@ -51,7 +54,7 @@ def answer_shell(program: click.Group) -> NoReturn:
     # What a command writes there would appear in the line that a person is typing.
     with redirect_stderr(io.StringIO()):
         words, _ = completer.get_completion_args()
-        if "--demo" in words or os.environ.get("SELLER_PLATFORM_DEMO"):
+        if "--demo" in words or os.environ.get(DEMO):
             from seller_platform.cli.installation import use_demo  # the completion of commands does not need it
 
             with suppress(SellerPlatformError):

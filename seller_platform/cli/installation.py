@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from seller_platform.cli.output import note
 from seller_platform.cli.terminal.progress import progress
-from seller_platform.commands import use_demo_start
+from seller_platform.commands import DEMO, use_demo_start
 from seller_platform.files import make_private_folder
-from seller_platform.settings import DEMO, DEMO_FOLDER, LEADING_ELSEWHERE, Settings, read_settings
+from seller_platform.settings import DEMO_FOLDER, LEADING_ELSEWHERE, Settings, read_settings
 from seller_platform.warehouse.postgres.database import Database, readable_version
 from seller_platform.warehouse.postgres.location import (
     SANDBOX,

@@ -10,7 +10,7 @@ import click
 
 from seller_platform.cli.docs.pages import NOTEBOOK, PAGES, page_named
 from seller_platform.cli.output import Output, json_option
-from seller_platform.commands import uses_demo_start
+from seller_platform.commands import DEMO, uses_demo_start
 
 
 @click.command()
@@ -64,7 +64,7 @@ def docs(*, page: str | None, prints_path: bool, notebook: Path | None, output: 
 
 def _copy_notebook(file: Path, output: Output) -> None:
     """Copy the notebook, with a cell that chooses the demo where only that is stored."""
-    from seller_platform.settings import DEMO, read_settings  # a page needs neither these nor SQLAlchemy
+    from seller_platform.settings import read_settings  # a page needs neither these nor SQLAlchemy
     from seller_platform.warehouse.postgres.location import has_database, has_demo
 
     notebook, settings = json.loads(NOTEBOOK.read_bytes()), read_settings()

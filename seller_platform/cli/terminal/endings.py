@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from seller_platform.commands import runnable
+from seller_platform.commands import DEMO, runnable
 
 _RUN_UNTIL_ENDED = (
     ("dev",),
@@ -74,7 +74,9 @@ def describe_end(arguments: Sequence[str], number: int) -> tuple[str, int]:
     kept = _READING if is_reading else _KEPT.get(words) or _KEPT.get(words[:1]) or _KEPT_ELSE
     code = 0 if runs_until_ended(arguments) else 128 + number
     cause = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-    message = runnable(f"ended by {cause}. {kept}")
+    # The signal may come before the command has read its options.
+    with_demo = "--demo" in arguments or bool(os.environ.get(DEMO))
+    message = runnable(f"ended by {cause}. {kept}", with_demo=with_demo)
     if "--json" in arguments:
         return json.dumps({"error": "Interrupted", "message": message, "exit_code": code}), code
     if os.environ.get("SELLER_PLATFORM_LOG_FORMAT") == "json":

@@ -13,11 +13,12 @@ from seller_platform import __version__, interruption
 from seller_platform.cli.completion import COMPLETE, answer_shell
 from seller_platform.cli.lazy_groups import LazyGroup
 from seller_platform.cli.terminal.progress import progress
+from seller_platform.commands import DEMO
 from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError
 
 _LOG = logging.getLogger(__name__)
 
-_DEMO_OPTION, _DEMO_VARIABLE = "--demo", "SELLER_PLATFORM_DEMO"
+_DEMO_OPTION = "--demo"
 _WITH_DEMO_ANYWAY = ("demo", "dev")
 
 
@@ -59,7 +60,7 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
         _DEMO_OPTION,
         "uses_demo",
         is_flag=True,
-        envvar=_DEMO_VARIABLE,
+        envvar=DEMO,
         help="Use the data of `demo` and `dev`, as SELLER_PLATFORM_DEMO=1 does.",
     )
     @click.pass_context
@@ -70,7 +71,6 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
         or a reading is held, 130 ended by Ctrl-C, 143 ended by SIGTERM.
         """
         interruption.begin()
-        os.environ.pop(_DEMO_VARIABLE, None)
         uses_demo = uses_demo and context.invoked_subcommand not in _WITH_DEMO_ANYWAY
         with progress("Starting"):
             # Imported here because `--help` needs none of them, and they take most of its time.
@@ -78,6 +78,7 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
             from seller_platform.logs import write_json_logs
             from seller_platform.settings import read_settings
 
+        os.environ.pop(DEMO, None)
         if uses_demo:
             from seller_platform.cli.installation import use_demo  # imports SQLAlchemy, as above
 

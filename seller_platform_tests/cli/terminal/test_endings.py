@@ -21,6 +21,15 @@ def test_other_commands_end_with_the_number_of_the_signal() -> None:
     assert describe_end(["database", "url"], signal.SIGTERM) == ("ended by SIGTERM. Nothing was changed.", 143)
 
 
+def test_what_to_run_next_has_the_demo_if_the_command_had_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "`seller-platform --demo sync` loads the rest" in describe_end(["sync", "--demo"], signal.SIGINT)[0]
+    assert "`seller-platform sync` loads the rest" in describe_end(["sync"], signal.SIGINT)[0]
+
+    monkeypatch.setenv("SELLER_PLATFORM_DEMO", "1")
+
+    assert "`seller-platform --demo sync` loads the rest" in describe_end(["sync"], signal.SIGINT)[0]
+
+
 def test_where_logs_are_json_the_sentence_is_a_line_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_LOG_FORMAT", "json")
 
