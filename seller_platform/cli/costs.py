@@ -68,12 +68,12 @@ def plan(*, source: str, out: Path | None, output: Output) -> None:
     to_date          last day of the period
     cost_element     the part of the costs, such as Freight
     amount           what one unit costs, as 1234.50
-    currency         ISO 4217 code, such as EUR; of total_amount, where that is given
+    currency         ISO 4217 code of the amount or total_amount, as EUR
     \b
     Optional columns:
     total_amount     in place of amount: what `units` units cost
     units            how many units total_amount is for; 1 where empty
-    conversion_rate  from that currency to the account's, in which amount then is; 1 where empty
+    conversion_rate  to the account's currency, which amount then has; else 1
     provider, notes  texts
     remove           yes: remove the costs of the SKU (all else empty)
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,13 +12,15 @@ from typing import IO, Any, NoReturn, Protocol
 import click
 
 from seller_platform.cli.terminal.colours import Colour, coloured
-from seller_platform.cli.terminal.layout import TableColumn, table_lines
+from seller_platform.cli.terminal.layout import TableColumn, table_lines, wrapped
 from seller_platform.cli.terminal.progress import erase, progress
 from seller_platform.commands import runnable
 from seller_platform.errors import SellerPlatformError
 from seller_platform.logs import are_json, facts
 
 _LOG = logging.getLogger(__name__)
+_COMMAND = re.compile("`[^`]*`")
+_KEPT_SPACE = "\ue000"  # as wide as a space
 
 
 class ShowProgress(Protocol):
@@ -45,7 +48,7 @@ class Output:
         if are_json():
             _LOG.info("%s", runnable(text))
         else:
-            _write(runnable(text), sys.stderr)
+            _write(_in_lines(runnable(text), sys.stderr), sys.stderr)
 
     def table(self, title: str, columns: Sequence[str | TableColumn], rows: Sequence[Sequence[object] | str]) -> None:
         """Print a table that fits the terminal; numbers are aligned right.
@@ -85,12 +88,12 @@ class Output:
     def heading(self, text: str) -> None:
         """Print the title of what follows."""
         if text and not self.as_json:
-            _write(coloured(printable(text), Colour.HEADING, sys.stdout), sys.stdout)
+            _write(coloured(_in_lines(printable(text), sys.stdout), Colour.HEADING, sys.stdout), sys.stdout)
 
     def line(self, text: str, colour: Colour | None = None) -> None:
         """Print a line of the result, and flush it."""
         if not self.as_json:
-            _write(coloured(runnable(text), colour, sys.stdout), sys.stdout)
+            _write(coloured(_in_lines(runnable(text), sys.stdout), colour, sys.stdout), sys.stdout)
 
     def result(self, text: str, document: Mapping[str, Any]) -> None:
         """Print a message to standard error; with `--json`, only the document."""
@@ -135,7 +138,8 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, An
     elif are_json():
         _LOG.error("%s", error, extra=facts(error=name, exit_code=error.exit_code, next_step=next_step))
     else:
-        _write(f"{coloured('error:', Colour.ERROR, sys.stderr)} {error}", sys.stderr)
+        text = _in_lines(f"error: {error}", sys.stderr).removeprefix("error:")
+        _write(f"{coloured('error:', Colour.ERROR, sys.stderr)}{text}", sys.stderr)
     sys.exit(error.exit_code)
 
 
@@ -144,7 +148,7 @@ def note(text: str) -> None:
     if are_json():
         _LOG.info("%s", text)
     else:
-        _write(text, sys.stderr)
+        _write(_in_lines(text, sys.stderr), sys.stderr)
 
 
 def terminal_width() -> int | None:
@@ -174,6 +178,16 @@ def _runnable(value: Any) -> Any:
             return [_runnable(each) for each in value]
         case _:
             return value
+
+
+def _in_lines(text: str, stream: IO[str]) -> str:
+    """Return a message in lines that fit the terminal, without a break in a word, a command or an indented line."""
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    whole = _COMMAND.sub(lambda command: command[0].replace(" ", _KEPT_SPACE), text)
+    lines = (line if line.startswith(" ") else "\n".join(wrapped(line, width)) for line in whole.split("\n"))
+    return "\n".join(lines).replace(_KEPT_SPACE, " ")
 
 
 def _printable(value: object) -> object:

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import click
 import pytest
 from rich.cells import cell_len
 from sqlalchemy import text
@@ -26,6 +27,7 @@ from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.served import list_accounts
@@ -107,6 +109,14 @@ CASES = [
     (["service", "events", "--replica"], [EMAIL]),
     (["doctor"], ["Python", "PostgreSQL"]),
 ]
+SENTENCES = (
+    ["status"],
+    ["held"],
+    ["diff", "orders", KEY],
+    ["explain", "orders", ORDER],
+    ["doctor"],
+    ["diff", "no", KEY],
+)
 
 
 @pytest.mark.parametrize("columns", [80, 40])
@@ -123,6 +133,24 @@ def test_every_value_is_shown_whole(
     assert [value for value in values if " ".join(value.split()) not in words] == []
 
 
+def test_the_help_of_every_command_breaks_no_word_in_80_columns() -> None:
+    helped, wide = (_help_of(COMMAND_LINE, None, "seller-platform", width) for width in (78, 10_000))
+
+    broken = {path: set(text.split()) - set(wide[path].split()) for path, text in helped.items()}
+    assert {path: words for path, words in broken.items() if words} == {}
+    assert [line for text in helped.values() for line in text.splitlines() if len(line) > 80] == []
+
+
+def _help_of(command: click.Command, parent: click.Context | None, name: str, width: int) -> dict[str, str]:
+    """Return the help of a command and of those below it, by path."""
+    context = click.Context(command, parent, name, terminal_width=width, max_content_width=width)
+    texts = {context.command_path: command.get_help(context)}
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            texts |= _help_of(command.get_command(context, below) or command, context, below, width)
+    return texts
+
+
 @pytest.mark.parametrize("columns", [80, 40])
 @pytest.mark.parametrize(
     "arguments", [["status"], ["status", "--datasets"], ["service", "user", "list", "--replica"]], ids=" ".join
@@ -134,6 +162,14 @@ def test_lines_of_tables_fit_unless_they_are_one_word(
 
     wide = [line for line in lines if cell_len(line) > columns and re.search(r"\S {2,}\S", line.strip())]
     assert wide == []
+
+
+@pytest.mark.parametrize("arguments", SENTENCES, ids=" ".join)
+def test_sentences_are_broken_at_spaces_and_commands_nowhere(arguments: list[str], variables: dict[str, str]) -> None:
+    lines = show(arguments, variables, columns=80).lines
+
+    wide = [line for line in lines if cell_len(line) > 80 and not line.startswith(" ")]
+    assert [line for line in wide if " " in line and not re.fullmatch(r"`[^`]*`\S*", line)] == []
 
 
 def _words(shown: Shown) -> str:

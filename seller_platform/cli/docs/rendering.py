@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from seller_platform.cli.docs.pages import PAGES, DocumentPage
+from seller_platform.cli.terminal.layout import shared_widths
 
 _WIDEST = 100
 _COLUMN_GAP = 3
@@ -26,11 +27,14 @@ class _Table(TableElement):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         names = [cell.content for cell in self.header.row.cells] if self.header and self.header.row else []
         rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
-        widths = [max(map(_longest_word, column)) for column in zip(names, *rows, strict=True)]
-        if sum(widths) + _COLUMN_GAP * len(widths) <= options.max_width:
+        columns = dict(enumerate(zip(names, *rows, strict=True)))
+        least = {position: max(map(_longest_word, column)) for position, column in columns.items()}
+        natural = {position: max(cell.cell_len for cell in column) for position, column in columns.items()}
+        widths = shared_widths(least, natural, options.max_width - _COLUMN_GAP * len(columns))
+        if widths is not None:
             table = Table(box=box.SIMPLE, pad_edge=False, collapse_padding=True)
-            for name, least in zip(names, widths, strict=True):
-                table.add_column(name, min_width=least)
+            for position, name in enumerate(names):
+                table.add_column(name, width=widths[position])
             for row in rows:
                 table.add_row(*row)
             yield table

@@ -43,8 +43,8 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
 
     \b
     seller-platform explain orders 028-1234567-1234567
-    seller-platform explain transactions order_id=028-1234567-1234567 transaction_type=Refund
-    seller-platform explain inventory SKU-1 local_day=2026-03-01 --account A1B2.market.example
+    seller-platform explain transactions order_id=028-1234567-1234567
+    seller-platform explain inventory SKU-1 local_day=2026-03-01 --account A1B2.US
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     declared = declared_dataset(dataset)
     conditions = conditions_of(declared, key)

@@ -51,7 +51,7 @@ def query(*, statement: str | None, file: Path | None, as_csv: bool, as_json: bo
     seller, history and marts, and of platform the receipts. It changes nothing. Times are in UTC.
 
     \b
-    seller-platform query "SELECT account, count(*) FROM seller.orders GROUP BY account"
+    seller-platform query "SELECT account, count(*) FROM seller.orders GROUP BY 1"
     seller-platform query --csv - < orders.sql > orders.csv
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     if as_csv and as_json:

@@ -10,7 +10,7 @@ A single word that is longer than the terminal, such as a URL, is printed whole;
 line.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -115,11 +115,16 @@ def _widths(grid: _Grid, width: int | None) -> dict[int, int] | None:
         )
         for position in grid.shown
     }
+    return shared_widths(least, natural, room)
+
+
+def shared_widths(least: Mapping[int, int], natural: Mapping[int, int], room: int) -> dict[int, int] | None:
+    """Return the width of each column in the room of all; None if their least widths do not fit."""
     spare = room - sum(least.values())
     if spare < 0:
         return None
     widths = dict(least)
-    by_need = sorted(grid.shown, key=lambda position: natural[position] - least[position])
+    by_need = sorted(least, key=lambda position: natural[position] - least[position])
     for number, position in enumerate(by_need):
         given = min(natural[position] - least[position], spare // (len(by_need) - number))
         widths[position] += given

@@ -66,6 +66,14 @@ def test_no_value_is_cut_at_any_width(page: DocumentPage, width: int) -> None:
     assert "<!--" not in shown
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_word_is_broken_in_80_columns(page: DocumentPage) -> None:
+    text, _, _ = rendered(page, width=80, has_colour=False).partition("Linked pages:")
+
+    words, written = (set(re.sub(r"[^\w']", " ", each).split()) for each in (text, page.text))
+    assert words - written <= {"Picture"}
+
+
 def test_the_notebook_is_copied_and_no_file_is_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "look.ipynb"
 
