@@ -19,7 +19,7 @@ _NOTEBOOK = "jupyter execute first_look.ipynb"
 
 def main() -> int:
     """Run every line, print its exit code, and return 1 at the first that fails."""
-    with temporary_folder("clean environment ") as top:
+    with temporary_folder() as top:
         clone = top / "seller platform"
         subprocess.run(["git", "clone", "--quiet", str(README.parent), str(clone)], check=True)
         subprocess.run([sys.executable, "-m", "venv", str(top / "a venv")], check=True)

@@ -104,9 +104,10 @@ class Reader:
         if page == README.name:
             # Its reader has run `demo`, which uses the folder of the stack, and connects an installation of their own.
             self.shell.variables["SELLER_PLATFORM_HOME"] = str(self.stack.home.parent)
-            del self.shell.variables["SELLER_PLATFORM_HISTORY_START"]
+            for variable in ("SELLER_PLATFORM_HISTORY_START", "SELLER_API_AUTH_URL"):
+                self.shell.variables.pop(variable, None)
             self.shell.approve = partial(approve, email="ann@shop.example", password=PASSWORD)
-            (folder / "first_look.ipynb").unlink()  # the page about reading has copied it
+            (folder / "first_look.ipynb").unlink(missing_ok=True)  # the page about reading has copied it
         if page == "costs":
             (lines,) = Document(PAGES / "costs.md").blocks("csv")
             (folder / "costs.csv").write_text(self.shell.spelled(lines))
@@ -146,6 +147,7 @@ def _reader(stack: LocalStack, clone: Path, programs: Path) -> Reader:
         "SELLER_API_CLIENT_SECRET=...": lambda: f"SELLER_API_CLIENT_SECRET={application()[1]}",
         "http://127.0.0.1:8765/callback": lambda: stack.credentials.redirect_uri,
         "http://127.0.0.1:8700": lambda: f"http://127.0.0.1:{port}",
+        "sandbox load": lambda: "sandbox load --accounts 1 --months 2",
         SERVES: lambda: f"{SERVES} --port {port}",
         "https://api.example.com": lambda: stack.base_url,
         "https://app.example.com": lambda: stack.base_url,
