@@ -54,11 +54,16 @@ def uses_demo_start() -> bool:
     return _start == _WITH_DEMO
 
 
-def runnable(text: str, *, with_demo: bool = False) -> str:
+def runnable(text: str, *, with_demo: bool = False, home: Path | None = None) -> str:
     """Return a message whose commands can be run as they are printed.
 
+    A process that has not read its options and settings yet can name them.
+
     Args:
-        with_demo: Let them have `--demo`, although this process may not have read its options yet.
+        with_demo: Whether the commands have `--demo`.
+        home: The home folder.
     """
     start = _WITH_DEMO if with_demo else _start
+    if start == PLAIN and home is not None and is_sandbox(home):
+        start = (home / _FILE).read_text()
     return text if start == PLAIN else _COMMAND.sub(lambda _: f"`{start} ", text)

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from seller_platform.commands import DEMO, runnable
 
@@ -74,9 +75,9 @@ def describe_end(arguments: Sequence[str], number: int) -> tuple[str, int]:
     kept = _READING if is_reading else _KEPT.get(words) or _KEPT.get(words[:1]) or _KEPT_ELSE
     code = 0 if runs_until_ended(arguments) else 128 + number
     cause = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-    # The signal may come before the command has read its options.
-    with_demo = "--demo" in arguments or bool(os.environ.get(DEMO))
-    message = runnable(f"ended by {cause}. {kept}", with_demo=with_demo)
+    # The signal may come before the command has read its options and its settings.
+    with_demo, home = "--demo" in arguments or bool(os.environ.get(DEMO)), os.environ.get("SELLER_PLATFORM_HOME")
+    message = runnable(f"ended by {cause}. {kept}", with_demo=with_demo, home=Path(home) if home else None)
     if "--json" in arguments:
         return json.dumps({"error": "Interrupted", "message": message, "exit_code": code}), code
     if os.environ.get("SELLER_PLATFORM_LOG_FORMAT") == "json":

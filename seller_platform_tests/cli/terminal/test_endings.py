@@ -2,6 +2,7 @@
 
 import json
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,13 @@ def test_what_to_run_next_has_the_demo_if_the_command_had_it(monkeypatch: pytest
     monkeypatch.setenv("SELLER_PLATFORM_DEMO", "1")
 
     assert "`seller-platform --demo sync` loads the rest" in describe_end(["sync"], signal.SIGINT)[0]
+
+
+def test_what_to_run_next_names_the_home_of_a_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "command").write_text(f"SELLER_PLATFORM_HOME={tmp_path} seller-platform")
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+
+    assert f"`SELLER_PLATFORM_HOME={tmp_path} seller-platform sync` loads" in describe_end(["sync"], signal.SIGINT)[0]
 
 
 def test_where_logs_are_json_the_sentence_is_a_line_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
