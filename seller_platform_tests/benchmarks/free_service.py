@@ -122,7 +122,7 @@ class Lists:
             self._rows[name] = (rows, [_DAY.search(row)[1] for row in rows])  # type: ignore[index]  # every row has one
 
     def change(self) -> None:
-        """Give every entry of the ledger another quantity, the same one, if rows change."""
+        """Give every entry of the ledger another description, the same one, if rows change."""
         if self._is_changing:
             self.version += 1
             self._pages.clear()
@@ -142,7 +142,7 @@ class Lists:
         begin = first + (number - 1) * size
         shown = ",".join(rows[begin : min(after, begin + size)])
         if self._is_changing:
-            shown = re.sub(r'"quantity":\w+', f'"quantity":{self.version}', shown)
+            shown = re.sub(r'"description":"[^"]*"', f'"description":"{self.version}"', shown)
         last = max(1, -(-(after - first) // size))
         envelope = f'"total":{after - first},"per_page":{size},"last_page":{last}'
         return _answered(f'{{"current_page":{number},"data":[{shown}],{envelope}}}'.encode())

@@ -1,10 +1,10 @@
-"""Measures the CPU time of one row on its way through the loader: first, unchanged, and beside COPY.
+"""Measures the CPU time of one row on its way through the loader: first, unchanged, corrected, and beside COPY.
 
 `python -m seller_platform_tests.benchmarks.row_costs [--rows 20000] [--months 5]` prints one table.
 
-Each month of orders and of transactions is loaded from a service in memory, then loaded again unchanged, and its stored
-rows are copied by COPY alone. The time is that of this process and of its PostgreSQL backends, so that other processes
-disturb it little. The figures are medians of the months.
+Each month of orders and of transactions is loaded from a service in memory, then loaded again unchanged, then with one
+of a hundred stored rows differing, and its rows are copied by COPY alone. The time is that of this process and of its
+PostgreSQL backends, so that other processes disturb it little. The figures are medians of the months.
 """
 
 import argparse
@@ -13,7 +13,9 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import psycopg
@@ -23,10 +25,11 @@ from rich.table import Table
 from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.ingest.connections.upstream import Upstream, open_api
-from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.ingest.loads import slices
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.loads.slices import Load
 from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.database import Database, conninfo
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -80,6 +83,35 @@ def copy_alone(watch: psycopg.Connection, dataset: Dataset, month: Window) -> fl
         return (int(own.read_text().split()[0]) - before) / 1e9
 
 
+def correct(watch: psycopg.Connection, dataset: Dataset, month: Window) -> None:
+    """Let one of a hundred stored rows of a month differ from what is read next."""
+    amount, inside = dataset.money[0].name, f"local_day >= '{month.start}' AND local_day < '{month.end}'"
+    watch.execute(
+        f"UPDATE {dataset.table} SET {amount} = {amount} + 1, row_hash = gen_random_uuid() "
+        f"WHERE {inside} AND hashtext(row_hash::text) % 100 = 0"
+    )
+    watch.execute("UPDATE platform.loads SET digest = '' WHERE dataset = %s", [dataset.name])
+
+
+@contextmanager
+def judgement(watch: psycopg.Connection) -> Iterator[list[float]]:
+    """Yield a list, and add to it the seconds of each part of the judgement of readings."""
+    seconds: list[float] = []
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*values: Any, **options: Any) -> Any:
+            before = _backends_seconds(watch) + time.process_time()
+            result = function(*values, **options)
+            seconds.append(time.process_time() + _backends_seconds(watch) - before)
+            return result
+
+        return call
+
+    parts = ((slices, "_settled_days"), (Load, "_judged"))
+    with patch.object(*parts[0], timed(slices._settled_days)), patch.object(*parts[1], timed(Load._judged)):
+        yield seconds
+
+
 def measure(server: EmbeddedServer, home: Path, month_count: int, rows: int) -> dict[tuple[str, str], list[float]]:
     """Return the microseconds a row by list and by step, for each month."""
     figures: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -104,11 +136,15 @@ def measure(server: EmbeddedServer, home: Path, month_count: int, rows: int) -> 
                                 strict=True,
                             )
                         )
-                        for turn in ("first", "unchanged"):
+                        for turn in ("first", "unchanged", "corrected"):
+                            if turn == "corrected":
+                                correct(watch, dataset, month)
                             own, backends = time.process_time(), _backends_seconds(watch)
-                            load_slice(api, database, account, dataset, month, run_id=None)
+                            with judgement(watch) as judged:
+                                slices.load_slice(api, database, account, dataset, month, run_id=None)
                             spent[f"{turn} load, own"] = time.process_time() - own
                             spent[f"{turn} load, PostgreSQL"] = _backends_seconds(watch) - backends
+                            spent[f"{turn} load, judgement in both"] = sum(judged)
                         spent["COPY alone, PostgreSQL"] = copy_alone(watch, dataset, month)
                         for step, seconds in spent.items():
                             figures[step, name].append(seconds / rows * 1e6)

@@ -2,8 +2,8 @@
 
 `python -m seller_platform_tests.benchmarks.sync_walks [--walks 1000] [--minutes 30]` prints a table.
 
-An upstream lists the ledger of an account; each discovery of the accounts gives every entry another quantity, and all
-of them the same one. `sync --full` reads it with its loading processes, one command after the other. Meanwhile the
+An upstream lists the ledger of an account; each discovery of the accounts gives every entry another description, and
+all of them the same one. `sync --full` reads it with its loading processes, one command after the other. Meanwhile the
 client's own code walks over the last days of a month and the first of the next one, from a service over the warehouse.
 
 A walk is whole if it is complete on the first attempt, and each of its months has the entries of one load. With the
@@ -46,21 +46,21 @@ from seller_platform_tests.support.processes import COMMAND
 LEDGER = dataset_named("transactions")
 MONTHS, ROWS = 12, 12_000
 _DAYS = timedelta(days=3)
-_QUANTITY = [column.name for column in LEDGER.columns].index("quantity")
+_DESCRIPTION = [column.name for column in LEDGER.columns].index("description")
 _ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
 class Walk:
-    """What one walk saw: its pages, its attempts, and the quantities of the entries of each month."""
+    """What one walk saw: its pages, its attempts, and the descriptions of the entries of each month."""
 
     pages: int
     attempts: int
-    quantities: tuple[frozenset[int], ...]
+    descriptions: tuple[frozenset[str], ...]
 
     @property
     def is_torn(self) -> bool:
-        return any(len(each) != 1 for each in self.quantities)
+        return any(len(each) != 1 for each in self.descriptions)
 
 
 class Syncs:
@@ -117,10 +117,10 @@ def walk(api: SellerApi, account: KnownAccount, border: date) -> Walk:
                 break
             except WalkEndedError:
                 continue
-    quantities: dict[bool, set[int]] = {False: set(), True: set()}
+    descriptions: dict[bool, set[str]] = {False: set(), True: set()}
     for row in (row for page in pages for row in page.rows):
-        quantities[str(row[-1]) >= str(border)].add(int(str(row[_QUANTITY])))
-    return Walk(len(pages), attempts, tuple(map(frozenset, quantities.values())))
+        descriptions[str(row[-1]) >= str(border)].add(str(row[_DESCRIPTION]))
+    return Walk(len(pages), attempts, tuple(map(frozenset, descriptions.values())))
 
 
 def run(walks: int, readers: int, minutes: float, server: EmbeddedServer, folder: Path) -> Table:
@@ -154,7 +154,7 @@ def run(walks: int, readers: int, minutes: float, server: EmbeddedServer, folder
         "whole": sum(each.attempts == 1 and not each.is_torn for each in done),
         "attempts": sum(each.attempts for each in done),
         "torn": sum(each.is_torn for each in done),
-        "of two loads": sum(len(frozenset.union(*each.quantities)) > 1 for each in done),
+        "of two loads": sum(len(frozenset.union(*each.descriptions)) > 1 for each in done),
         "loading programs": syncs.processes,
     }
     for name in figures:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import psycopg
 from psycopg import sql
 
-from seller_platform.contract import Dataset, Kind
+from seller_platform.contract import Dataset, Kind, Slicing
 
 WHOLE_LIST = ""
 """Takes the place of the day where the rows of a list are compared as a whole."""
@@ -21,8 +21,9 @@ SCALE = 5
 
 _NONE = Decimal(0)
 
-# A row is the same row where its key is, and an equal one where its first amount is equal, too: other columns, such as
-# a status or a name, may change at any time. The rows are looked up once, because that takes most of the time.
+# A row is the same row where its key is, and an equal one where its first amount and its whole numbers are equal, too:
+# other columns, such as a status or a name, may change at any time. An account has its key of the warehouse, too, by
+# which it is read. The rows are looked up once, because that takes most of the time.
 _MOVED = sql.SQL("""
 WITH moved AS MATERIALIZED (
     SELECT {day} AS on_day, -1 AS direction, {columns} FROM {stored} WHERE {gone}
@@ -50,7 +51,7 @@ class Figures:
     """What rows of a day add up to.
 
     Attributes:
-        filled: Rows with a value, by column; of an amount, with one other than zero.
+        filled: Rows with a value, by column; of an amount, with one other than zero; of a text, with one not empty.
         gross: The sum of the amounts without their signs, by column.
         net: The sum of the amounts, by column.
     """
@@ -94,7 +95,7 @@ class DayChange:
         before: Their number before.
         after: Their number after.
         lost: Rows whose key is not read again.
-        others: Rows whose key or first amount is not read again or was not stored, whichever are more.
+        others: Rows whose key, first amount or whole numbers are not read again or were not stored, whichever are more.
         amount: How much the sum of the first amount changes.
         compared: The figures of the day before and after; None where too little differs.
     """
@@ -145,14 +146,17 @@ def day_changes(
     day = sql.SQL("{}::text" if compared.by_day else "''").format(sql.Identifier(dataset.slice_column))
     names = dataset.key or dataset.order or [column.name for column in dataset.columns if column.kind is not Kind.JSON]
     identity = [name for name in names if dataset.column(name).kind is not Kind.MONEY]
-    amount = [name for column in dataset.money[:1] for name in (column.name, column.currency) if name]
+    if dataset.slicing is Slicing.CONNECTION:
+        identity.append("account")
+    figures = [name for column in dataset.money[:1] for name in (column.name, column.currency) if name]
+    figures += [column.name for column in dataset.columns if column.kind is Kind.INTEGER]
     parts = {"day": day, "stored": stored, "inside": compared.inside, "figures": _figures(dataset)}
     moved = _MOVED.format(
         gone=compared.inside if compared.gone is None else _GONE,
         pending=pending,
-        columns=_listed(column.name for column in dataset.columns),
+        columns=_listed(dict.fromkeys([*(column.name for column in dataset.columns), *identity])),
         identity=_listed(identity),
-        compared=_listed(dict.fromkeys([*identity, *amount])),
+        compared=_listed(dict.fromkeys([*identity, *figures])),
         **parts,
     )
     differing: dict[str, tuple[int, int]] = {}
@@ -214,10 +218,8 @@ def _dear_days(rows: Mapping[str, int], went: Mapping[str, Figures], came: Mappi
 def _figures(dataset: Dataset) -> sql.Composed:
     """Return the columns of a query that `Figures.of` reads, after the number of rows."""
     amounts = [column.name for column in dataset.money]
-    forms = [
-        ("count(*) FILTER (WHERE {} <> 0)" if column.name in amounts else "count({})", column.name)
-        for column in dataset.columns
-    ]
+    filled = {Kind.MONEY: "count(*) FILTER (WHERE {} <> 0)", Kind.TEXT: "count(nullif({}, ''))"}
+    forms = [(filled.get(column.kind, "count({})"), column.name) for column in dataset.columns]
     forms += [(form, name) for form in ("coalesce(sum(abs({})), 0)", "coalesce(sum({}), 0)") for name in amounts]
     return sql.SQL("").join(sql.SQL(", " + form).format(sql.Identifier(name)) for form, name in forms)
 

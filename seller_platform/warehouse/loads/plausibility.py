@@ -198,7 +198,7 @@ RULES = (
         25,
         1,
         "{n} of {of} rows are missing or others than before on {days}",
-        "rows of another account, other amounts, signs or currencies, every row twice, one row many times",
+        "rows of another account, other amounts, quantities or currencies, every row twice, one row many times",
         "late changes of some rows; any change of a status or a name",
     ),
     Rule(
@@ -210,6 +210,16 @@ RULES = (
         "{n} of {of} rows are missing or others than before on {days}",
         "the same in a part of each day",
         "late changes of less than a tenth of the rows",
+    ),
+    Rule(
+        "most_others",
+        RuleScope.SETTLED_DAYS,
+        _others,
+        50,
+        2,
+        "{n} of {of} rows are missing or others than before on {days}",
+        "the same in an account with few rows",
+        "two rows of a few that change late",
     ),
     Rule(
         "missing",

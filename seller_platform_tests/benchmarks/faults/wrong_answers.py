@@ -129,6 +129,10 @@ def _amounts(dataset: Dataset) -> list[str]:
     return [column.name for column in dataset.money]
 
 
+def _quantities(dataset: Dataset) -> list[str]:
+    return [column.name for column in dataset.columns if column.kind is Kind.INTEGER]
+
+
 def _currencies(dataset: Dataset) -> list[str]:
     return [column.currency for column in dataset.money if column.currency]
 
@@ -156,6 +160,7 @@ _WITH_AMOUNTS: Mapping[str, Callable[..., WireRow]] = {
     "no name": _with(_names("product_name"), lambda _: None),
     "no ASIN": _with(_names("asin"), lambda _: None),
     "amounts of a hundredth": _with(_amounts, lambda each: each / 100),
+    "empty names": _with(_names("product_name", "asin"), lambda _: ""),
 }
 
 
@@ -166,7 +171,7 @@ def content_answers() -> Mapping[str, Callable[[Upstream], None]]:
         where = "two days" if days else "all days"
         kinds |= {f"{kind}, {where}": changed(change, days) for kind, change in _WITH_AMOUNTS.items()}
         kinds |= {f"every row twice, {where}": repeated(2, days), f"one row 620 times, {where}": repeated(620, days)}
-    return kinds
+    return kinds | {"quantities with another sign, all days": changed(_with(_quantities, lambda each: -each))}
 
 
 def _differs(upstream: Upstream, kind: Callable[[Upstream], None]) -> bool:

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import CheckFailedError
@@ -70,13 +71,25 @@ def test_datasets_of_which_older_months_are_loaded_miss_months(variables: dict[s
 def test_each_account_has_a_line_and_each_problem_a_command(variables: dict[str, str]) -> None:
     piped, seen = run(["status"], variables), show(["status"], variables)
 
-    for text in (piped.stdout, seen.text):
-        assert "transactions of 2 accounts, 2026-03: it was away" in text
-        assert "seller-platform sync --dataset transactions --from 2026-03 --to 2026-03\n" in text
-        assert re.search(r"^[·▪]F", text, re.MULTILINE)
-        assert all(key in text for key in KEYS)
+    for printed in (piped.stdout, seen.text):
+        assert "transactions of 2 accounts, 2026-03: it was away" in printed
+        assert "seller-platform sync --dataset transactions --from 2026-03 --to 2026-03\n" in printed
+        assert re.search(r"^[·▪]F", printed, re.MULTILINE)
+        assert all(key in printed for key in KEYS)
     assert len(seen.lines) <= 24
     assert max(map(len, seen.lines)) <= 80
+
+
+def test_an_account_that_changed_its_time_zone_is_named_with_the_command(
+    variables: dict[str, str], database: Database
+) -> None:
+    with database.begin() as connection:
+        connection.execute(text("UPDATE platform.loads SET time_zone = 'Asia/Tokyo', started_at = '2026-04-01 12:00Z'"))
+
+    printed = run(["status"], variables).stdout
+
+    assert "it is in Europe/Berlin now, and was last read under Asia/Tokyo on 2026-04-01 12:00 UTC" in printed
+    assert f"seller-platform sync --account {KEYS[0]} --from 2026-03\n" in printed
 
 
 def test_many_accounts_fit_one_screen_with_the_worst_first(variables: dict[str, str], database: Database) -> None:
@@ -99,12 +112,12 @@ def test_the_screen_is_shown_again_until_it_is_interrupted(variables: dict[str, 
             words, {**variables, "TERM": "xterm"}, output=device, errors=device, folder=Path.cwd()
         ) as command:
             device.close()
-            text = ""
-            while text.count("\x1b[H\x1b[2J") < 2:
-                text += os.read(screen, 1 << 16).decode()
+            printed = ""
+            while printed.count("\x1b[H\x1b[2J") < 2:
+                printed += os.read(screen, 1 << 16).decode()
             os.kill(command.pid, signal.SIGINT)
-            text += read_all(screen)
+            printed += read_all(screen)
             code = command.wait(60)
 
     assert code == 0
-    assert "Traceback" not in text
+    assert "Traceback" not in printed

@@ -42,6 +42,7 @@ def _entries(
             "order_id": f"order-{number}",
             "amount": None if amount is None else Decimal(amount),
             "currency": "USD",
+            "quantity": 2,
             "marketplace_name": marketplace,
             str(TRANSACTIONS.day): f"{day}T10:00:00+00:00",
         }
@@ -362,6 +363,8 @@ ON_TWO_DAYS: dict[str, Callable[[list[Row]], list[Row]]] = {
     "no currency": lambda rows: _changed(rows, {3, 4}, currency=lambda _: None),
     "no order": lambda rows: _changed(rows, {3, 4}, order_id=lambda _: None),
     "no name": lambda rows: _changed(rows, {3, 4}, marketplace_name=lambda _: None),
+    "empty names": lambda rows: _changed(rows, {3, 4}, marketplace_name=lambda _: ""),
+    "other quantities": lambda rows: _changed(rows, {3, 4}, quantity=lambda each: -each),
     "all but a cent zero": lambda rows: [
         *_changed(rows, {3, 4}, amount=lambda _: Decimal(0))[1:],
         *_changed(rows[:1], {0}, amount=lambda _: Decimal("0.01")),
@@ -485,18 +488,32 @@ def test_most_days_in_doubt_put_all_changed_days_in_doubt(database: Database) ->
     assert _stored(database) == Counter(map(_content, _entries(200)))
 
 
+@pytest.mark.parametrize("count", [3, 10])
+def test_other_rows_on_each_settled_day_are_held_though_each_has_one(database: Database, count: int) -> None:
+    _load(database, _entries(count))
+    foreign = _changed(_entries(count), range(10), order_id=lambda each: f"foreign-{each}")
+
+    held = _load(database, foreign, Judge(SETTLED, is_second=True))
+
+    assert f"{count} of {count} rows are missing or others than before" in doubt_of(held).reason
+
+
 def test_accounts_are_compared_by_identity(database: Database) -> None:
     names = [column.name for column in ACCOUNTS.columns]
 
-    def load(ids: Sequence[int]) -> Receipt:
-        rows = [
-            (*({"id": each, "account_title": f"title {each}"}.get(name) for name in names), ACCOUNT) for each in ids
-        ]
-        return _load(database, rows, Judge(is_second=True), dataset=ACCOUNTS, announces=False)
+    def load(ids: Sequence[int], seller: str = "S") -> Receipt:
+        with open_load(database, Slice(ACCOUNTS, "default", DAYS)) as load:
+            for each in ids:
+                values = {"id": each, "seller_id": f"{seller}{each}", "marketplace": "DE"}
+                load.spool.write([(*map(values.get, names), "default")], page=1, account=f"{seller}{each}.DE")
+            facts = LoadFacts(1, 1, 0, None, CountVerdict.UNVERIFIABLE)
+            return load.store(facts, started_at=NOON, judge=Judge(is_second=True))
 
     verdicts = [load(ids).verdict.value for ids in ((1, 2), (1, 2, 3), (2, 3), (4, 5), (3, 4, 5))]
+    of_others = load((3, 4, 5), seller="FOREIGN")
 
-    assert verdicts == ["match", "match", "match", "held", "match"]
+    assert verdicts == ["unverifiable", "unverifiable", "unverifiable", "held", "unverifiable"]
+    assert doubt_of(of_others).reason == "3 of 3 rows are missing"
 
 
 def test_an_inventory_that_lists_every_row_twice_is_held(database: Database) -> None:
