@@ -67,25 +67,20 @@ class Rule:
     passes: str
 
 
+def _sum_of(number: Callable[[DayChange], int]) -> Callable[[Sequence[DayChange]], Iterator[Figure]]:
+    """Return the measure that compares a number of rows with those that are stored."""
+    return lambda changes: iter([(sum(map(number, changes)), sum(each.before for each in changes), "")])
+
+
+_missing = _sum_of(lambda each: each.missing)
+_lost = _sum_of(lambda each: each.lost)
+_others = _sum_of(lambda each: each.others)
+_added = _sum_of(lambda each: max(0, each.after - each.before))
+
+
 def _nothing_read(changes: Sequence[DayChange]) -> Iterator[Figure]:
     if not any(each.after for each in changes):
         yield from _missing(changes)
-
-
-def _missing(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    yield sum(each.missing for each in changes), sum(each.before for each in changes), ""
-
-
-def _lost(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    yield sum(each.lost for each in changes), sum(each.before for each in changes), ""
-
-
-def _others(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    yield sum(each.others for each in changes), sum(each.before for each in changes), ""
-
-
-def _added(changes: Sequence[DayChange]) -> Iterator[Figure]:
-    yield sum(max(0, each.after - each.before) for each in changes), sum(each.before for each in changes), ""
 
 
 def _emptied_days(changes: Sequence[DayChange]) -> Iterator[Figure]:
