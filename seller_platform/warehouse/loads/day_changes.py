@@ -21,9 +21,9 @@ SCALE = 5
 
 _NONE = Decimal(0)
 
-# A row is the same row where its key is, and an equal one where its first amount and its whole numbers are equal, too:
-# other columns, such as a status or a name, may change at any time. An account has its key of the warehouse, too, by
-# which it is read. The rows are looked up once, because that takes most of the time.
+# A row is the same row where its key is, and an equal one where its amounts and whole numbers are equal, too. A status
+# or a name may change at any time, and so may amounts that the upstream computes, but for the first one. An account is
+# also known by its key in the warehouse. The rows are looked up once, because that takes most of the time.
 _MOVED = sql.SQL("""
 WITH moved AS MATERIALIZED (
     SELECT {day} AS on_day, -1 AS direction, {columns} FROM {stored} WHERE {gone}
@@ -95,7 +95,7 @@ class DayChange:
         before: Their number before.
         after: Their number after.
         lost: Rows whose key is not read again.
-        others: Rows whose key, first amount or whole numbers are not read again or were not stored, whichever are more.
+        others: Rows whose key, amounts or whole numbers are not read again or were not stored, whichever are more.
         amount: How much the sum of the first amount changes.
         compared: The figures of the day before and after; None where too little differs.
     """
@@ -148,7 +148,8 @@ def day_changes(
     identity = [name for name in names if dataset.column(name).kind is not Kind.MONEY]
     if dataset.slicing is Slicing.CONNECTION:
         identity.append("account")
-    figures = [name for column in dataset.money[:1] for name in (column.name, column.currency) if name]
+    money = dataset.money[:1] if dataset.is_computed else dataset.money
+    figures = [name for column in money for name in (column.name, column.currency) if name]
     figures += [column.name for column in dataset.columns if column.kind is Kind.INTEGER]
     parts = {"day": day, "stored": stored, "inside": compared.inside, "figures": _figures(dataset)}
     moved = _MOVED.format(

@@ -207,10 +207,10 @@ RULES = (
         "late changes of less than a tenth of the rows",
     ),
     Rule(
-        "most_others",
+        "others_of_few_rows",
         RuleScope.SETTLED_DAYS,
         _others,
-        50,
+        25,
         2,
         "{n} of {of} rows are missing or others than before on {days}",
         "the same in an account with few rows",

@@ -129,6 +129,10 @@ def _amounts(dataset: Dataset) -> list[str]:
     return [column.name for column in dataset.money]
 
 
+def _further_amounts(dataset: Dataset) -> list[str]:
+    return [] if dataset.is_computed else _amounts(dataset)[1:]
+
+
 def _quantities(dataset: Dataset) -> list[str]:
     return [column.name for column in dataset.columns if column.kind is Kind.INTEGER]
 
@@ -160,6 +164,7 @@ _WITH_AMOUNTS: Mapping[str, Callable[..., WireRow]] = {
     "no name": _with(_names("product_name"), lambda _: None),
     "no ASIN": _with(_names("asin"), lambda _: None),
     "amounts of a hundredth": _with(_amounts, lambda each: each / 100),
+    "other amounts beside the first": _with(_further_amounts, lambda each: each * 2),
     "empty names": _with(_names("product_name", "asin"), lambda _: ""),
 }
 
@@ -171,7 +176,8 @@ def content_answers() -> Mapping[str, Callable[[Upstream], None]]:
         where = "two days" if days else "all days"
         kinds |= {f"{kind}, {where}": changed(change, days) for kind, change in _WITH_AMOUNTS.items()}
         kinds |= {f"every row twice, {where}": repeated(2, days), f"one row 620 times, {where}": repeated(620, days)}
-    return kinds | {"quantities with another sign, all days": changed(_with(_quantities, lambda each: -each))}
+    kinds["quantities with another sign, all days"] = changed(_with(_quantities, lambda each: -each))
+    return kinds
 
 
 def _differs(upstream: Upstream, kind: Callable[[Upstream], None]) -> bool:

@@ -24,7 +24,7 @@ from seller_platform.warehouse.schema.tables import LOADS
 from seller_platform_tests.support.receipts import latest_receipts
 
 TRANSACTIONS, STOCK, ACCOUNTS = (dataset_named(name) for name in ("transactions", "warehouse_stock", "accounts"))
-SALES = dataset_named("sales_by_date")
+DAILY, SALES = dataset_named("daily_product_sales"), dataset_named("sales_by_date")
 ACCOUNT = "SELLER.market"
 DAYS = Window(date(2026, 3, 1), date(2026, 3, 11))
 SETTLED = frozenset(DAYS.each_day())
@@ -496,6 +496,23 @@ def test_other_rows_on_each_settled_day_are_held_though_each_has_one(database: D
     held = _load(database, foreign, Judge(SETTLED, is_second=True))
 
     assert f"{count} of {count} rows are missing or others than before" in doubt_of(held).reason
+
+
+def test_every_amount_of_a_settled_day_is_compared(database: Database) -> None:
+    def load(taxes: int) -> Receipt:
+        values = {"date": DAYS.start, "product_sales": Decimal(9), "taxes": Decimal(taxes)}
+        rows = [
+            (*((values | {"sku": f"SKU-{number}"}).get(column.name) for column in DAILY.columns), str(DAYS.start))
+            for number in range(8)
+        ]
+        with open_load(database, Slice(DAILY, ACCOUNT, DAYS)) as load:
+            load.spool.write(rows, tags=["platform"], page=1)
+            facts = LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH)
+            return load.store(facts, started_at=NOON, judge=Judge(SETTLED, is_second=True))
+
+    load(1)
+
+    assert "8 of 8 rows are missing or others than before" in doubt_of(load(2)).reason
 
 
 def test_accounts_are_compared_by_identity(database: Database) -> None:
