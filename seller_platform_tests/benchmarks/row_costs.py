@@ -116,8 +116,9 @@ def measure(server: EmbeddedServer, home: Path, month_count: int, rows: int) -> 
     """Return the microseconds a row by list and by step, for each month."""
     figures: dict[tuple[str, str], list[float]] = defaultdict(list)
     counts = {"BENCHMARK_ACCOUNTS": "1", "BENCHMARK_MONTHS": str(month_count)}
-    with free_service("--accounts", "1", "--months", str(month_count), "--rows", str(rows)) as url:
-        variables = environment(server, home, "costs", url) | counts
+    served = free_service("--accounts", "1", "--months", str(month_count), "--rows", str(rows))
+    with served as url, patch.dict(os.environ, counts):
+        variables = environment(server, home, "costs", url)
         with patch.dict(os.environ, variables), Database(variables["SELLER_PLATFORM_DATABASE_URL"]) as database:
             discover_for_benchmark(database)
             settings = read_settings()
