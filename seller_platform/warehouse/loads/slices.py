@@ -50,11 +50,24 @@ from seller_platform.warehouse.schema.tables import (
     LOADS,
     SELLER,
     loads_of,
-    read_under_other,
 )
 from seller_platform.warehouse.sums.keeping import apply_costs, begin_sums, keep_sums
 
 _REPORT_ID = "report_id"
+
+# What is null is not compared.
+_HAS_MOVED = text("""
+    SELECT max(id) FILTER (WHERE is_other) > coalesce(max(id) FILTER (
+        WHERE NOT is_other AND window_start <= :first_day AND window_end >= :before_day
+    ), 0)
+    FROM (
+        SELECT id, window_start, window_end,
+               coalesce(time_zone <> :time_zone OR currency <> :currency, false) AS is_other
+        FROM platform.loads
+        WHERE dataset = :of_dataset AND account = :of_account AND verdict <> 'held'
+          AND window_start < :before_day AND window_end > :first_day
+    ) AS load
+""")
 
 
 @dataclass(frozen=True)
@@ -338,11 +351,10 @@ class Load:
 
     def _has_moved(self) -> bool:
         """Whether rows of the slice were read under another time zone or currency, and not all of them again since."""
-        window, other = self.slice.window, read_under_other(self.slice.time_zone, self.slice.currency)
-        last = select(func.max(LOADS.c.id)).where(loads_of(self.slice.dataset, self.slice.account, window))
-        whole = last.where(~other, LOADS.c.window_start <= window.start, LOADS.c.window_end >= window.end)
-        moved = select(last.where(other).scalar_subquery() > func.coalesce(whole.scalar_subquery(), 0))
-        return self._connection.execute(moved).scalar_one() is True
+        of = {"of_dataset": self.slice.dataset.name, "of_account": self.slice.account}
+        days = {"first_day": self.slice.window.start, "before_day": self.slice.window.end}
+        under = {"time_zone": self.slice.time_zone, "currency": self.slice.currency}
+        return self._connection.execute(_HAS_MOVED, of | days | under).scalar_one() is True
 
     def _published(
         self, part: _Part, change: SliceChange, previous: Receipt | None, times: tuple[datetime, str | None]

@@ -22,9 +22,7 @@ from sqlalchemy import (
     Text,
     Uuid,
     and_,
-    false,
     func,
-    or_,
     text,
     true,
 )
@@ -480,15 +478,6 @@ COST_WRITES = Table(
     schema=PLATFORM,
     comment="What was written to the upstream for one SKU of a plan, with the proof.",
 )
-
-
-def read_under_other(time_zone: str | None, currency: str | None) -> ColumnElement[bool]:
-    """Return the condition for receipts that name another time zone or currency.
-
-    What is None is not compared, neither here nor in a receipt.
-    """
-    pairs = ((LOADS.c.time_zone, time_zone), (LOADS.c.currency, currency))
-    return or_(false(), *(func.coalesce(column != value, false()) for column, value in pairs if value is not None))
 
 
 def loads_of(dataset: Dataset, account: str, window: Window | None = None) -> ColumnElement[bool]:
