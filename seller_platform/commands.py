@@ -8,9 +8,10 @@ import re
 import shlex
 from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 PLAIN = "seller-platform"
-DEMO = "SELLER_PLATFORM_DEMO"
+DEMO: Final = "SELLER_PLATFORM_DEMO"
 """The variable that stands for `--demo`."""
 _FILE = "command"
 # These two are given the home that has the sandbox, not the sandbox.

@@ -7,18 +7,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import click
 import dagster as dg
 
 from seller_platform import errors
 from seller_platform.cli import _COMMANDS
+from seller_platform.cli.docs.schemas import schema_of
+from seller_platform.cli.output import CommandFailure, JsonOption
 from seller_platform.contract.dataset import Dataset, Slicing, Source
 from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.loads.plausibility import RULES, TOTAL
-from seller_platform_tests.support.command_line import COMMAND_LINE
+from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
 
 _TOP = Path(__file__).parents[1]
 README, ARCHITECTURE = _TOP / "README.md", _TOP / ".github" / "ARCHITECTURE.md"
@@ -43,6 +46,7 @@ def sections() -> Mapping[str, Callable[[], str]]:
         "tree": _tree,
         "commands": _commands,
         "options": _options,
+        "documents": _documents,
         "settings": _settings,
         "datasets": _datasets,
         "assets": _assets,
@@ -198,17 +202,69 @@ def _commands() -> str:
 def _options() -> str:
     """Return a section for each command without commands of its own: usage, description, arguments and options."""
 
-    def sections_of(command: click.Command, names: tuple[str, ...]) -> Iterator[str]:
-        if isinstance(command, click.Group):
-            context = click.Context(command)
-            for name in command.list_commands(context):
-                below = command.get_command(context, name)
-                assert below is not None
-                yield from sections_of(below, (*names, name))
-        else:
-            yield _section_of(command, " ".join(names))
+    return "\n\n".join(_section_of(command, " ".join(("seller-platform", *names))) for command, names in all_commands())
 
-    return "\n\n".join(sections_of(COMMAND_LINE, ("seller-platform",)))
+
+def _documents() -> str:
+    """Return a table of the keys of each document that a command prints with `--json`, by command."""
+
+    def sections() -> Iterator[str]:
+        for command, names in all_commands():
+            if any(isinstance(option, JsonOption) for option in command.params):
+                schema = schema_of(names, COMMAND_LINE)
+                yield f"## seller-platform {' '.join(names)}"
+                for reference in schema["anyOf"]:
+                    if not reference.get("$ref", "").endswith(f"/{CommandFailure.__name__}"):
+                        yield from _keys_of_document(reference, schema["$defs"])
+
+    return "\n\n".join(sections())
+
+
+def _keys_of_document(reference: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the sentence about a document, and the table of its keys."""
+    if "$ref" not in reference:
+        yield f"{_type_of(reference, definitions)}: a row each."
+        return
+    definition = definitions[reference["$ref"].rpartition("/")[2]]
+    yield definition["description"].partition("\n\n")[0]
+    yield _table(("key", "is", "means"), _rows_of_keys(definition, definitions, ""))
+
+
+def _rows_of_keys(
+    definition: Mapping[str, Any], definitions: Mapping[str, Any], above: str
+) -> Iterator[tuple[str, ...]]:
+    meanings = dict(re.findall(r"^    (\w+): (.*(?:\n        .*)*)", definition["description"], re.MULTILINE))
+    for name in definition["required"]:
+        value, meaning = definition["properties"][name], " ".join(meanings.get(name, "").split())
+        yield f"`{above}{name}`", _type_of(value, definitions), meaning or "–"
+        for path, inner in _objects_in(value, definitions, f"{above}{name}"):
+            yield from _rows_of_keys(inner, definitions, f"{path}.")
+
+
+def _objects_in(value: Mapping[str, Any], definitions: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the objects with keys of their own that a value is or contains, each with its path."""
+    for alternative in value.get("anyOf", [value]):
+        definition = definitions.get(alternative.get("$ref", "").rpartition("/")[2], {})
+        if "properties" in definition:
+            yield path, definition
+        elif "items" in alternative:
+            yield from _objects_in(alternative["items"], definitions, f"{path}[]")
+        elif isinstance(alternative.get("additionalProperties"), dict):
+            yield from _objects_in(alternative["additionalProperties"], definitions, f"{path}.*")
+
+
+def _type_of(value: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """Return what a value is, in words."""
+    if "anyOf" in value:
+        return " or ".join(_type_of(each, definitions) for each in value["anyOf"])
+    value = definitions[value["$ref"].rpartition("/")[2]] if "$ref" in value else value
+    if "enum" in value:
+        return ", ".join(f"`{each}`" for each in value["enum"])
+    if value.get("type") == "array":
+        return f"array of {_type_of(value['items'], definitions)}"
+    if "additionalProperties" in value and value["additionalProperties"] is not False:
+        return f"object of {_type_of(value['additionalProperties'], definitions)}"
+    return str(value.get("format") or ("month" if "pattern" in value else value.get("type")))
 
 
 def _section_of(command: click.Command, name: str) -> str:

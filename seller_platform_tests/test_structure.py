@@ -1,5 +1,7 @@
 """Tests the rules for folders, modules, and names of classes and tests."""
 
+from pathlib import Path
+
 from seller_platform_tests.structure.imports import cycles, imported, imports_inside_functions
 from seller_platform_tests.structure.names import (
     broken_paths,
@@ -12,6 +14,7 @@ from seller_platform_tests.structure.names import (
     unlisted_modules,
 )
 from seller_platform_tests.structure.plurals import counts_without_singular
+from seller_platform_tests.structure.source import TESTS
 
 MOST_MODULES = 16
 
@@ -68,6 +71,14 @@ def test_every_path_named_in_files_and_texts_can_be_imported() -> None:
 
 def test_names_of_tests_are_short_enough_to_read() -> None:
     assert long_test_names() == []
+
+
+def test_one_function_runs_commands_and_checks_documents() -> None:
+    own_name = Path(__file__).name
+
+    users = [path.name for path in TESTS.rglob("*.py") if "CliRunner(" in path.read_text() and path.name != own_name]
+
+    assert users == ["command_line.py"]
 
 
 def test_no_module_imports_a_conftest() -> None:

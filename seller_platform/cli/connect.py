@@ -9,7 +9,7 @@ from http import HTTPStatus
 import click
 
 from seller_platform.cli.installation import Installation, open_installation
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.cli.terminal.progress import erase
@@ -42,6 +42,21 @@ from seller_platform.warehouse.loads.history_start import (
 _PROBE_SECONDS = 4  # for each of two requests
 
 
+class ConnectedAccount(Document, frozen=True):
+    """An account that a connection may read."""
+
+    account: str
+    title: str
+    time_zone: str
+
+
+class ConnectDocument(Document, frozen=True):
+    """The connection that was authorised, and its accounts."""
+
+    connection: str
+    accounts: list[ConnectedAccount]
+
+
 @click.command()
 @click.option("--no-browser", is_flag=True, help="Print the URL to open instead of opening it.")
 @click.option("--connection", default=DEFAULT_CONNECTION, show_default=True, help="Name of the connection.")
@@ -49,7 +64,7 @@ _PROBE_SECONDS = 4  # for each of two requests
 @click.option("--replace", "replace_stored", is_flag=True, help="Change an existing connection to another upstream.")
 @click.option("--keep-grant", is_flag=True, help="Store the settings again, without another approval.")
 @click.option("--history-start", type=Month(), help="First month of history; asked for where none is known.")
-@json_option
+@json_option(ConnectDocument)
 def connect(
     *,
     no_browser: bool,
@@ -94,8 +109,11 @@ def connect(
                 installation, upstream, connection, show=show, timeout_seconds=timeout_seconds, keep_grant=keep_grant
             )
         _begin_history(installation, history_start, output)
-    documents = [{"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in accounts]
-    output.document({"connection": connection, "accounts": documents})
+    documents = [
+        ConnectedAccount(account=each.key, title=each.account.title, time_zone=each.account.timezone)
+        for each in accounts
+    ]
+    output.document(ConnectDocument(connection=connection, accounts=documents))
     rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in accounts]
     output.table(
         f"Connected: {count_of(len(accounts), 'account')}",

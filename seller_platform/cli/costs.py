@@ -4,17 +4,18 @@ import getpass
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import click
 
 from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
-from seller_platform.cli.output import Output, fail, json_option, printable
+from seller_platform.cli.output import Document, Moment, Outcome, Output, fail, json_option, printable
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.client.http.api import SellerApi
@@ -37,6 +38,92 @@ _PROOFS = (
     TableColumn("by", rank=2),
 )
 
+
+class ProductOfAccount(Document, frozen=True):
+    """A product of an account."""
+
+    account: str
+    sku: str
+
+
+class ChangedPeriod(Document, frozen=True):
+    """How a plan changes a period.
+
+    Attributes:
+        before: The cost of one unit by currency; null without such a period.
+        after: Likewise.
+    """
+
+    change: ChangeKind
+    from_date: date
+    to_date: date | None
+    before: dict[str, str] | None
+    after: dict[str, str] | None
+
+
+class PlannedWrite(ProductOfAccount, frozen=True):
+    """How a plan changes the costs of a product, and the proof of it. Periods are as in the plan's file.
+
+    Attributes:
+        before: The product's periods before.
+        wanted: Its periods afterwards.
+        problem: Why they could not be written.
+        read_back: The periods that the upstream has listed since; null until then.
+        run_id: The run of Dagster that wrote them.
+    """
+
+    periods: list[ChangedPeriod]
+    before: list[dict[str, Any]]
+    wanted: list[dict[str, Any]]
+    state: WriteState
+    problem: str | None
+    read_back: list[dict[str, Any]] | None
+    read_back_at: Moment | None
+    written_at: Moment | None
+    written_by: str | None
+    run_id: str | None
+
+
+class CostPlanDocument(Outcome, frozen=True):
+    """A plan of product costs.
+
+    Attributes:
+        plan_id: Its number in this warehouse; null with all facts about the plan where nothing needs to change.
+        uid: Its identifier in every warehouse.
+        undo_of: The number of the plan that it undoes.
+    """
+
+    plan_id: int | None
+    uid: UUID | None
+    made_at: Moment | None
+    made_by: str | None
+    source: str | None
+    undo_of: int | None
+    changes: list[PlannedWrite]
+
+
+class PlanningDocument(CostPlanDocument, frozen=True):
+    """The result of planning.
+
+    Attributes:
+        unchanged: Products that have these costs already.
+        unknown: Products that the upstream does not know.
+    """
+
+    unchanged: list[ProductOfAccount]
+    unknown: list[ProductOfAccount]
+
+
+class ApplyDocument(CostPlanDocument, frozen=True):
+    """A plan after it was applied.
+
+    Attributes:
+        was_applied: It was applied before, and nothing was written now.
+    """
+
+    was_applied: bool
+
+
 out_option = click.option(
     "--out",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -53,7 +140,7 @@ def costs() -> None:
 @costs.command()
 @click.argument("source", metavar="FILE.csv|SCHEMA.TABLE")
 @out_option
-@json_option
+@json_option(PlanningDocument)
 def plan(*, source: str, out: Path | None, output: Output) -> None:
     """Compare target costs with the upstream's, and store the difference as a plan. Nothing is written.
 
@@ -97,7 +184,7 @@ def plan(*, source: str, out: Path | None, output: Output) -> None:
     show_default=True,
     help="Seconds to wait until the upstream lists the written costs.",
 )
-@json_option
+@json_option(ApplyDocument)
 def apply(*, plan: str, seconds: float, output: Output) -> None:
     """Write a plan to the API, given by its id or file.
 
@@ -110,7 +197,7 @@ def apply(*, plan: str, seconds: float, output: Output) -> None:
             applied = apply_plan(
                 apis, installation.database, stored.id, applied_by=user_name(), patience=Patience(seconds=seconds)
             )
-    document = {**_document(applied.plan), "was_applied": applied.was_applied}
+    document = ApplyDocument(**_facts(applied.plan), was_applied=applied.was_applied)
     _show_proofs(applied.plan, output)
     if applied.problem is not None:
         fail(applied.problem, as_json=output.as_json, document=document)
@@ -122,7 +209,7 @@ def apply(*, plan: str, seconds: float, output: Output) -> None:
 @costs.command()
 @click.argument("plan", metavar="PLAN")
 @out_option
-@json_option
+@json_option(PlanningDocument)
 def undo(*, plan: str, out: Path | None, output: Output) -> None:
     """Make the plan that restores the costs before an applied plan. Nothing is written."""
     with open_served_installation() as installation, open_apis(installation) as apis:
@@ -134,12 +221,12 @@ def undo(*, plan: str, out: Path | None, output: Output) -> None:
 
 @costs.command()
 @click.argument("plan", metavar="PLAN")
-@json_option
+@json_option(CostPlanDocument)
 def show(*, plan: str, output: Output) -> None:
     """Show a plan and the proof of its writes."""
     with open_stored_installation() as installation:
         stored = read_plan(installation.database, plan)
-    output.document(_document(stored))
+    output.document(CostPlanDocument(**_facts(stored)))
     _show_changes(stored, output)
     _show_proofs(stored, output)
 
@@ -173,9 +260,11 @@ def _show(planned: Planned, out: Path | None, output: Output) -> None:
     """Print the result of planning, and write the plan's file."""
     if planned.plan is not None and out is not None:
         out.write_text(json.dumps(plan_document(planned.plan), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    unchanged, unknown = ([{"account": a, "sku": s} for a, s in each] for each in (planned.unchanged, planned.unknown))
-    document = {"plan": None, "changes": []} if planned.plan is None else _document(planned.plan)
-    output.document({**document, "unchanged": unchanged, "unknown": unknown})
+    unchanged, unknown = (
+        [ProductOfAccount(account=account, sku=sku) for account, sku in each]
+        for each in (planned.unchanged, planned.unknown)
+    )
+    output.document(PlanningDocument(**_facts(planned.plan), unchanged=unchanged, unknown=unknown))
     if planned.plan is None:
         output.say(f"Nothing to change: the upstream has these costs already, for {_count(unchanged)}.")
         return
@@ -183,7 +272,7 @@ def _show(planned: Planned, out: Path | None, output: Output) -> None:
     if unchanged:
         output.say(f"Unchanged: {_count(unchanged)}.")
     for product in unknown:
-        message = f"The upstream does not know SKU {product['sku']!r} of {product['account']}; it may refuse its costs."
+        message = f"The upstream does not know SKU {product.sku!r} of {product.account}; it may refuse its costs."
         output.say(message)
     output.say(f"Nothing was written. Next: `seller-platform costs apply {planned.plan.id}`")
 
@@ -218,45 +307,36 @@ def _show_proofs(stored: CostPlan, output: Output) -> None:
     output.table(f"Plan {stored.id}: {holding} of {_count(stored.writes)} hold", _PROOFS, rows)
 
 
-def _document(stored: CostPlan) -> dict[str, Any]:
+def _facts(stored: CostPlan | None) -> dict[str, Any]:
+    """Return what every document of a plan has."""
+    names = ("uid", "made_at", "made_by", "source", "undo_of")
+    facts = {name: getattr(stored, name, None) for name in names}
     return {
-        "plan": stored.id,
-        "uid": str(stored.uid),
-        "made_at": stored.made_at.isoformat(),
-        "made_by": stored.made_by,
-        "source": stored.source,
-        "undo_of": stored.undo_of,
-        "changes": [_change_document(write) for write in stored.writes],
+        "plan_id": stored and stored.id,
+        **facts,
+        "changes": [_planned(each) for each in stored.writes] if stored else [],
     }
 
 
-def _change_document(write: CostWrite) -> dict[str, Any]:
-    return {
-        "account": write.account,
-        "sku": write.sku,
-        "periods": [
-            {
-                "change": change.kind.value,
-                "from_date": str(change.period.from_date),
-                "to_date": str(change.period.to_date),
-                "before": _amounts_document(change.before),
-                "after": _amounts_document(change.after),
-            }
-            for change in changes_of(write)
-        ],
-        "before": periods_document(write.before),
-        "wanted": periods_document(write.wanted),
-        "state": write.state.value,
-        "problem": write.problem,
-        "read_back": None if write.read_back is None else periods_document(write.read_back),
-        "read_back_at": write.read_back_at.isoformat() if write.read_back_at else None,
-        "written_at": write.written_at.isoformat() if write.written_at else None,
-        "written_by": write.written_by,
-        "run_id": write.run_id,
+def _planned(write: CostWrite) -> PlannedWrite:
+    periods = [
+        ChangedPeriod(
+            change=change.kind,
+            from_date=change.period.from_date,
+            to_date=change.period.to_date,
+            before=_amounts_document(change.before),
+            after=_amounts_document(change.after),
+        )
+        for change in changes_of(write)
+    ]
+    documents = {
+        name: None if (of_write := getattr(write, name)) is None else periods_document(of_write)
+        for name in ("before", "wanted", "read_back")
     }
+    return PlannedWrite(**vars(write) | documents, periods=periods)
 
 
-def _amounts_document(period: CostPeriod | None) -> Mapping[str, str] | None:
+def _amounts_document(period: CostPeriod | None) -> dict[str, str] | None:
     return None if period is None else {currency: f"{amount:f}" for currency, amount in period.amounts.items()}
 
 

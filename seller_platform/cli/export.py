@@ -1,16 +1,17 @@
 """`seller-platform export`: writes Parquet files, as the assets `export/` do."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import click
 
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.marts import chosen_months, months_of, partition_options
-from seller_platform.cli.output import Output, fail, json_option
+from seller_platform.cli.output import Document, MonthText, Outcome, Output, fail, json_option
 from seller_platform.cli.sync import keys_of
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import Window
@@ -32,6 +33,41 @@ _COLUMNS = ("account", "months", TableColumn("files", rank=2), TableColumn("repl
 _Partition = tuple[Source, str | None, Window | None]
 
 
+class ExportedPartition(Document, frozen=True):
+    """What became of a partition of a table.
+
+    Attributes:
+        account: Null where the table is of all accounts.
+        month: Null where the table has no months.
+        files: How many files the partition has; null unless it was exported, and so the next three.
+        replaced: How many of them were written, because their rows had changed.
+        path: The last of the files.
+        reason: Why it was not exported; null where it was.
+    """
+
+    table: str
+    account: str | None
+    month: MonthText | None
+    result: Literal["exported", "failed", "skipped"]
+    files: int | None = None
+    replaced: int | None = None
+    rows: int | None = None
+    path: str | None = None
+    reason: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The partition in a sentence."""
+        return " of ".join(filter(None, (self.table, self.account))) + (f", {self.month}" if self.month else "")
+
+
+class ExportDocument(Outcome, frozen=True):
+    """The Parquet files that were written below a folder."""
+
+    folder: str
+    partitions: list[ExportedPartition]
+
+
 @click.command()
 @click.argument("names", nargs=-1, metavar="[TABLE]...")
 @partition_options
@@ -41,7 +77,7 @@ _Partition = tuple[Source, str | None, Window | None]
     metavar="PATH",
     help="The folder for the files; by default that of SELLER_PLATFORM_EXPORT_DIR.",
 )
-@json_option
+@json_option(ExportDocument)
 def export(
     *,
     names: tuple[str, ...],
@@ -71,10 +107,10 @@ def export(
         since = history_start_in(installation.database, installation.settings)
         months = chosen_months(month, first_month, last_month, since)
         partitions = [part for source in sources for part in _partitions(source, keys, months)]
-        documents = _export(installation.database, partitions, folder, output)
-        is_empty = all(each["result"] == "skipped" for each in documents)
+        exported = [_exported(installation.database, partition, folder) for partition in _shown(partitions, output)]
+        is_empty = all(each.result == "skipped" for each in exported)
         absent = _absence(installation.database, sources[0], partitions) if is_empty else None
-    _report(documents, {"folder": str(folder), "partitions": documents}, absent, output)
+    _report(ExportDocument(folder=str(folder), partitions=exported), absent, output)
 
 
 def _partitions(source: Source, keys: Sequence[str], months: Sequence[Window]) -> list[_Partition]:
@@ -85,39 +121,35 @@ def _partitions(source: Source, keys: Sequence[str], months: Sequence[Window]) -
     return [(source, key, part) for key in keys for part in (months if relation.is_monthly else (None,))]
 
 
-def _export(database: Database, partitions: Sequence[_Partition], folder: Path, output: Output) -> list[dict[str, Any]]:
-    """Write the files, and return what became of each partition."""
-    with output.progress("Starting", None):
-        # Its import takes a while.
-        from seller_platform.warehouse.readers.parquet import export_partition
-
-    documents: list[dict[str, Any]] = []
+def _shown(partitions: Sequence[_Partition], output: Output) -> Iterator[_Partition]:
+    """Yield each partition, and show how many were."""
     with output.progress("Writing files", len(partitions)) as show:
-        for number, (source, account, month) in enumerate(partitions):
+        for number, partition in enumerate(partitions):
             show(number)
-            document: dict[str, Any] = {
-                "table": source.table,
-                "account": account,
-                "month": f"{month.start:%Y-%m}" if month else None,
-                **dict.fromkeys(("result", "files", "replaced", "rows", "path", "reason")),
-            }
-            documents.append(document)
-            try:
-                files = export_partition(database, source, account, month, folder)
-            except NotLoadedError:
-                done = "built" if relation_of(source).is_mart else "loaded"
-                document |= {"result": "skipped", "reason": f"never {done}"}
-            except InexactNumberError as error:
-                document |= {"result": "failed", "reason": str(error)}
-            else:
-                document |= {
-                    "result": "exported",
-                    "files": len(files),
-                    "replaced": sum(file.replaced for file in files),
-                    "rows": sum(file.rows for file in files),
-                    "path": str(files[-1].path),
-                }
-    return documents
+            yield partition
+
+
+def _exported(database: Database, partition: _Partition, folder: Path) -> ExportedPartition:
+    """Write the files of a partition, and return what became of it."""
+    from seller_platform.warehouse.readers.parquet import export_partition  # its import takes a while
+
+    source, account, month = partition
+    outcome = partial(
+        ExportedPartition, table=source.table, account=account, month=f"{month.start:%Y-%m}" if month else None
+    )
+    try:
+        files = export_partition(database, source, account, month, folder)
+    except NotLoadedError:
+        return outcome(result="skipped", reason=f"never {'built' if relation_of(source).is_mart else 'loaded'}")
+    except InexactNumberError as error:
+        return outcome(result="failed", reason=str(error))
+    return outcome(
+        result="exported",
+        files=len(files),
+        replaced=sum(file.replaced for file in files),
+        rows=sum(file.rows for file in files),
+        path=str(files[-1].path),
+    )
 
 
 def _absence(database: Database, source: Source, partitions: Sequence[_Partition]) -> NotLoadedError | None:
@@ -130,35 +162,22 @@ def _absence(database: Database, source: Source, partitions: Sequence[_Partition
     return None
 
 
-def _report(
-    documents: Sequence[Mapping[str, Any]],
-    document: Mapping[str, Any],
-    absent: NotLoadedError | None,
-    output: Output,
-) -> None:
+def _report(document: ExportDocument, absent: NotLoadedError | None, output: Output) -> None:
     """Print what was written, what was not and why; and end with the failures, if any."""
-    groups: dict[tuple[str, str | None, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for each in documents:
-        reason = each["reason"] if each["result"] == "skipped" else each["result"]
-        groups[each["table"], each["account"], reason].append(each)
+    groups: dict[tuple[str, str | None, str | None], list[ExportedPartition]] = defaultdict(list)
+    for each in document.partitions:
+        reason = each.reason if each.result == "skipped" else each.result
+        groups[each.table, each.account, reason].append(each)
     lines: list[Sequence[object] | str] = []
-    for table in dict.fromkeys(each["table"] for each in documents):
+    for table in dict.fromkeys(each.table for each in document.partitions):
         lines.append(table)
         for (name, account, reason), parts in groups.items():
             if name == table:
-                is_written = parts[0]["result"] == "exported"
-                counts = (
-                    sum(each[count] for each in parts) if is_written else None
-                    for count in ("files", "replaced", "rows")
-                )
-                lines.append((f"  {account or ''}", months_of(parts), *counts, reason))
-    output.table(f"Parquet files in {document['folder']}", _COLUMNS, lines)
-    failures = {
-        " of ".join(filter(None, (each["table"], each["account"])))
-        + (f", {each['month']}" if each["month"] else ""): each["reason"]
-        for each in documents
-        if each["result"] == "failed"
-    }
+                counts = [[each.files, each.replaced, each.rows] for each in parts if each.result == "exported"]
+                sums = map(sum, zip(*counts, strict=True)) if counts else (None,) * 3
+                lines.append((f"  {account or ''}", months_of(each.month for each in parts), *sums, reason))
+    output.table(f"Parquet files in {document.folder}", _COLUMNS, lines)
+    failures = {each.name: each.reason or "" for each in document.partitions if each.result == "failed"}
     error = PartitionsFailedError(failures, done="exported") if failures else absent
     if error is not None:
         fail(error, as_json=output.as_json, document=document)

@@ -3,7 +3,7 @@
 import click
 
 from seller_platform.cli.installation import Installation, open_stored_installation
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError
@@ -11,6 +11,32 @@ from seller_platform.ingest.connections.key_rotation import Resealed, reseal, ro
 from seller_platform.warehouse.connections.secrets import key_file, new_key
 
 _SETTING = "SELLER_PLATFORM_SECRET_KEY"
+
+
+class ResealedSecrets(Document, frozen=True):
+    """How many secrets were encrypted again.
+
+    Attributes:
+        spools: Files of token pairs that are not in the database yet.
+    """
+
+    grants: int
+    client_secrets: int
+    spools: int
+
+
+class RotationDocument(Document, frozen=True):
+    """What was encrypted with another key."""
+
+    encrypted: ResealedSecrets
+    next_step: str
+
+
+class NewKeyDocument(Document, frozen=True):
+    """A new key, and how to replace that of the setting by it. Nothing has changed."""
+
+    new_key: str
+    steps: list[str]
 
 
 @click.group(cls=CommandGroup)
@@ -28,7 +54,7 @@ def generate() -> None:
 @click.option(
     "--finish", is_flag=True, help="Make no new key; finish a rotation, and check that the old key can be removed."
 )
-@json_option
+@json_option(RotationDocument, NewKeyDocument)
 def rotate(*, finish: bool, output: Output) -> None:
     """Encrypt grants and client secrets with another key, without a failed read.
 
@@ -57,8 +83,8 @@ def rotate(*, finish: bool, output: Output) -> None:
             _explain(output)
             return
         _check(installation)
-    counts = {"grants": resealed.grants, "client_secrets": resealed.client_secrets, "spools": resealed.spools}
-    output.document({"encrypted": counts, "next": next_step})
+    encrypted = ResealedSecrets(grants=resealed.grants, client_secrets=resealed.client_secrets, spools=resealed.spools)
+    output.document(RotationDocument(encrypted=encrypted, next_step=next_step))
     output.line(f"Encrypted again: {count_of(resealed.grants, 'grant')}, {resealed.client_secrets} client secrets.")
     output.line(next_step)
 
@@ -87,7 +113,7 @@ def _explain(output: Output) -> None:
         "Run `seller-platform keys rotate` with that setting: it encrypts everything stored with the first key.",
         f"Set {_SETTING} to the new key alone, and restart every program.",
     )
-    output.document({"new_key": fresh, "steps": list(steps)})
+    output.document(NewKeyDocument(new_key=fresh, steps=list(steps)))
     output.line(f"A new key: {fresh}")
     output.line(f"The present key is in {_SETTING}; nothing has changed yet. Do this, in this order:")
     for number, step in enumerate(steps, start=1):

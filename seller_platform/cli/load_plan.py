@@ -3,10 +3,9 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from seller_platform.cli.installation import Installation
-from seller_platform.cli.output import Output, terminal_width
+from seller_platform.cli.output import Document, Moment, Output, terminal_width
 from seller_platform.cli.terminal.layout import TableColumn, wrapped
 from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Window
@@ -32,6 +31,56 @@ _COLUMNS = (
 _ANY_WIDTH = 10_000
 
 
+class PlannedSlices(Document, frozen=True):
+    """What a sync would take for a dataset and an account.
+
+    Attributes:
+        rows: How many rows are expected; null if that is not known for each slice.
+        today: The slices for which the requests of today suffice.
+        later: The other slices.
+        later_requests: Their requests.
+        never: Those of them that take more requests than a day has.
+        basis: The loads that the expectation was computed from.
+    """
+
+    dataset: str
+    account: str
+    slices: int
+    requests: int
+    rows: int | None
+    seconds: float
+    today: int
+    later: int
+    later_requests: int
+    never: int
+    basis: Basis
+
+
+class ConnectionBudget(Document, frozen=True):
+    """The requests that a connection may send on one day (UTC).
+
+    Attributes:
+        requests_left: How many of them loads may still use today.
+    """
+
+    connection: str
+    requests_per_day: int
+    requests_today: int
+    requests_left: int
+    renews_at: Moment
+
+
+class PlanDocument(Document, frozen=True):
+    """What a sync would take.
+
+    Attributes:
+        budgets: The connections to read; empty where their requests are not limited.
+    """
+
+    plan: list[PlannedSlices]
+    budgets: list[ConnectionBudget]
+
+
 def show_plan(installation: Installation, request: LoadRequest, output: Output) -> None:
     """Print what a load would take, what the requests of today suffice for, and what would be left."""
     database, settings, now = installation.database, installation.settings, utc_now()
@@ -47,12 +96,12 @@ def show_plan(installation: Installation, request: LoadRequest, output: Output) 
     rows = _rows(division)
     names = [each.name for each in connections(database) if each.name in chosen]
     budgets = [_budget(name, per_day, sent.get(name, 0), division, now) for name in names if per_day is not None]
-    output.document({"plan": rows, "budgets": budgets})
+    output.document(PlanDocument(plan=rows, budgets=budgets))
     if not slices:
         output.say("Nothing is due: every day that may have changed was read today.")
     titles = account_titles(database)
     output.table_by_account("What a sync would take", _COLUMNS, rows, titles)
-    requests, seconds = (sum(row[name] for row in rows) for name in ("requests", "seconds"))
+    requests, seconds = sum(row.requests for row in rows), sum(row.seconds for row in rows)
     sentences = [
         f"About {count_of(requests, 'request')} in {count_of(round(seconds), 'second')} of loading; slices are loaded "
         "side by side. Nothing was sent.",
@@ -63,7 +112,7 @@ def show_plan(installation: Installation, request: LoadRequest, output: Output) 
         output.line(line)
 
 
-def _rows(division: Division) -> list[dict[str, Any]]:
+def _rows(division: Division) -> list[PlannedSlices]:
     groups: dict[tuple[str, str], list[DueSlice]] = defaultdict(list)
     for each in division.expected:
         groups[each.account, each.dataset.name].append(each)
@@ -76,39 +125,39 @@ def _rows(division: Division) -> list[dict[str, Any]]:
     ]
 
 
-def _row(dataset: str, account: str, slices: Sequence[DueSlice], division: Division) -> dict[str, Any]:
+def _row(dataset: str, account: str, slices: Sequence[DueSlice], division: Division) -> PlannedSlices:
     loads = [division.expected[each] for each in slices]
     rows = [load.rows for load in loads if load.rows is not None]
     later = [each for each in slices if each in division.later]
     bases = {load.basis for load in loads}
-    return {
-        "dataset": dataset,
-        "account": account,
-        "slices": len(slices),
-        "requests": sum(load.requests for load in loads),
-        "rows": sum(rows) if len(rows) == len(loads) else None,
-        "seconds": round(sum(load.seconds for load in loads), 1),
-        "today": len(slices) - len(later),
-        "later": len(later),
-        "later_requests": sum(division.expected[each].requests for each in later),
-        "never": sum(1 for each in later if isinstance(division.later[each], BudgetTooSmallError)),
-        "basis": next(basis for basis in (Basis.NONE, Basis.ALIKE, Basis.SAME) if basis in bases).value,
-    }
+    return PlannedSlices(
+        dataset=dataset,
+        account=account,
+        slices=len(slices),
+        requests=sum(load.requests for load in loads),
+        rows=sum(rows) if len(rows) == len(loads) else None,
+        seconds=round(sum(load.seconds for load in loads), 1),
+        today=len(slices) - len(later),
+        later=len(later),
+        later_requests=sum(division.expected[each].requests for each in later),
+        never=sum(1 for each in later if isinstance(division.later[each], BudgetTooSmallError)),
+        basis=next(basis for basis in (Basis.NONE, Basis.ALIKE, Basis.SAME) if basis in bases),
+    )
 
 
-def _budget(name: str, per_day: int, sent: int, division: Division, now: datetime) -> dict[str, Any]:
-    return {
-        "connection": name,
-        "requests_per_day": per_day,
-        "sent": sent,
-        "left": division.left.get(name, 0),
-        "renews_at": f"{renewal_after(now):%Y-%m-%d %H:%M} UTC",
-    }
+def _budget(name: str, per_day: int, sent: int, division: Division, now: datetime) -> ConnectionBudget:
+    return ConnectionBudget(
+        connection=name,
+        requests_per_day=per_day,
+        requests_today=sent,
+        requests_left=division.left.get(name, 0),
+        renews_at=renewal_after(now),
+    )
 
 
-def _sentence(budget: dict[str, Any]) -> str:
-    of_today = f"{budget['sent']:,} of {count_of(budget['requests_per_day'], 'request')} of today"
+def _sentence(budget: ConnectionBudget) -> str:
+    of_today = f"{budget.requests_today:,} of {count_of(budget.requests_per_day, 'request')} of today"
     return (
-        f"Connection {budget['connection']}: {of_today} are used, {budget['left']:,} may be used for loads; the budget "
-        f"renews at {budget['renews_at']}."
+        f"Connection {budget.connection}: {of_today} are used, {budget.requests_left:,} may be used for loads; the "
+        f"budget renews at {budget.renews_at:%Y-%m-%d %H:%M} UTC."
     )

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Literal
 
 import click
 
 from seller_platform.cli.installation import Installation, open_stored_installation
-from seller_platform.cli.output import Output, fail, json_option
+from seller_platform.cli.output import Document, MonthText, Outcome, Output, fail, json_option
 from seller_platform.cli.sync import keys_of
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
@@ -23,6 +23,36 @@ from seller_platform.warehouse.marts.due import PartitionState, partition_states
 from seller_platform.warehouse.marts.formulas import own_formula
 
 _COLUMNS = ("account", "months", TableColumn("partitions", rank=1), "rows", "result")
+
+
+class BuiltPartition(Document, frozen=True):
+    """What became of a partition of a mart.
+
+    Attributes:
+        month: Null where the mart is of a whole account.
+        rows: Null where it was not built.
+        reason: Why it was skipped; null where it was not.
+    """
+
+    mart: str
+    account: str
+    month: MonthText | None
+    result: Literal["built", "failed", "skipped"]
+    rows: int | None
+    reason: str | None
+
+
+class BuildDocument(Outcome, frozen=True):
+    """What was built.
+
+    Attributes:
+        failures: Messages by the name of what failed.
+        failed_checks: The checks that failed, each with its message.
+    """
+
+    partitions: list[BuiltPartition]
+    failures: dict[str, str]
+    failed_checks: list[str]
 
 
 @dataclass(frozen=True)
@@ -66,7 +96,7 @@ def partition_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @partition_options
 @click.option("--full", is_flag=True, help="Build also what has not changed since it was built.")
-@json_option
+@json_option(BuildDocument)
 def build(
     *,
     names: tuple[str, ...],
@@ -160,17 +190,19 @@ def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], end
     documents = [
         _document(state, ended, is_due=(state.mart.name, state.account, state.window) in asked) for state in states
     ]
-    document = {"partitions": documents, "failures": dict(ended.failures), "failed_checks": list(ended.failed_checks)}
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    document = BuildDocument(
+        partitions=documents, failures=dict(ended.failures), failed_checks=list(ended.failed_checks)
+    )
+    groups: dict[tuple[str, str, str], list[BuiltPartition]] = defaultdict(list)
     for each in documents:
-        groups[each["mart"], each["account"], each["reason"] or each["result"]].append(each)
+        groups[each.mart, each.account, each.reason or each.result].append(each)
     table: list[Sequence[object] | str] = []
     for mart in dict.fromkeys(state.mart.name for state in states):
         table.append(mart)
         for (name, account, reason), parts in groups.items():
             if name == mart:
-                rows = sum(each["rows"] or 0 for each in parts) if parts[0]["result"] == "built" else None
-                table.append((f"  {account}", months_of(parts), len(parts), rows, reason))
+                rows = sum(each.rows or 0 for each in parts) if parts[0].result == "built" else None
+                table.append((f"  {account}", months_of(each.month for each in parts), len(parts), rows, reason))
     output.table("Marts", _COLUMNS, table)
     error = _problem(ended)
     if error is not None:
@@ -180,23 +212,23 @@ def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], end
         output.say("Nothing was built. `--full` builds also what has not changed.")
 
 
-def _document(state: PartitionState, ended: _Ended, *, is_due: bool) -> dict[str, Any]:
+def _document(state: PartitionState, ended: _Ended, *, is_due: bool) -> BuiltPartition:
     rows = ended.rows.get((state.mart.name, state.account, state.window.start if state.window else None))
-    result = "built" if rows is not None else "failed" if is_due else "skipped"
-    return {
-        "mart": state.mart.name,
-        "account": state.account,
-        "month": f"{state.window.start:%Y-%m}" if state.window else None,
-        "result": result,
-        "rows": rows,
-        "reason": state.reason if result == "skipped" else None,
-    }
+    result: Literal["built", "failed", "skipped"] = "built" if rows is not None else "failed" if is_due else "skipped"
+    return BuiltPartition(
+        mart=state.mart.name,
+        account=state.account,
+        month=f"{state.window.start:%Y-%m}" if state.window else None,
+        result=result,
+        rows=rows,
+        reason=state.reason if result == "skipped" else None,
+    )
 
 
-def months_of(parts: Iterable[Mapping[str, Any]]) -> str:
+def months_of(months: Iterable[str | None]) -> str:
     """Return months as `2026-01 .. 2026-03, 2026-05`."""
     spans: list[list[date]] = []
-    for month in sorted(date.fromisoformat(f"{each['month']}-01") for each in parts if each["month"] is not None):
+    for month in sorted(date.fromisoformat(f"{month}-01") for month in months if month is not None):
         if spans and Window.month_of(spans[-1][-1]).end == month:
             spans[-1].append(month)
         else:

@@ -5,11 +5,13 @@ import logging
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, Any, NoReturn, Protocol
+from datetime import UTC, datetime
+from typing import IO, Annotated, Any, NoReturn, Protocol
 
 import click
+import msgspec
 
 from seller_platform.cli.terminal.colours import Colour, coloured
 from seller_platform.cli.terminal.layout import TableColumn, table_lines, wrapped
@@ -21,6 +23,32 @@ from seller_platform.logs import are_json, facts
 _LOG = logging.getLogger(__name__)
 _COMMAND = re.compile("`[^`]*`")
 _KEPT_SPACE = "\ue000"  # as wide as a space
+
+
+Moment = Annotated[
+    datetime, msgspec.Meta(tz=True, extra_json_schema={"description": "A moment of RFC 3339, in UTC.", "pattern": "Z$"})
+]
+"""A moment in a document; every moment is printed in this form, also one in a row."""
+
+MonthText = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}$", description="A month, as 2026-03.")]
+"""A month in a document."""
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A JSON object that a command prints with `--json`. Its attributes are its keys, and each key is always there."""
+
+
+class Outcome(Document, frozen=True):
+    """A document that a command prints also if it fails, then with the keys of the failure beside its own."""
+
+
+class CommandFailure(Document, frozen=True):
+    """Why a command failed, and what to do next."""
+
+    error: str
+    message: str
+    exit_code: int
+    next_step: str
 
 
 class ShowProgress(Protocol):
@@ -68,21 +96,22 @@ class Output:
         self,
         title: str,
         columns: Sequence[str | TableColumn],
-        rows: Sequence[Mapping[str, Any]],
+        rows: Sequence[Any],
         titles: Mapping[str, str],
     ) -> None:
         """Print a table grouped by account.
 
         Args:
-            columns: The keys of the rows to print after `dataset`.
+            columns: The attributes of the rows to print after `dataset`.
+            rows: Objects that have these attributes, `dataset` and `account`.
             titles: The titles of accounts, by key.
         """
         names = [column.name if isinstance(column, TableColumn) else column for column in columns]
         lines: list[Sequence[object] | str] = []
-        for account in dict.fromkeys(row["account"] for row in rows):
+        for account in dict.fromkeys(row.account for row in rows):
             lines.append(with_title(account, titles))
-            of_account = [row for row in rows if row["account"] == account]
-            lines += [(f"  {row['dataset']}", *(row[name] for name in names)) for row in of_account]
+            of_account = [row for row in rows if row.account == account]
+            lines += [(f"  {row.dataset}", *(getattr(row, name) for name in names)) for row in of_account]
         self.table(title, ("dataset", *columns), lines)
 
     def heading(self, text: str) -> None:
@@ -95,15 +124,15 @@ class Output:
         if not self.as_json:
             _write(coloured(_in_lines(runnable(text), sys.stdout), colour, sys.stdout), sys.stdout)
 
-    def result(self, text: str, document: Mapping[str, Any]) -> None:
+    def result(self, text: str, document: Document) -> None:
         """Print a message to standard error; with `--json`, only the document."""
         self.document(document)
         self.say(text)
 
-    def document(self, document: Mapping[str, Any]) -> None:
+    def document(self, document: Document) -> None:
         """Print the JSON document, with `--json` only."""
         if self.as_json:
-            _write(json.dumps(_runnable(document), indent=2, default=str, ensure_ascii=False), sys.stdout)
+            _write_json(document)
 
     @contextmanager
     def progress(self, title: str, total: int | None = None) -> Iterator[ShowProgress]:
@@ -112,17 +141,35 @@ class Output:
             yield step
 
 
-json_option = click.option(
-    "--json",
-    "output",
-    is_flag=True,
-    callback=lambda _context, _option, as_json: Output(as_json=as_json),
-    help="Print one JSON document instead.",
-)
-"""Passes the command its `output`."""
+class JsonOption(click.Option):
+    """The option `--json`, with the documents of which the command prints one."""
+
+    def __init__(self, param_decls: Sequence[str], *, documents: Sequence[Any], **options: Any) -> None:
+        super().__init__(param_decls, **options)
+        self.documents = documents
 
 
-def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, Any] | None = None) -> NoReturn:
+def json_option(
+    *documents: Any,
+    help: str = "Print one JSON document instead.",
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add `--json`, which passes the command its `output`.
+
+    Args:
+        documents: The types of what the command prints; `seller-platform docs --schema` shows their JSON Schema.
+    """
+    return click.option(
+        "--json",
+        "output",
+        cls=JsonOption,
+        documents=documents,
+        is_flag=True,
+        callback=lambda _context, _option, as_json: Output(as_json=as_json),
+        help=help,
+    )
+
+
+def fail(error: SellerPlatformError, *, as_json: bool, document: Outcome | None = None) -> NoReturn:
     """Print an error with its next step, and exit with its code.
 
     Args:
@@ -130,11 +177,8 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, An
     """
     name, next_step = type(error).__name__, runnable(error.next_step)
     if as_json:
-        failure = {"error": name, "message": str(error), "exit_code": error.exit_code, "next_step": next_step}
-        _write(
-            json.dumps(_runnable({**(document or {}), **failure}), indent=2, default=str, ensure_ascii=False),
-            sys.stdout,
-        )
+        failure = CommandFailure(error=name, message=str(error), exit_code=error.exit_code, next_step=next_step)
+        _write_json(*([failure] if document is None else [document, failure]))
     elif are_json():
         _LOG.error("%s", error, extra=facts(error=name, exit_code=error.exit_code, next_step=next_step))
     else:
@@ -167,15 +211,26 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def _runnable(value: Any) -> Any:
-    """Return a document whose messages name commands that can be run as they are printed."""
+def _write_json(*documents: Document) -> None:
+    """Write the keys of all documents as one JSON object."""
+    parts = [msgspec.to_builtins(document, builtin_types=(datetime, bytes)) for document in documents]
+    whole = {name: _as_printed(value) for part in parts for name, value in part.items()}
+    _write(json.dumps(whole, indent=2, ensure_ascii=False), sys.stdout)
+
+
+def _as_printed(value: Any) -> Any:
+    """Return a value whose moments have one form, and whose messages name commands that can be run as they are."""
     match value:
         case str():
             return runnable(value)
+        case bytes():
+            return value.hex()
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case Mapping():
-            return {name: _runnable(each) for name, each in value.items()}
+            return {name: _as_printed(each) for name, each in value.items()}
         case list() | tuple():
-            return [_runnable(each) for each in value]
+            return [_as_printed(each) for each in value]
         case _:
             return value
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, get_args
 
 import click
+import msgspec
 
 from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
-from seller_platform.cli.output import Output, fail, json_option
-from seller_platform.cli.sync import Synced, problem_of
+from seller_platform.cli.output import Document, Moment, Outcome, Output, fail, json_option
+from seller_platform.cli.sync import SyncDocument, Synced, problem_of
 from seller_platform.cli.sync import report as report_loads
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.client.endpoints.reports import download_body
@@ -49,6 +50,49 @@ from seller_platform.warehouse.loads.receipts import receipts_of_run
 _COLUMNS = ("number", "account", "report", "state", "age", "upstream")
 _POLL_SECONDS, _MOST_POLLS = 40.0, 400
 _LARGEST_NUMBER = 2**63 - 1
+
+
+class RequestedReport(Document, frozen=True):
+    """A report that was requested.
+
+    Attributes:
+        number: As the commands of reports take it.
+        report_id: The upstream's id; null until it has sent one.
+        upstream_status: The last status that the upstream sent.
+        problem: Why it is lost.
+        load_id: The load of its rows.
+    """
+
+    id: int = msgspec.field(name="number")
+    account: str
+    selector: str
+    value: str
+    format: str
+    state: JobState
+    requested_at: Moment
+    report_id: str | None
+    upstream_status: str | None
+    upstream_message: str | None
+    problem: str | None
+    load_id: int | None
+
+
+class ReportsDocument(Document, frozen=True):
+    """Requested reports, the newest first."""
+
+    reports: list[RequestedReport]
+
+
+class ReportRequestDocument(Outcome, frozen=True):
+    """The reports that were requested now.
+
+    Attributes:
+        open_before: The accounts of which a report with the same content is open.
+    """
+
+    reports: list[RequestedReport]
+    open_before: list[str]
+
 
 _accounts_option = click.option(
     "--account",
@@ -97,7 +141,7 @@ def report() -> None:
     show_default=True,
     help="Hours to wait for the report before it is given up.",
 )
-@json_option
+@json_option(ReportRequestDocument)
 def request(
     *, names: tuple[str, ...], selector: Selector, value: str | None, form: Format, hours: float, output: Output
 ) -> None:
@@ -118,7 +162,9 @@ def request(
                 jobs += [] if job is None else [job]
                 failures += take_failures(installation.database, account.key, now=now)
                 show(done)
-    document = {"reports": [_document(job, now) for job in jobs], "open_before": open_before}
+    document = ReportRequestDocument(
+        reports=msgspec.convert(jobs, list[RequestedReport], from_attributes=True), open_before=open_before
+    )
     output.table("Requested", _COLUMNS, [_row(job, now) for job in jobs])
     for key in open_before:
         output.say(f"{key}: a report with the same content is open; `seller-platform report list` shows it.")
@@ -133,13 +179,13 @@ def request(
 @click.option(
     "--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="The most reports to list."
 )
-@json_option
+@json_option(ReportsDocument)
 def list_reports(*, names: tuple[str, ...], limit: int, output: Output) -> None:
     """List the requested reports with their states and ages, the newest first."""
     with open_stored_installation() as installation, output.progress("Reading the reports", None):
         keys = [account.key for account in accounts_named(installation.database, names)]
         jobs, now = newest_jobs(installation.database, keys, limit=limit), utc_now()
-    output.document({"reports": [_document(job, now) for job in jobs]})
+    output.document(ReportsDocument(reports=msgspec.convert(jobs, list[RequestedReport], from_attributes=True)))
     if not jobs:
         output.say("No report was requested. Request one with `seller-platform report request`.")
         return
@@ -189,7 +235,7 @@ def download(*, number: int, target: Path | None, form: Format, wait: bool) -> N
 
 @report.command()
 @_accounts_option
-@json_option
+@json_option(SyncDocument)
 def load(*, names: tuple[str, ...], output: Output) -> None:
     """Poll the requested reports once, and load those that are ready into seller.report_rows, through Dagster.
 
@@ -275,24 +321,6 @@ def _write(body: BinaryIO, target: Path | None) -> None:
             draft.replace(target)
     except OSError as error:
         raise RequestError(f"{target} cannot be written ({error.strerror}); name another file") from error
-
-
-def _document(job: ReportJob, now: datetime) -> dict[str, Any]:
-    return {
-        "number": job.id,
-        "account": job.account,
-        "selector": job.selector,
-        "value": job.value,
-        "format": job.format,
-        "state": job.state.value,
-        "requested_at": job.requested_at.isoformat(timespec="seconds"),
-        "age_seconds": round((now - job.requested_at).total_seconds()),
-        "report_id": job.report_id,
-        "upstream_status": job.upstream_status,
-        "upstream_message": job.upstream_message,
-        "problem": job.problem,
-        "load_id": job.load_id,
-    }
 
 
 def _row(job: ReportJob, now: datetime) -> tuple[object, ...]:

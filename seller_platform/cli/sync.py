@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
-from seller_platform.cli.output import Output, ShowProgress, fail, json_option
+from seller_platform.cli.load_plan import PlanDocument, show_plan
+from seller_platform.cli.output import Document, Outcome, Output, ShowProgress, fail, json_option
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
@@ -49,6 +50,37 @@ _COLUMNS = (
     TableColumn("changed", rank=3),
     TableColumn("seconds", rank=1),
 )
+
+
+class LoadedSlices(Document, frozen=True):
+    """What was loaded of a dataset and an account.
+
+    Attributes:
+        rows: The rows of all slices.
+        announced: The sum of the announced totals; null if any list announced none.
+        verdict: The worst of the slices.
+        changed: How many slices changed.
+    """
+
+    dataset: str
+    account: str
+    slices: int
+    rows: int
+    announced: int | None
+    verdict: CountVerdict
+    changed: int
+    seconds: float
+
+
+class SyncDocument(Outcome, frozen=True):
+    """What was loaded.
+
+    Attributes:
+        not_offered: Messages about endpoints that the upstream does not have.
+    """
+
+    loads: list[LoadedSlices]
+    not_offered: list[str]
 
 
 @dataclass(frozen=True)
@@ -110,7 +142,7 @@ class SyncScope:
 @click.option("--to", "last_month", type=Month(), help="Last month to read as a whole.")
 @click.option("--full", is_flag=True, help="Read every month of history as a whole.")
 @click.option("--plan", "only_plan", is_flag=True, help="Only say what it would take; no request is sent.")
-@json_option
+@json_option(SyncDocument, PlanDocument)
 def sync(
     *,
     chosen_accounts: tuple[str, ...],
@@ -131,8 +163,6 @@ def sync(
     """
     selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
     if only_plan:
-        from seller_platform.cli.load_plan import show_plan  # it needs what only this option needs
-
         with open_stored_installation() as installation:
             scope = plan_scope(installation, selection)
             keys = keys_of(installation, selection.accounts)
@@ -329,42 +359,47 @@ def load_request(selection: SliceOptions, scope: SyncScope, keys: Sequence[str])
     return LoadRequest(scope.datasets, keys, scope.since, months, lookups_too=is_asked_for)
 
 
-def report(output: Output, synced: Synced, error: SellerPlatformError | None, **more: object) -> None:
+def report(
+    output: Output,
+    synced: Synced,
+    error: SellerPlatformError | None,
+    document_type: type[SyncDocument] = SyncDocument,
+    **more: object,
+) -> None:
     """Print the loads by account and dataset, and end with the error, if any.
 
     Args:
-        more: What the document of `--json` has beside the loads.
+        document_type: The document of `--json`.
+        more: What it has beside the loads.
     """
     groups: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
     for receipt in synced.receipts:
         groups[(receipt.dataset, receipt.account)].append(receipt)
-    rows: list[dict[str, Any]] = []
-    for (dataset, account), group in groups.items():
-        totals = [receipt.announced for receipt in group if receipt.announced is not None]
-        rows.append(
-            {
-                "dataset": dataset,
-                "account": account,
-                "slices": len(group),
-                "rows": sum(receipt.rows for receipt in group),
-                "announced": sum(totals) if len(totals) == len(group) else None,
-                "verdict": CountVerdict.worst({receipt.verdict for receipt in group}),
-                "changed": sum(receipt.changed for receipt in group),
-                "seconds": round(sum(receipt.seconds for receipt in group), 2),
-            }
-        )
+    loads = [_loaded(dataset, account, group) for (dataset, account), group in groups.items()]
     order = [dataset.name for dataset in DATASETS]
-    ordered = sorted(
-        rows, key=lambda row: (row["dataset"] != ACCOUNTS.name, row["account"], order.index(row["dataset"]))
-    )
+    ordered = sorted(loads, key=lambda each: (each.dataset != ACCOUNTS.name, each.account, order.index(each.dataset)))
     if ordered:
         output.table_by_account("Loaded", _COLUMNS, ordered, synced.titles)
     for message in sorted(synced.not_offered):
         output.say(message)
-    document = {"loads": rows, "not_offered": sorted(synced.not_offered), **more}
+    document = document_type(loads=loads, not_offered=sorted(synced.not_offered), **more)
     if error is not None:
         fail(error, as_json=output.as_json, document=document)
     output.document(document)
+
+
+def _loaded(dataset: str, account: str, receipts: Sequence[Receipt]) -> LoadedSlices:
+    totals = [receipt.announced for receipt in receipts if receipt.announced is not None]
+    return LoadedSlices(
+        dataset=dataset,
+        account=account,
+        slices=len(receipts),
+        rows=sum(receipt.rows for receipt in receipts),
+        announced=sum(totals) if len(totals) == len(receipts) else None,
+        verdict=CountVerdict.worst({receipt.verdict for receipt in receipts}),
+        changed=sum(receipt.changed for receipt in receipts),
+        seconds=round(sum(receipt.seconds for receipt in receipts), 2),
+    )
 
 
 def problem_of(synced: Synced) -> SellerPlatformError | None:

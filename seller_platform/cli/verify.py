@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Any
 
 import click
 
 from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_served_installation
-from seller_platform.cli.output import Output, fail, json_option
+from seller_platform.cli.output import Document, Outcome, Output, fail, json_option
 from seller_platform.cli.processes import await_answer, free_port, running
 from seller_platform.cli.sync import SliceOptions, datasets_named, keys_of, months_of
 from seller_platform.cli.terminal.colours import Colour
@@ -39,17 +38,17 @@ from seller_platform.warehouse.loads.products import accounts_with_offers, skus_
 from seller_platform.warehouse.loads.receipts import stored_windows
 
 STATISTICS, VELOCITY = "statistics", "velocity"
-_COLUMNS = (
-    TableColumn("questions", rank=3),
+_COLUMNS: tuple[str | TableColumn, ...] = (
+    TableColumn("queries", rank=3),
     TableColumn("rows", rank=2),
-    *(verdict.value for verdict in ComparisonResult),
+    *(verdict.name.lower() for verdict in ComparisonResult),
     TableColumn("seconds", rank=1),
 )
-# The differences of each verdict: their name in the document, the word before each line, and the words of the error.
+# The differences of each verdict: the word before each line, and the words of the error.
 _KINDS = {
-    ComparisonResult.DIFFERENT: ("differences", "different", "source and replica differ"),
-    ComparisonResult.COMPUTED: ("computed_differences", "computed differently", "the replica computes other values"),
-    ComparisonResult.ABSENT: ("absent", "absent", "rows were never synced"),
+    ComparisonResult.DIFFERENT: ("different", "source and replica differ"),
+    ComparisonResult.COMPUTED: ("computed differently", "the replica computes other values"),
+    ComparisonResult.ABSENT: ("absent", "rows were never synced"),
 }
 
 # The lists that a replica computes an answer from.
@@ -57,6 +56,65 @@ _SOURCES = {
     STATISTICS: (DAILY_PRODUCT_SALES.name, TRANSACTIONS.name, COST_PERIODS.name),
     VELOCITY: (INVENTORY.name, DAILY_PRODUCT_SALES.name),
 }
+
+
+class ComparedAnswers(Document, frozen=True):
+    """How many of the queries about a dataset and an account have which result.
+
+    Attributes:
+        rows: The rows that the source sent.
+        computed: The replica computed another answer than the source.
+        absent: The rows were never synced.
+        not_known: The replica cannot know the answer.
+    """
+
+    dataset: str
+    account: str
+    queries: int
+    rows: int
+    equal: int
+    different: int
+    computed: int
+    absent: int
+    not_known: int
+    failed: int
+    seconds: float
+
+
+class AnswerDifference(Document, frozen=True):
+    """A difference between the two answers to a query."""
+
+    dataset: str
+    account: str
+    query: str
+    message: str
+
+
+class NotKnown(Document, frozen=True):
+    """What was not compared, because a replica does not have it."""
+
+    dataset: str
+    message: str
+    accounts: list[str]
+    queries: int
+
+
+class VerifyDocument(Outcome, frozen=True):
+    """How the answers of source and replica compare.
+
+    Attributes:
+        differences: Rows that differ.
+        computed_differences: Answers that the replica computed, and that differ.
+        absent: Rows that were never synced.
+        not_compared: The parts of the API that are not compared, with the reason.
+    """
+
+    verified: list[ComparedAnswers]
+    differences: list[AnswerDifference]
+    computed_differences: list[AnswerDifference]
+    absent: list[AnswerDifference]
+    not_known: list[NotKnown]
+    not_compared: dict[str, str]
 
 
 @click.command()
@@ -68,7 +126,7 @@ _SOURCES = {
 )
 @click.option("--from", "first_month", type=Month(), help="First month to compare.")
 @click.option("--to", "last_month", type=Month(), help="Last month to compare.")
-@json_option
+@json_option(VerifyDocument)
 def verify(
     *, keys: tuple[str, ...], names: tuple[str, ...], first_month: date | None, last_month: date | None, output: Output
 ) -> None:
@@ -150,26 +208,26 @@ def report(output: Output, comparisons: Sequence[Comparison], titles: Mapping[st
     """
     rows, not_known = _rows(comparisons), _not_known(comparisons)
     differences = {verdict: _differences(comparisons, verdict) for verdict in _KINDS}
-    document: dict[str, Any] = {
-        "verified": rows,
-        **{name: differences[verdict] for verdict, (name, _, _) in _KINDS.items()},
-        "not_known": not_known,
-        "not_asked": dict(NOT_ASKED),
-    }
+    document = VerifyDocument(
+        verified=rows,
+        differences=differences[ComparisonResult.DIFFERENT],
+        computed_differences=differences[ComparisonResult.COMPUTED],
+        absent=differences[ComparisonResult.ABSENT],
+        not_known=not_known,
+        not_compared=dict(NOT_ASKED),
+    )
     output.table_by_account("Source and replica", _COLUMNS, rows, titles)
     for fact in not_known:
-        whose = fact["accounts"][0] if len(fact["accounts"]) == 1 else count_of(len(fact["accounts"]), "account")
-        output.line(f"not in the replica: {fact['dataset']} of {whose}: {fact['what']}")
+        whose = fact.accounts[0] if len(fact.accounts) == 1 else count_of(len(fact.accounts), "account")
+        output.line(f"not in the replica: {fact.dataset} of {whose}: {fact.message}")
     for what, reason in NOT_ASKED.items():
         output.line(f"not compared: {what}: {reason}")
     problems = []
-    for verdict, (_, word, problem) in _KINDS.items():
+    for verdict, (word, problem) in _KINDS.items():
         for difference in differences[verdict]:
-            subject = f"{difference['dataset']} of {difference['account']} ({difference['asked']})"
-            output.line(f"{word}: {subject}: {difference['what']}", Colour.BAD)
-        named = dict.fromkeys(
-            f"{difference['dataset']} of {difference['account']}" for difference in differences[verdict]
-        )
+            subject = f"{difference.dataset} of {difference.account} ({difference.query})"
+            output.line(f"{word}: {subject}: {difference.message}", Colour.BAD)
+        named = dict.fromkeys(f"{difference.dataset} of {difference.account}" for difference in differences[verdict])
         if named:
             problems.append(f"{problem}: {'; '.join(named)}")
     error = next((comparison.error for comparison in comparisons if comparison.error is not None), None)
@@ -245,37 +303,37 @@ def _queries_by_account(
     return queries_of
 
 
-def _differences(comparisons: Sequence[Comparison], verdict: ComparisonResult) -> list[dict[str, Any]]:
+def _differences(comparisons: Sequence[Comparison], verdict: ComparisonResult) -> list[AnswerDifference]:
     """Return the differences of one verdict, an entry for each line."""
     return [
-        {"dataset": comparison.subject, "account": comparison.account, "asked": comparison.asked, "what": line}
+        AnswerDifference(dataset=comparison.subject, account=comparison.account, query=comparison.asked, message=line)
         for comparison in comparisons
         if comparison.verdict is verdict
         for line in comparison.differences
     ]
 
 
-def _rows(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+def _rows(comparisons: Sequence[Comparison]) -> list[ComparedAnswers]:
     groups: dict[tuple[str, str], list[Comparison]] = defaultdict(list)
     for comparison in comparisons:
         groups[(comparison.subject, comparison.account)].append(comparison)
     return [
-        {
-            "dataset": dataset,
-            "account": account,
-            "questions": len(group),
-            "rows": sum(comparison.rows for comparison in group),
+        ComparedAnswers(
+            dataset=dataset,
+            account=account,
+            queries=len(group),
+            rows=sum(comparison.rows for comparison in group),
+            seconds=round(sum(comparison.seconds for comparison in group), 2),
             **{
-                verdict.value: sum(comparison.verdict is verdict for comparison in group)
+                verdict.name.lower(): sum(comparison.verdict is verdict for comparison in group)
                 for verdict in ComparisonResult
             },
-            "seconds": round(sum(comparison.seconds for comparison in group), 2),
-        }
+        )
         for (dataset, account), group in groups.items()
     ]
 
 
-def _not_known(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+def _not_known(comparisons: Sequence[Comparison]) -> list[NotKnown]:
     """Return what was not compared, each entry once with its accounts."""
     concerned: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for comparison in comparisons:
@@ -283,6 +341,6 @@ def _not_known(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
             counts = concerned[(comparison.subject, what)]
             counts[comparison.account] = counts.get(comparison.account, 0) + 1
     return [
-        {"dataset": dataset, "what": what, "accounts": list(counts), "questions": sum(counts.values())}
+        NotKnown(dataset=dataset, message=what, accounts=list(counts), queries=sum(counts.values()))
         for (dataset, what), counts in concerned.items()
     ]

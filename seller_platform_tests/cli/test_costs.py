@@ -89,7 +89,7 @@ def test_programs_read_plans_and_proofs(shop: Shop, sheet: Path) -> None:
     shown = document(_costs(shop, "show", "1", "--json"))
     nothing = document(_costs(shop, "plan", str(sheet), "--json"))
 
-    assert (planned["plan"], planned["unchanged"], planned["unknown"]) == (1, [], [])
+    assert (planned["plan_id"], planned["unchanged"], planned["unknown"]) == (1, [], [])
     first = next(change for change in planned["changes"] if change["account"] == US)
     assert [each["change"] for each in first["periods"]] == ["changed", "removed", "added"]
     assert first["periods"][0]["before"] == {"USD": "3.00"}
@@ -104,7 +104,7 @@ def test_programs_read_plans_and_proofs(shop: Shop, sheet: Path) -> None:
     ]
     assert (applied["was_applied"], again["was_applied"]) == (False, True)
     assert shown["changes"] == applied["changes"] == again["changes"]
-    assert (nothing["plan"], nothing["changes"], len(nothing["unchanged"])) == (None, [], 3)
+    assert (nothing["plan_id"], nothing["changes"], len(nothing["unchanged"])) == (None, [], 3)
 
 
 def test_an_empty_difference_says_so(shop: Shop) -> None:
@@ -179,7 +179,7 @@ def test_a_table_of_the_warehouse_is_planned(shop: Shop) -> None:
         )
 
     planned = document(_costs(shop, "plan", "public.wanted", "--json"))
-    applied = document(_costs(shop, "apply", str(planned["plan"]), "--json"))
+    applied = document(_costs(shop, "apply", str(planned["plan_id"]), "--json"))
 
     assert applied["source"] == "public.wanted"
     assert shop.sums(SKUS[1]) == {"2026-01-01..2026-01-31": Decimal("1.10")}

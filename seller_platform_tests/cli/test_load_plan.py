@@ -58,7 +58,7 @@ def test_a_plan_says_what_fits_today_and_sends_nothing(
     assert [(row["slices"], row["requests"], row["today"], row["later"]) for row in ledgers] == [(3, 3, 3, 0)] * 2
     assert {row["basis"] for row in ledgers} == {"estimate"}
     (budget,) = document["budgets"]
-    assert (budget["requests_per_day"], budget["sent"], budget["left"]) == (10, 0, 10)
+    assert (budget["requests_per_day"], budget["requests_today"], budget["requests_left"]) == (10, 0, 10)
     assert "0 of 10 requests of today are used" in " ".join(seen.text.split())
     assert max(map(len, seen.lines)) <= 80
     assert requests_sent(database, datetime.now(UTC).date()) == {}

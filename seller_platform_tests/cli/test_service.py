@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from seller_platform.cli.service.command import service
 from seller_platform.contract import Account
@@ -17,13 +16,14 @@ from seller_platform.errors import (
 )
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.command_line import invoke
 from seller_platform_tests.support.served import list_accounts
 
 ANN = "ann@shop.example"
 
 
 def _run(url: str, *words: str, typed: str = "") -> dict[str, Any]:
-    result = CliRunner().invoke(service, [*words, "--database-url", url, "--json"], input=typed, catch_exceptions=False)
+    result = invoke(service, [*words, "--database-url", url, "--json"], input=typed, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     document: dict[str, Any] = json.loads(result.stdout)
     return document
@@ -41,7 +41,7 @@ def url(database: Database) -> str:
 def test_a_group_is_set_listed_and_removed(url: str) -> None:
     made = _run(url, "group", "set", ANN, "My shop", "S1.US")
     listed = _run(url, "group", "list", ANN)
-    output = CliRunner().invoke(service, ["group", "list", ANN, "--database-url", url]).output
+    output = invoke(service, ["group", "list", ANN, "--database-url", url]).output
     _run(url, "group", "remove", ANN, "My shop")
 
     assert made == {"email": ANN, "title": "My shop", "accounts": ["S1.US"]}
@@ -77,12 +77,12 @@ def test_users_are_listed_and_given_another_password(url: str, database: Databas
 
     before = password_hash()
     _run(url, "user", "password", ANN, typed="violet tram nine hats\n")
-    output = CliRunner().invoke(service, ["user", "list", "--database-url", url]).output
+    output = invoke(service, ["user", "list", "--database-url", url]).output
 
     assert password_hash() != before
     assert verify_password(password_hash(), "violet tram nine hats")
     assert _run(url, "user", "list") == {
-        "users": [{"email": ANN, "name": "ann", "status": "active", "accounts": ["S1.US"]}]
+        "users": [{"email": ANN, "name": "ann", "state": "active", "accounts": ["S1.US"]}]
     }
     assert ANN in output
     assert "S1.US" in output
@@ -93,8 +93,9 @@ def test_a_public_application_gets_no_secret(url: str) -> None:
 
     public, other = _run(url, *add, "--public"), _run(url, *add)
 
-    assert set(public) == {"client_id", "redirect_uri"}
-    assert set(other) == {"client_id", "client_secret", "redirect_uri"}
+    assert public["client_secret"] is None
+    assert other["client_secret"]
+    assert public["redirect_uris"] == other["redirect_uris"] == ["http://127.0.0.1:1/callback"]
 
 
 def test_applications_are_listed_and_verified(url: str, database: Database) -> None:
@@ -104,7 +105,7 @@ def test_applications_are_listed_and_verified(url: str, database: Database) -> N
     before = _run(url, "application", "list")["applications"]
     verified = _run(url, "application", "verify", first["client_id"])
     after = _run(url, "application", "list")["applications"]
-    output = CliRunner().invoke(service, ["application", "list", "--database-url", url]).output
+    output = invoke(service, ["application", "list", "--database-url", url]).output
     with database.begin() as connection:
         kinds = connection.exec_driver_sql("SELECT kind FROM service.security_events ORDER BY id").scalars().all()
 
@@ -121,7 +122,7 @@ def test_applications_are_listed_and_verified(url: str, database: Database) -> N
         "application_registered",
         "application_verified",
     ]
-    assert second["redirect_uri"] == "https://a.example/"
+    assert second["redirect_uris"] == ["https://a.example/"]
     with pytest.raises(UnknownApplicationError, match=r"no application 'nothing'; `seller-platform service appl"):
         _run(url, "application", "verify", "nothing")
 
@@ -132,7 +133,7 @@ def test_rates_and_products_are_loaded_from_files(url: str, tmp_path: Path) -> N
     products.write_text("account,sku,asin,parent_asin,product_name\nS1.US,A,B1,P1,Mug\n")
 
     of_rates, of_products = _run(url, "rates", "load", str(rates)), _run(url, "products", "load", str(products))
-    printed = CliRunner().invoke(service, ["rates", "load", str(rates), "--database-url", url]).output
+    printed = invoke(service, ["rates", "load", str(rates), "--database-url", url]).output
 
     days = {"first_day": "2026-03-01", "last_day": "2026-03-01"}
     assert of_rates == {"rates": 1, "currencies": ["USD"], **days}
@@ -144,7 +145,7 @@ def test_a_reset_link_is_printed_for_the_public_url(url: str, monkeypatch: pytes
     local = _run(url, "user", "reset-link", ANN)
     monkeypatch.setenv("SELLER_PLATFORM_SERVICE_PUBLIC_URL", "https://api.shop.example")
     public = _run(url, "user", "reset-link", ANN, "--hours", "1")
-    output = CliRunner().invoke(service, ["user", "reset-link", ANN, "--database-url", url]).output
+    output = invoke(service, ["user", "reset-link", ANN, "--database-url", url]).output
 
     assert local["url"].startswith("http://127.0.0.1:8700/reset-password?token=")
     assert public["url"].startswith("https://api.shop.example/reset-password?token=")
@@ -162,7 +163,7 @@ def test_the_events_of_operators_are_listed_by_user_kind_and_time(url: str) -> N
     _run(url, "user", "reopen", ANN)
     _run(url, "user", "add", "bob@shop.example", typed="zebra lamp quorum\n")
     events = _run(url, "events", "--user", ANN.upper(), "--since", "1h")["events"]
-    output = CliRunner().invoke(service, ["events", "--kind", "group_changed", "--database-url", url]).output
+    output = invoke(service, ["events", "--kind", "group_changed", "--database-url", url]).output
 
     assert [event["kind"] for event in events] == [
         "user_added",

@@ -1,9 +1,8 @@
 """Tests what the command line suggests for a name that is spelled wrong."""
 
 import pytest
-from click.testing import CliRunner
 
-from seller_platform_tests.support.command_line import COMMAND_LINE
+from seller_platform_tests.support.command_line import COMMAND_LINE, invoke
 
 
 @pytest.mark.parametrize(
@@ -15,7 +14,7 @@ from seller_platform_tests.support.command_line import COMMAND_LINE
     ],
 )
 def test_a_command_or_an_option_that_is_nearly_right_is_suggested(words: list[str], question: str) -> None:
-    result = CliRunner().invoke(COMMAND_LINE, words)
+    result = invoke(COMMAND_LINE, words)
 
     assert result.exit_code == 2
     assert question in result.output

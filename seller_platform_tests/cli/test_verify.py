@@ -11,6 +11,7 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.verify import report
 from seller_platform.contract import Window
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult
+from seller_platform_tests.support.command_line import check_document
 
 _EQUAL = Comparison("orders", "S1.DE", "orders 2026-03-01..2026-03-31", ComparisonResult.EQUAL, rows=3)
 _ROWS = replace(_EQUAL, verdict=ComparisonResult.DIFFERENT, differences=("a row lacks",))
@@ -27,7 +28,9 @@ def _report(capsys: pytest.CaptureFixture[str], *comparisons: Comparison) -> tup
         report(Output(as_json=True), comparisons, {})
     except SystemExit as ended:
         code = int(str(ended.code))
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    check_document(["verify", "--json"], printed)
+    document: dict[str, Any] = json.loads(printed)
     return code, document
 
 
@@ -40,7 +43,7 @@ def test_each_kind_of_difference_is_listed_apart_and_fails(
     code, document = _report(capsys, _EQUAL, comparison)
 
     kinds = {
-        name: [each["what"] for each in document[name]] for name in ("differences", "computed_differences", "absent")
+        name: [each["message"] for each in document[name]] for name in ("differences", "computed_differences", "absent")
     }
     assert (code, document["exit_code"]) == (5, 5)
     assert kinds == {**{name: [] for name in kinds}, kind: list(comparison.differences)}
@@ -91,4 +94,4 @@ def test_what_a_replica_cannot_know_fails_nothing(capsys: pytest.CaptureFixture[
     code, document = _report(capsys, _EQUAL, _NOT_KNOWN)
 
     assert code == 0
-    assert [each["what"] for each in document["not_known"]] == ["parents"]
+    assert [each["message"] for each in document["not_known"]] == ["parents"]

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from seller_platform import errors
 from seller_platform.cli import _COMMANDS
 from seller_platform.errors import SellerPlatformError
 from seller_platform_tests.documents.markdown import Document, commands_of, documents, others
-from seller_platform_tests.support.command_line import COMMAND_LINE
+from seller_platform_tests.support.command_line import COMMAND_LINE, invoke
 
 _TYPED = [(document.name, line) for document in documents() for line in document.lines]
 _HELP = ("--help", "--version")
@@ -62,7 +61,7 @@ def test_every_command_that_the_prose_names_exists(document: Document) -> None:
 
 def test_every_command_has_help() -> None:
     for name in _COMMANDS:
-        result = CliRunner().invoke(COMMAND_LINE, [name, "--help"])
+        result = invoke(COMMAND_LINE, [name, "--help"])
         assert result.exit_code == 0, result.output
 
 

@@ -151,7 +151,7 @@ def test_doctor_finds_no_problem_in_a_sound_installation_nor_shows_secrets(shell
 
     told = document(run(["doctor", "--json"], shell.bare))
 
-    assert [finding for finding in told["findings"] if finding["verdict"] != "ok"] == []
+    assert [finding for finding in told["findings"] if finding["level"] != "ok"] == []
     subjects = {"Python", "packages", "PostgreSQL", "schema", "history", "Dagster", "secrets"}
     assert subjects | {"connection ana", "connection ben"} <= {finding["subject"] for finding in told["findings"]}
     shown = str(told)

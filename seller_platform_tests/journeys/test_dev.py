@@ -155,18 +155,18 @@ def _hold_and_accept(place: Deployment, receiver: Receiver) -> tuple[list[str], 
     shown = place.newest_evaluation("seller/orders", "reading_is_plausible")
     (reading,) = document(run(["held", "--json"], shell))["held"]
     assert (reading["dataset"], reading["account"], reading["rows_read"]) == ("orders", account, 0)
-    command = f"`SELLER_PLATFORM_HOME='{place.sandbox}' seller-platform accept {reading['load']}`"
+    command = f"`SELLER_PLATFORM_HOME='{place.sandbox}' seller-platform accept {reading['load_id']}`"
     assert command in shown
     texts = wait_for(lambda: [each for each in receiver.texts if "no row was read" in each], pause_seconds=1)
     assert len(texts) == 1
     assert command in texts[0]
 
-    accepted = document(run(["accept", str(reading["load"]), "--json"], shell))
+    accepted = document(run(["accept", str(reading["load_id"]), "--json"], shell))
     # What depends on the month may fail now, with its own reason; the orders are as the upstream has them.
     passed = place.failed_checks().get("seller/orders", [])
 
     assert "reading_is_plausible" not in passed
-    assert accepted["rows"] == 0
+    assert accepted["load"]["rows"] == 0
     with place.databases() as (_, warehouse), warehouse.begin() as connection:
         kept = connection.execute(text("SELECT count(*) FROM history.orders WHERE account = :a"), {"a": account})
         assert kept.scalar_one() == reading["rows_stored"]

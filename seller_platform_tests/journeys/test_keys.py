@@ -37,9 +37,9 @@ def test_a_key_of_the_environment_is_changed_in_the_order_that_is_told(variables
     assert said.returncode == 0, said.stderr
     assert old not in said.stdout + said.stderr
     assert [line[:2] for line in said.stdout.splitlines()[2:]] == ["1.", "2.", "3.", "4."]
-    assert "put the new one first" in too_early["next"]
+    assert "put the new one first" in too_early["next_step"]
     assert changed["encrypted"] == {"grants": 1, "client_secrets": 1, "spools": 0}
-    assert "first key alone" in changed["next"]
+    assert "first key alone" in changed["next_step"]
     assert finished.returncode == 0, finished.stderr
     assert with_old.returncode == 5
     assert "the grant of connection 'default'" in with_old.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import seller_platform
+from seller_platform_tests.support.command_line import check_document
 from seller_platform_tests.support.processes import document, environment
 
 # The tests of each part read the declarations, whatever datasets there are.
@@ -68,7 +69,9 @@ def test_a_declared_list_with_a_generator_is_landed_whole(tmp_path: Path) -> Non
     variables = environment(tmp_path / "home", PYTHONPATH=str(tree))
 
     _run([sys.executable, "-m", "seller_platform_tests.regenerate"], variables, tree)
-    summary = document(_run([sys.executable, "-c", LANDING], variables, tree))
+    landed = _run([sys.executable, "-c", LANDING], variables, tree)
+    check_document(["sync", "--json"], landed.stdout)
+    summary = document(landed)
 
     returns = [load for load in summary["loads"] if load["dataset"] == "returns"]
     assert sum(load["rows"] for load in returns) > 100

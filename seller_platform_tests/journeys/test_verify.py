@@ -82,12 +82,12 @@ def test_a_replica_of_everything_gives_equal_answers(synced: Synced) -> None:
     for dataset in LISTS:
         for key in keys:
             row = verified[(dataset.name, key)]
-            assert row["equal"] == row["questions"] == (4 if dataset.is_dated else 1), row
+            assert row["equal"] == row["queries"] == (4 if dataset.is_dated else 1), row
             assert row["rows"] > 0, row
     for key in keys:
         for name in ("cost_periods", "velocity"):
             row = verified[(name, key)]
-            assert (row["equal"], row["questions"]) == (1, 1), row
+            assert (row["equal"], row["queries"]) == (1, 1), row
             assert row["rows"] > 0, row
         assert verified[("statistics", key)]["equal"] > 20, verified[("statistics", key)]
 
@@ -96,18 +96,18 @@ def test_what_a_replica_cannot_know_is_named(synced: Synced) -> None:
     status, told = synced.verify("--dataset", "statistics", "--account", synced.account)
 
     assert status == 0, told
-    named = [each["what"] for each in told["not_known"]]
+    named = [each["message"] for each in told["not_known"]]
     assert any("parent" in what for what in named), named
     assert any(what.startswith("buybox_price, sales_rank:") for what in named), named
-    assert sum(row["not known"] for row in told["verified"]) == sum(
-        each["questions"] for each in told["not_known"] if "group_by" in each["what"]
+    assert sum(row["not_known"] for row in told["verified"]) == sum(
+        each["queries"] for each in told["not_known"] if "group_by" in each["message"]
     )
 
 
 def test_what_is_not_asked_is_named_and_temporary_access_leaves_no_user(synced: Synced) -> None:
     told = synced.verify("--dataset", "inventory")[1]
 
-    assert set(told["not_asked"]) == {"reports", "account groups", "currency conversion", "other velocity windows"}
+    assert set(told["not_compared"]) == {"reports", "account groups", "currency conversion", "other velocity windows"}
     for table in ("users", "applications", "access_tokens", "user_accounts"):
         assert synced.query(f"SELECT count(*) FROM service.{table}") == [(0,)]
 
@@ -146,10 +146,10 @@ def test_a_row_that_was_harmed_is_named(synced: Synced, harm: str, words: str) -
         synced.query("INSERT INTO seller.orders TABLE public.kept")
 
     assert (status, told["exit_code"]) == (5, 5), told
-    lines = [each["what"] for each in told["differences"]]
+    lines = [each["message"] for each in told["differences"]]
     assert any(order in line and words.format(amount=amount, changed=amount + 1000) in line for line in lines), lines
     assert any("rows at the source" in line for line in lines), lines
-    assert {f"{day:%Y-%m}" in each["asked"] for each in told["differences"]} == {True}
+    assert {f"{day:%Y-%m}" in each["query"] for each in told["differences"]} == {True}
     assert [row["different"] for row in told["verified"]].count(1) == 1
 
 
@@ -179,7 +179,7 @@ def test_costs_that_are_lacking_are_named_with_their_product(synced: Synced) -> 
 
     assert status == 5, told
     assert {(each["dataset"], each["account"]) for each in told["differences"]} == {("cost_periods", account)}
-    assert any(f"sku {sku}" in each["what"] for each in told["differences"]), told
+    assert any(f"sku {sku}" in each["message"] for each in told["differences"]), told
 
 
 def test_a_statistic_that_no_longer_follows_from_the_rows_is_named(synced: Synced) -> None:
@@ -197,7 +197,7 @@ def test_a_statistic_that_no_longer_follows_from_the_rows_is_named(synced: Synce
 
     assert status == 5, told
     assert {each["dataset"] for each in told["computed_differences"]} == {"statistics"}
-    assert any("units_ordered" in each["what"] for each in told["computed_differences"])
+    assert any("units_ordered" in each["message"] for each in told["computed_differences"])
     assert told["differences"] == []
     (command,) = re.findall("seller-platform (verify [^`]*)`", told["message"])
     again = run(shlex.split(command), synced.variables)
@@ -221,7 +221,7 @@ def test_months_never_synced_are_absent_only_where_the_source_has_rows(synced: S
 
     told = json.loads(result.stdout)
     assert (result.returncode, told["differences"], told["not_known"]) == (5, [], []), told
-    (what,) = [each["what"] for each in told["absent"]]
+    (what,) = [each["message"] for each in told["absent"]]
     assert f"seller-platform sync --account {key} --dataset orders --from 2020-01 --to {start:%Y-%m}`" in what
     assert "rows of it" in what
     assert [row["account"] for row in told["verified"]] == [key]
@@ -262,7 +262,7 @@ def test_an_upstream_with_other_spellings_of_values_is_equal(database_url: str, 
         told = document(run(["verify", "--json", "--from", "2026-01", "--to", "2026-03", *stored], variables))
 
     assert {row["dataset"] for row in told["verified"]} == set(stored[1::2])
-    assert all(row["equal"] == row["questions"] for row in told["verified"]), told
-    assert [each["what"] for each in told["not_known"] if each["dataset"] == "orders"] == [
+    assert all(row["equal"] == row["queries"] for row in told["verified"]), told
+    assert [each["message"] for each in told["not_known"] if each["dataset"] == "orders"] == [
         "is_gift: fields that the contract does not name"
     ]

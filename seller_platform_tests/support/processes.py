@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import httpx
 
+from seller_platform_tests.support.command_line import check_document
 from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.fork_server import ForkedCommand
 from seller_platform_tests.support.independent_upstream import CLIENT_ID, CLIENT_SECRET, IndependentUpstream
@@ -56,7 +57,10 @@ def run(
 def started(
     arguments: list[str], variables: dict[str, str], *, folder: Path | None = None, forked: bool = True
 ) -> Iterator[tuple[ForkedCommand | subprocess.Popen[str], IO[str], IO[str]]]:
-    """Start a command, and lend it with the files of its output and its errors. The end of the block kills it."""
+    """Start a command, and lend it with the files of its output and its errors.
+
+    The end of the block kills it. The document that it has printed with `--json` is checked.
+    """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         command = (
             ForkedCommand(arguments, variables, output=output, errors=errors, folder=folder or Path.cwd())
@@ -70,6 +74,7 @@ def started(
                 yield command, output, errors
             finally:
                 command.kill()
+        check_document(arguments, _text_of(output))
 
 
 def _text_of(file: IO[str]) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import click
 
 from seller_platform.cli.installation import expect_home, open_installation
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.errors import NotEmbeddedError
 from seller_platform.files import write_atomically
 from seller_platform.settings import read_settings
@@ -23,10 +23,46 @@ _PASSWORD_FILE = "desktop.password"  # noqa: S105  # the name of a file
 _LOOK_SECONDS = 1.0
 
 
+class DatabaseAddress(Document, frozen=True):
+    """How other programs reach the warehouse.
+
+    Attributes:
+        host: For a socket, its folder. Several hosts and their ports are separated by commas.
+        password: Null where it is not shown, or there is none.
+    """
+
+    url: str
+    host: str | None
+    port: str | None
+    database: str | None
+    user: str | None
+    password: str | None
+
+
+class DesktopLogin(DatabaseAddress, frozen=True):
+    """The login for desktop clients.
+
+    Attributes:
+        psql: The command that connects.
+    """
+
+    psql: str
+
+
+class UrlDocument(DatabaseAddress, frozen=True):
+    """The address of the warehouse.
+
+    Attributes:
+        is_embedded: Whether it is the embedded server of the home folder.
+    """
+
+    is_embedded: bool
+
+
 @click.command()
 @click.option("--port", default=15432, show_default=True, type=click.IntRange(0, 65_535), help="0 takes a free one.")
 @click.option("--new-password", is_flag=True, help="Replace the password that is stored in the home folder.")
-@json_option
+@json_option(DesktopLogin)
 def run(*, port: int, new_password: bool, output: Output) -> None:
     """Keep the embedded server up for desktop clients and psql, until Ctrl-C.
 
@@ -50,7 +86,7 @@ def run(*, port: int, new_password: bool, output: Output) -> None:
 
 @click.command()
 @click.option("--with-password", is_flag=True, help="Show the password of the URL, too.")
-@json_option
+@json_option(UrlDocument)
 def url(*, with_password: bool, output: Output) -> None:
     """Print the URL of the warehouse, for psql and other programs.
 
@@ -61,15 +97,17 @@ def url(*, with_password: bool, output: Output) -> None:
     address = stored_warehouse_url(settings)
     given = parameters(address)
     shown = address if with_password else url_without_secrets(address)
-    document = {
-        "url": shown,
-        "host": given.get("host"),
-        "port": given.get("port"),
-        "database": given.get("dbname"),
-        "user": given.get("user"),
-        "is_embedded": settings.database_url is None,
-    }
-    output.document(document | ({"password": given.get("password")} if with_password else {}))
+    output.document(
+        UrlDocument(
+            url=shown,
+            host=given.get("host"),
+            port=given.get("port"),
+            database=given.get("dbname"),
+            user=given.get("user"),
+            password=given.get("password") if with_password else None,
+            is_embedded=settings.database_url is None,
+        )
+    )
     output.line(shown)
     if settings.database_url is None:
         output.say("The embedded server runs while a program uses it; `seller-platform database run` keeps it up.")
@@ -80,13 +118,15 @@ def _show(output: Output, port: int, password: str) -> None:
     secret = quote(password, safe="")
     address = f"postgresql://{CLIENT_USER}@{HOST}:{port}/{WAREHOUSE}"
     psql = f"PGPASSWORD={secret} psql {address}"
-    fields = {"host": HOST, "port": port, "database": WAREHOUSE, "user": CLIENT_USER, "password": password}
     full = f"postgresql://{CLIENT_USER}:{secret}@{HOST}:{port}/{WAREHOUSE}"
-    output.document({"url": full, "psql": psql, **fields})
+    login = DesktopLogin(
+        url=full, psql=psql, host=HOST, port=str(port), database=WAREHOUSE, user=CLIENT_USER, password=password
+    )
+    output.document(login)
     output.line(f"URL       {full}")
     output.line(f"psql      {psql}")
-    for name, value in fields.items():
-        output.line(f"{name.capitalize():<9} {value}")
+    for name in ("host", "port", "database", "user", "password"):
+        output.line(f"{name.capitalize():<9} {getattr(login, name)}")
     output.line("This login reads; it changes no table. Ctrl-C ends it.")
 
 

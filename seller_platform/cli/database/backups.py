@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.installation import expect_home, make_home
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
@@ -13,10 +13,30 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import stored_warehouse_url, warehouse_url
 
 
+class BackupDocument(Document, frozen=True):
+    """The file of a backup."""
+
+    file: str
+    bytes: int
+
+
+class RestoreDocument(Document, frozen=True):
+    """The database that was restored from a backup.
+
+    Attributes:
+        version: Of its schema.
+        grants_left_out: Grants of PostgreSQL that could not be made, each with the reason.
+    """
+
+    file: str
+    version: str | None
+    grants_left_out: list[str]
+
+
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace FILE even if it is no backup.")
-@json_option
+@json_option(BackupDocument)
 def backup(*, file: Path, force: bool, output: Output) -> None:
     """Write the database to FILE: rows, receipts, grants, Dagster's runs and events.
 
@@ -29,12 +49,12 @@ def backup(*, file: Path, force: bool, output: Output) -> None:
     back_up(stored_warehouse_url(settings), file, force=force)
     size = file.stat().st_size
     text = f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and test a restore."
-    output.result(text, {"file": str(file), "bytes": size})
+    output.result(text, BackupDocument(file=str(file), bytes=size))
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@json_option
+@json_option(RestoreDocument)
 def restore(*, file: Path, output: Output) -> None:
     """Fill the empty database of the settings from a backup, and migrate it.
 
@@ -51,4 +71,4 @@ def restore(*, file: Path, output: Output) -> None:
     text = f"Restored, at version {version}. Next: `seller-platform doctor`."
     for problem in left_out:
         text += f"\nA grant was left out: {problem}. A reader is made by `seller-platform database reader NAME`."
-    output.result(text, {"file": str(file), "version": version, "grants_left_out": left_out})
+    output.result(text, RestoreDocument(file=str(file), version=version, grants_left_out=left_out))

@@ -10,10 +10,30 @@ import click
 from seller_platform.cli.database.access import run, url
 from seller_platform.cli.database.removal import remove
 from seller_platform.cli.installation import open_stored_installation
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.errors import ReaderRightsError
 from seller_platform.warehouse.schema.readers import remove_reader, save_reader, set_password_in_psql
+
+
+class ReaderDocument(Document, frozen=True):
+    """A role of PostgreSQL that may read.
+
+    Attributes:
+        password: The generated one, which is not shown again.
+        psql: The command that connects.
+    """
+
+    reader: str
+    password: str | None
+    psql: str
+
+
+class RemovedReader(Document, frozen=True):
+    """A role that was dropped."""
+
+    reader: str
+    removed: bool
 
 
 @click.group(cls=CommandGroup)
@@ -34,7 +54,7 @@ database.add_command(remove)
     help="Read the password from the first line of this file.",
 )
 @click.option("--remove", is_flag=True, help="Take all grants away, and drop the role.")
-@json_option
+@json_option(ReaderDocument, RemovedReader)
 def reader(*, name: str, password_file: Path | None, remove: bool, output: Output) -> None:
     """Create the role NAME of PostgreSQL, which may read all tables for people and write nothing.
 
@@ -47,7 +67,7 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
     with open_stored_installation() as installation:
         if remove:
             remove_reader(installation.database, name)
-            output.result(f"{name} was removed.", {"reader": name, "removed": True})
+            output.result(f"{name} was removed.", RemovedReader(reader=name, removed=True))
             return
         generated = None
         if password_file is not None:
@@ -68,7 +88,7 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
     lines.append(psql)
     if is_embedded:
         lines.append("Only your user of this machine reaches the embedded server, while one of its programs runs.")
-    output.document({"reader": name, "password": generated, "psql": psql})
+    output.document(ReaderDocument(reader=name, password=generated, psql=psql))
     output.line("\n".join(lines))
 
 

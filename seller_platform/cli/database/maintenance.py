@@ -5,15 +5,41 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from seller_platform.cli.installation import open_installation, open_stored_installation
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
 from seller_platform.warehouse.loads.retention import prune as remove_old
 
 _days = click.IntRange(1, 36_500)
 
 
+class MigrateDocument(Document, frozen=True):
+    """The database that was migrated.
+
+    Attributes:
+        where: The server and the name of the database.
+        version: Of its schema.
+    """
+
+    where: str
+    version: str | None
+
+
+class PruneDocument(Document, frozen=True):
+    """How many rows were deleted, or would be.
+
+    Attributes:
+        rows: Rows of snapshots by dataset.
+        dagster: Rows of Dagster's tables by kind.
+    """
+
+    dry_run: bool
+    rows: dict[str, int]
+    receipts: int
+    dagster: dict[str, int]
+
+
 @click.command()
-@json_option
+@json_option(MigrateDocument)
 def migrate(*, output: Output) -> None:
     """Migrate the database to the schema of this version, and Dagster's tables with it.
 
@@ -27,7 +53,7 @@ def migrate(*, output: Output) -> None:
             instance.upgrade()
         version = installation.database.version()
         where = installation.database.where
-    output.result(f"{where} is at version {version}.", {"database": where, "version": version})
+    output.result(f"{where} is at version {version}.", MigrateDocument(where=where, version=version))
 
 
 @click.command()
@@ -53,7 +79,7 @@ def migrate(*, output: Output) -> None:
     "The default is SELLER_PLATFORM_DAGSTER_RETENTION_DAYS (30).",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be removed.")
-@json_option
+@json_option(PruneDocument)
 def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dry_run: bool, output: Output) -> None:
     """Delete old snapshots except one a month, receipts that nothing refers to, and old events and runs of Dagster.
 
@@ -76,8 +102,7 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
         before = now - timedelta(days=dagster_days or settings.dagster_retention_days)
         with open_instance(settings.home) as instance:
             dagster = prune_instance(instance, before=before, dry=dry_run)
-    document = {"dry_run": dry_run, "rows": pruned.rows, "receipts": pruned.receipts, "dagster": dagster}
-    output.document(document)
+    output.document(PruneDocument(dry_run=dry_run, rows=pruned.rows, receipts=pruned.receipts, dagster=dict(dagster)))
     rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
     rows += [(f"{name} of Dagster", count) for name, count in dagster.items()]
     output.table("Would be removed" if dry_run else "Removed", ("what", "rows"), rows)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.installation import note_home
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.errors import NotEmbeddedError
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.postgres.database import Database
@@ -14,10 +14,16 @@ from seller_platform.warehouse.postgres.removal import remove_abandoned, remove_
 from seller_platform.warehouse.postgres.root_user import DATA, abandoned_folders
 
 
+class RemovalDocument(Document, frozen=True):
+    """The folders that were deleted."""
+
+    deleted: list[str]
+
+
 @click.command()
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", type=click.Path(path_type=Path, resolve_path=True))
 @click.option("--yes", is_flag=True, help="Do not ask; for scripts.")
-@json_option
+@json_option(RemovalDocument)
 def remove(*, folders: tuple[Path, ...], yes: bool, output: Output) -> None:
     """Delete the embedded server of the home folder, with all rows, receipts, grants and runs.
 
@@ -39,14 +45,14 @@ def remove(*, folders: tuple[Path, ...], yes: bool, output: Output) -> None:
         deleted = ((server / DATA).resolve(),)
         text = f"Delete the PostgreSQL server of {settings.home} and all its rows, in {deleted[0]} ({_size(*deleted)})"
     if not yes and not click.confirm(f"{text}?", err=True):
-        output.result("Nothing was deleted.", {"deleted": []})
+        output.result("Nothing was deleted.", RemovalDocument(deleted=[]))
         return
     for folder in folders:
         remove_abandoned(folder)
     if not folders:
         remove_server(server)
     names = [str(each) for each in deleted]
-    output.result(f"Deleted: {', '.join(names)}.", {"deleted": names})
+    output.result(f"Deleted: {', '.join(names)}.", RemovalDocument(deleted=names))
 
 
 def _server_of(settings: Settings) -> Path:

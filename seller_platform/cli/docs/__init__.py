@@ -2,5 +2,6 @@
 
 - `command`: the command
 - `pages`: the pages that are shipped with the package
+- `schemas`: the JSON Schema of what a command prints with `--json`
 - `rendering`: a page rendered for the width of a terminal
 """

@@ -9,8 +9,43 @@ from pathlib import Path
 import click
 
 from seller_platform.cli.docs.pages import NOTEBOOK, PAGES, page_named
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.docs.schemas import schema_of
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.commands import DEMO, uses_demo_start
+
+
+class PageDocument(Document, frozen=True):
+    """A page of the documentation.
+
+    Attributes:
+        file: The path of its file, in Markdown.
+        text: All of it.
+    """
+
+    page: str
+    title: str
+    file: str
+    text: str
+
+
+class ListedPage(Document, frozen=True):
+    """A page, and what its reader can do afterwards."""
+
+    page: str
+    purpose: str
+    file: str
+
+
+class PagesDocument(Document, frozen=True):
+    """All pages of the documentation."""
+
+    pages: list[ListedPage]
+
+
+class NotebookDocument(Document, frozen=True):
+    """The notebook that was written."""
+
+    file: str
 
 
 @click.command()
@@ -22,8 +57,9 @@ from seller_platform.commands import DEMO, uses_demo_start
     metavar="FILE",
     help="Copy the notebook to a new file.",
 )
-@json_option
-def docs(*, page: str | None, prints_path: bool, notebook: Path | None, output: Output) -> None:
+@click.option("--schema", metavar="COMMAND", help="Print the JSON Schema of what a command prints with --json.")
+@json_option(PageDocument, PagesDocument, NotebookDocument)
+def docs(*, page: str | None, prints_path: bool, notebook: Path | None, schema: str | None, output: Output) -> None:
     """Show a page of the documentation; without PAGE, list all pages.
 
     In a terminal, a page that is longer than the screen is shown by the pager of the variable PAGER. A pipe receives
@@ -33,15 +69,20 @@ def docs(*, page: str | None, prints_path: bool, notebook: Path | None, output: 
     seller-platform docs
     seller-platform docs connect
     seller-platform docs settings
+    seller-platform docs --schema "costs plan"
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     if notebook is not None:
         _copy_notebook(notebook, output)
+        return
+    if schema is not None:
+        group = click.get_current_context().find_root().command
+        click.echo(json.dumps(schema_of(schema.split(), group), indent=2, ensure_ascii=False))
         return
     if page is None:
         _list_pages(output, prints_path=prints_path)
         return
     chosen = page_named(page)
-    output.document({"page": chosen.name, "title": chosen.title, "path": str(chosen.path), "text": chosen.text})
+    output.document(PageDocument(page=chosen.name, title=chosen.title, file=str(chosen.path), text=chosen.text))
     if output.as_json:
         return
     if prints_path:
@@ -86,11 +127,12 @@ def _copy_notebook(file: Path, output: Output) -> None:
             json.dump(notebook, copy, indent=1, ensure_ascii=False)
     except FileExistsError:
         raise click.UsageError(f"{file} exists and is not overwritten; choose another name") from None
-    output.result(f"{file} is the notebook. Open it with `jupyter lab {file}`.", {"notebook": str(file)})
+    output.result(f"{file} is the notebook. Open it with `jupyter lab {file}`.", NotebookDocument(file=str(file)))
 
 
 def _list_pages(output: Output, *, prints_path: bool) -> None:
-    output.document({"pages": [{"page": each.name, "purpose": each.purpose, "path": str(each.path)} for each in PAGES]})
+    listed = [ListedPage(page=each.name, purpose=each.purpose, file=str(each.path)) for each in PAGES]
+    output.document(PagesDocument(pages=listed))
     if prints_path:
         output.line("\n".join(str(each.path) for each in PAGES))
         return

@@ -23,6 +23,7 @@ _NAMES = (
     "operate",
     "reference",
     "reference/commands",
+    "reference/json",
     "reference/settings",
     "reference/errors",
     "reference/checks",

@@ -6,7 +6,16 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
-from seller_platform.cli.doctor.findings import Finding, FindingLevel, examined, fail, ok, report_findings, warn
+from seller_platform.cli.doctor.findings import (
+    DoctorDocument,
+    Finding,
+    FindingLevel,
+    examined,
+    fail,
+    ok,
+    report_findings,
+    warn,
+)
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
 from seller_platform.cli.installation import note_home
 from seller_platform.cli.output import Output, json_option
@@ -28,7 +37,7 @@ _HEARTBEAT = timedelta(minutes=5)
 
 
 @click.command()
-@json_option
+@json_option(DoctorDocument)
 def doctor(*, output: Output) -> None:
     """Check every prerequisite, and print the next step for each problem.
 
@@ -54,7 +63,7 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
     with Database(warehouse_url(settings), connections=4) as database:
         findings = list(examine_postgresql(check_health(database), database.where))
         yield from findings
-        if any(finding.verdict is FindingLevel.FAIL for finding in findings) or database.version() is None:
+        if any(finding.level is FindingLevel.FAIL for finding in findings) or database.version() is None:
             return
         yield examine_stored_history(
             stored_history_start(database), settings.history_start, is_set=is_history_start_set(settings)

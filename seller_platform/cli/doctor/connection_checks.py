@@ -57,13 +57,13 @@ def examine_connection(
         yield failed(subject, error)
         return
     reached = list(_upstream(subject, upstream))
-    is_reached = reached[0].verdict is not FindingLevel.FAIL
+    is_reached = reached[0].level is not FindingLevel.FAIL
     if is_sandbox(settings.home) and not is_reached:
         reached[0] = ok(subject, f"{upstream.base_url} is the sandbox, which runs while `dev` or `demo` runs")
     yield from reached
     grant = _grant(name, upstream, database, box, now, is_reached=is_reached)
     yield grant
-    yield _redirect_port(subject, upstream, is_needed=grant.verdict is FindingLevel.FAIL)
+    yield _redirect_port(subject, upstream, is_needed=grant.level is FindingLevel.FAIL)
     if settings.requests_per_day is not None:
         yield _budget(name, settings.requests_per_day, database, now)
     count = sum(account.connection == name for account in accounts(database))

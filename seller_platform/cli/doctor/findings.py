@@ -2,10 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
-from seller_platform.cli.output import Output
+from seller_platform.cli.output import Document, Outcome, Output
 from seller_platform.cli.output import fail as end_with
 from seller_platform.cli.terminal.colours import colour_of, coloured
 from seller_platform.counts import count_of
@@ -23,8 +22,7 @@ class FindingLevel(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Document, frozen=True):
     """The finding about one prerequisite.
 
     Attributes:
@@ -32,24 +30,30 @@ class Finding:
     """
 
     subject: str
-    verdict: FindingLevel
+    level: FindingLevel
     message: str
-    next_step: str = ""
+    next_step: str
+
+
+class DoctorDocument(Outcome, frozen=True):
+    """The findings about all prerequisites."""
+
+    findings: list[Finding]
 
 
 def ok(subject: str, message: str) -> Finding:
     """Return the finding that a prerequisite is met."""
-    return Finding(subject, FindingLevel.OK, message)
+    return Finding(subject=subject, level=FindingLevel.OK, message=message, next_step="")
 
 
 def warn(subject: str, message: str, next_step: str) -> Finding:
     """Return the finding that a prerequisite may not be met."""
-    return Finding(subject, FindingLevel.WARN, message, next_step)
+    return Finding(subject=subject, level=FindingLevel.WARN, message=message, next_step=next_step)
 
 
 def fail(subject: str, message: str, next_step: str) -> Finding:
     """Return the finding that a prerequisite is not met."""
-    return Finding(subject, FindingLevel.FAIL, message, next_step)
+    return Finding(subject=subject, level=FindingLevel.FAIL, message=message, next_step=next_step)
 
 
 def failed(subject: str, error: SellerPlatformError) -> Finding:
@@ -71,24 +75,19 @@ def report_findings(findings: Iterable[Finding], output: Output, *, command: str
     with output.progress("Checking"):
         for finding in findings:
             seen.append(finding)
-            verdict = coloured(f"{finding.verdict:<5}", colour_of(finding.verdict), sys.stdout)
-            output.line(f"{verdict} {finding.subject}: {finding.message}")
+            level = coloured(f"{finding.level:<5}", colour_of(finding.level), sys.stdout)
+            output.line(f"{level} {finding.subject}: {finding.message}")
             if finding.next_step:
                 output.line(f"      next: {finding.next_step}")
-    document = {
-        "findings": [
-            {"subject": each.subject, "verdict": each.verdict, "told": each.message, "next_step": each.next_step}
-            for each in seen
-        ]
-    }
-    wrong = [finding.subject for finding in seen if finding.verdict is FindingLevel.FAIL]
+    document = DoctorDocument(findings=seen)
+    wrong = [finding.subject for finding in seen if finding.level is FindingLevel.FAIL]
     if wrong:
         error = CheckFailedError(
             f"{len(wrong)} of {count_of(len(seen), 'prerequisite', 'is')} not met: {', '.join(dict.fromkeys(wrong))}. "
             f"Take the next step of each, then run `{command}` again"
         )
         end_with(error, as_json=output.as_json, document=document)
-    warned = [finding.subject for finding in seen if finding.verdict is FindingLevel.WARN]
+    warned = [finding.subject for finding in seen if finding.level is FindingLevel.WARN]
     if NOT_CONNECTED in warned:
         text = f"This machine is ready, but nothing is connected yet. Next: `{connect_command()}`"
     elif warned:

@@ -1,13 +1,15 @@
 """`seller-platform explain`: the request, page, time and run of a stored row."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 from urllib.parse import urlencode
 
 import click
 
+from seller_platform.cli.inspection.held import DescribedLoad, described
 from seller_platform.cli.installation import open_stored_installation
-from seller_platform.cli.output import Output, json_option, printable
+from seller_platform.cli.output import Document, Moment, Output, json_option, printable
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.counts import count_of
@@ -16,9 +18,9 @@ from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import account_named
 from seller_platform.warehouse.loads.provenance import Provenance, conditions_of
 from seller_platform.warehouse.loads.provenance import explain as find_origins
-from seller_platform.warehouse.loads.slices import Receipt
 
 _FORMER = ("stored from load", "until load", "differed in")
+_NO_URL = "SELLER_PLATFORM_DAGSTER_URL is not set"
 _LOADS = (
     "load",
     "finished (UTC)",
@@ -30,11 +32,94 @@ _LOADS = (
 )
 
 
+class ExplainedRequest(Document, frozen=True):
+    """The request that brought a row, as it can be made again.
+
+    Attributes:
+        is_exact: Whether it asks for the page of the row; else for the days of that page.
+    """
+
+    url: str
+    params: dict[str, str]
+    is_exact: bool
+
+
+class ExplainedRun(Document, frozen=True):
+    """The run of Dagster that loaded a row.
+
+    Attributes:
+        url: Its page of the Dagster UI; null where SELLER_PLATFORM_DAGSTER_URL is not set.
+    """
+
+    run_id: str
+    url: str | None
+
+
+class FormerRow(Document, frozen=True):
+    """A former version of a row.
+
+    Attributes:
+        load_id: The load that brought it.
+        gone_load_id: The load that no longer listed it.
+        differed: The values that are others now.
+    """
+
+    load_id: int
+    gone_load_id: int
+    row: dict[str, Any]
+    differed: dict[str, Any]
+
+
+class ExplainedRow(Document, frozen=True):
+    """A stored row, and where it came from.
+
+    Attributes:
+        extra: Fields that the contract does not know.
+        local_day: Its day; null for an account.
+        connection: For an account, the connection that lists it.
+        page: The page that brought it, counted through the load.
+        load: Null where its receipt was pruned.
+        first_load_id: The load that first brought a row of this key.
+        confirmed_load_ids: The loads that found the row as it was.
+        confirmed_at: When the last of them ended.
+        history: Every load of its day.
+    """
+
+    row: dict[str, Any]
+    extra: dict[str, Any] | None
+    account: str
+    local_day: date | None
+    connection: str | None
+    page: int
+    load_id: int
+    load: DescribedLoad | None
+    request: ExplainedRequest | None
+    run: ExplainedRun | None
+    first_load_id: int
+    confirmed_load_ids: list[int]
+    confirmed_at: Moment | None
+    former_versions: list[FormerRow]
+    history: list[DescribedLoad]
+
+
+class ExplainDocument(Document, frozen=True):
+    """Where stored rows came from.
+
+    Attributes:
+        found: How many rows have the key; the first ones are explained.
+    """
+
+    asset: str
+    table: str
+    found: int
+    rows: list[ExplainedRow]
+
+
 @click.command()
 @click.argument("dataset")
 @click.argument("key", nargs=-1, required=True)
 @click.option("--account", metavar="NAME", help="Of one account only, by its key or title.")
-@json_option
+@json_option(ExplainDocument)
 def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: Output) -> None:
     """Show the source of a stored row: request, page, time, run and restatements.
 
@@ -52,17 +137,16 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
         key_of_account = None if account is None else account_named(installation.database, account).key
         count, origins = find_origins(installation.database, declared, conditions, account=key_of_account)
         documents = [_document(origin, installation.settings) for origin in origins]
-    output.document({"asset": f"seller/{declared.name}", "table": declared.table, "found": count, "rows": documents})
+    output.document(ExplainDocument(asset=f"seller/{declared.name}", table=declared.table, found=count, rows=documents))
     for number, row in enumerate(documents, start=1):
-        extra = {f"{name} (not in the contract)": value for name, value in (row["extra"] or {}).items()}
-        slice_facts: dict[str, Any] = {
-            name: row[name] for name in ("account", "local_day", "connection") if name in row
-        }
-        _list(output, f"{declared.table}, row {number} of {count}", {**slice_facts, **row["row"], **extra})
+        extra = {f"{name} (not in the contract)": value for name, value in (row.extra or {}).items()}
+        part = {"account": row.account, "local_day": row.local_day, "connection": row.connection}
+        slice_facts = {name: value for name, value in part.items() if value is not None}
+        _list(output, f"{declared.table}, row {number} of {count}", {**slice_facts, **row.row, **extra})
         _list(output, "It came from", _origin(row))
-        if row["former_versions"]:
-            output.table("Its former versions", _FORMER, [_former(version) for version in row["former_versions"]])
-        output.table("Every load of its day", _LOADS, [_columns(load) for load in row["history"]])
+        if row.former_versions:
+            output.table("Its former versions", _FORMER, [_former(version) for version in row.former_versions])
+        output.table("Every load of its day", _LOADS, [_columns(load) for load in row.history])
     if count > len(documents):
         output.say(f"{count_of(count - len(documents), 'more row', 'matches')}; give more of the key.")
 
@@ -80,60 +164,42 @@ def declared_dataset(name: str) -> Dataset:
     return dataset_named(bare)
 
 
-def _document(origin: Provenance, settings: Settings) -> dict[str, Any]:
+def _document(origin: Provenance, settings: Settings) -> ExplainedRow:
     receipt, request, run = origin.receipt, origin.request, None
     if receipt is not None and receipt.run_id is not None:
-        path = f"/runs/{receipt.run_id}"
-        unset = f"{path} of the Dagster UI (SELLER_PLATFORM_DAGSTER_URL is not set)"
-        run = {"id": receipt.run_id, "open": f"{settings.dagster_url}{path}" if settings.dagster_url else unset}
-    return {
-        "row": dict(origin.row),
-        "extra": origin.extra,
-        "account": origin.account,
-        origin.dataset.slice_column: str(origin.slice_value),
-        "page": origin.page,
-        "load_id": origin.load_id,
-        "load": receipt and _load(receipt),
-        "request": request
-        and {
-            "url": f"{request.url}?{urlencode(request.params)}" if request.params else request.url,
-            "params": dict(request.params),
-            "is_exact": request.is_exact,
-        },
-        "run": run,
-        "first_load_id": origin.first_load_id,
-        "confirmed_by_loads": [each.id for each in origin.confirmed],
-        "confirmed_at": origin.confirmed[-1].finished_at.isoformat() if origin.confirmed else None,
-        "former_versions": [
-            {
-                "load_id": version.load_id,
-                "gone_load_id": version.gone_load_id,
-                "row": dict(version.row),
-                "differed": {name: value for name, value in version.row.items() if value != origin.row[name]},
-            }
+        url = f"{settings.dagster_url}/runs/{receipt.run_id}" if settings.dagster_url else None
+        run = ExplainedRun(run_id=receipt.run_id, url=url)
+    return ExplainedRow(
+        row=dict(origin.row),
+        extra=None if origin.extra is None else dict(origin.extra),
+        account=origin.account,
+        local_day=origin.slice_value if isinstance(origin.slice_value, date) else None,
+        connection=origin.slice_value if isinstance(origin.slice_value, str) else None,
+        page=origin.page,
+        load_id=origin.load_id,
+        load=described(receipt) if receipt else None,
+        request=ExplainedRequest(
+            url=f"{request.url}?{urlencode(request.params)}" if request.params else request.url,
+            params=dict(request.params),
+            is_exact=request.is_exact,
+        )
+        if request
+        else None,
+        run=run,
+        first_load_id=origin.first_load_id,
+        confirmed_load_ids=[each.id for each in origin.confirmed],
+        confirmed_at=origin.confirmed[-1].finished_at if origin.confirmed else None,
+        former_versions=[
+            FormerRow(
+                load_id=version.load_id,
+                gone_load_id=version.gone_load_id,
+                row=dict(version.row),
+                differed={name: value for name, value in version.row.items() if value != origin.row[name]},
+            )
             for version in origin.former
         ],
-        "history": [_load(each) for each in origin.history],
-    }
-
-
-def _load(receipt: Receipt) -> dict[str, Any]:
-    return {
-        "id": receipt.id,
-        "window": str(receipt.window),
-        "verdict": receipt.verdict,
-        "announced": receipt.announced,
-        "rows": receipt.rows,
-        "pages": receipt.pages,
-        "requests": receipt.requests,
-        "changed": receipt.changed,
-        "restatement": receipt.restatement,
-        "notes": receipt.notes,
-        "digest": receipt.digest.hex(),
-        "started_at": receipt.started_at.isoformat(),
-        "finished_at": receipt.finished_at.isoformat(),
-        "run_id": receipt.run_id,
-    }
+        history=[described(each) for each in origin.history],
+    )
 
 
 def _list(output: Output, title: str, facts: Mapping[str, object]) -> None:
@@ -146,44 +212,53 @@ def _list(output: Output, title: str, facts: Mapping[str, object]) -> None:
     output.line("")
 
 
-def _origin(document: Mapping[str, Any]) -> dict[str, object]:
-    load, request, run = document["load"], document["request"], document["run"]
-    if load is None:
-        return {"load": f"{document['load_id']}, whose receipt was pruned", "page": f"{document['page']} of the load"}
-    about = "" if request["is_exact"] else " (asks for the days of the rows on that page: the list was read in parts)"
-    confirmed = document["confirmed_by_loads"]
-    counts = f"{count_of(load['rows'], 'row')}, {count_of(load['requests'], 'request')}"
-    first = document["first_load_id"]
+def _origin(row: ExplainedRow) -> dict[str, object]:
+    load, request, run = row.load, row.request, row.run
+    if load is None or request is None:
+        return {"load": f"{row.load_id}, whose receipt was pruned", "page": f"{row.page} of the load"}
+    about = "" if request.is_exact else " (asks for the days of the rows on that page: the list was read in parts)"
+    confirmed = row.confirmed_load_ids
+    counts = f"{count_of(load.rows, 'row')}, {count_of(load.requests, 'request')}"
     return {
-        "request": f"GET {request['url']}{about}",
-        "page": f"{document['page']} of the {load['pages']} that the load read of all its lists",
-        "load": f"{load['id']}: {load['window']}, {load['verdict']}, {counts}",
-        "started": load["started_at"],
-        "finished": load["finished_at"],
-        "digest": load["digest"],
-        "run": run["id"] if run else "none: no Dagster run made it",
-        "open the run": run["open"] if run else None,
-        "first came": "with this load" if first == document["load_id"] else _first(first, document["history"]),
-        "last confirmed": f"{document['confirmed_at']}, by load {confirmed[-1]}" if confirmed else "by this load",
+        "request": f"GET {request.url}{about}",
+        "page": f"{row.page} of the {load.pages} that the load read of all its lists",
+        "load": f"{load.id}: {_window(load)}, {load.verdict}, {counts}",
+        "started": _moment(load.started_at),
+        "finished": _moment(load.finished_at),
+        "digest": load.digest.hex(),
+        "run": run.run_id if run else "none: no Dagster run made it",
+        "open the run": run and (run.url or f"/runs/{run.run_id} of the Dagster UI ({_NO_URL})"),
+        "first came": "with this load" if row.first_load_id == row.load_id else _first(row.first_load_id, row.history),
+        "last confirmed": f"{_moment(row.confirmed_at)}, by load {confirmed[-1]}"
+        if row.confirmed_at
+        else "by this load",
         "confirmed by loads": ", ".join(map(str, confirmed)) or "none",
     }
 
 
-def _first(load_id: int, history: Sequence[Mapping[str, Any]]) -> str:
-    finished = [load["finished_at"] for load in history if load["id"] == load_id]
+def _first(load_id: int, history: Sequence[DescribedLoad]) -> str:
+    finished = [_moment(load.finished_at) for load in history if load.id == load_id]
     at = f" at {finished[0]}" if finished else ""
     return f"in another version, with load {load_id}{at}"
 
 
-def _former(version: Mapping[str, Any]) -> tuple[object, ...]:
-    differed = "; ".join(f"{name}: {value}" for name, value in version["differed"].items())
-    return str(version["load_id"]), str(version["gone_load_id"]), differed or "nothing"
+def _former(version: FormerRow) -> tuple[object, ...]:
+    differed = "; ".join(f"{name}: {value}" for name, value in version.differed.items())
+    return str(version.load_id), str(version.gone_load_id), differed or "nothing"
 
 
-def _columns(load: Mapping[str, Any]) -> tuple[object, ...]:
+def _columns(load: DescribedLoad) -> tuple[object, ...]:
     changes = "; ".join(
-        f"{name} {change['before']} -> {change['after']}" for name, change in (load["restatement"] or {}).items()
+        f"{name} {change.before} -> {change.after}" for name, change in (load.restatement or {}).items()
     )
-    finished = load["finished_at"][:19].replace("T", " ")
+    finished = f"{load.finished_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
     # The id is text: a number would be printed with separators of thousands.
-    return str(load["id"]), finished, load["window"], load["rows"], load["verdict"], load["changed"], changes or None
+    return str(load.id), finished, _window(load), load.rows, load.verdict, load.changed, changes or None
+
+
+def _window(load: DescribedLoad) -> str:
+    return f"{load.first_day}..{load.last_day}"
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

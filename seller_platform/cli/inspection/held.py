@@ -1,13 +1,15 @@
 """`seller-platform held` and `accept`: readings that were not published, and publishing one."""
 
 from contextlib import ExitStack
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, date, datetime
+from typing import Annotated, Any
 
 import click
+import msgspec
 
 from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
-from seller_platform.cli.output import Output, json_option, with_title
+from seller_platform.cli.output import Document, Moment, Output, json_option, with_title
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import account_titles
 from seller_platform.warehouse.loads.receipts import open_holds
@@ -17,32 +19,105 @@ from seller_platform.warehouse.postgres.database import Database
 _LARGEST_LOAD = 2**63 - 1
 
 
+class HeldReading(Document, frozen=True):
+    """A reading that was not published.
+
+    Attributes:
+        load_id: As `accept` takes it.
+        rows_stored: The stored rows of these days.
+        rows_read: The rows that were read.
+        held_since: When the first reading that says the same was held.
+    """
+
+    load_id: int
+    dataset: str
+    account: str
+    first_day: date
+    last_day: date
+    reason: str
+    rows_stored: int
+    rows_read: int
+    held_since: Moment
+
+
+class HeldDocument(Document, frozen=True):
+    """All readings that are held."""
+
+    held: list[HeldReading]
+
+
+class BeforeAndAfter(Document, frozen=True):
+    """A number of rows or an amount, before and after a load."""
+
+    before: str
+    after: str
+
+
+class DescribedLoad(Document, frozen=True):
+    """A load, as its receipt describes it.
+
+    Attributes:
+        announced: The rows that the upstream announced.
+        changed: Whether stored rows changed.
+        restatement: What changed, by name; null without stored rows before.
+        notes: What else was noticed.
+        digest: Of the rows, as hexadecimal digits.
+    """
+
+    id: int = msgspec.field(name="load_id")
+    dataset: str
+    account: str
+    first_day: date
+    last_day: date
+    verdict: CountVerdict
+    announced: int | None
+    rows: int
+    pages: int
+    requests: int
+    changed: bool
+    restatement: dict[str, BeforeAndAfter] | None
+    notes: dict[str, Any] | None
+    digest: Annotated[bytes, msgspec.Meta(extra_json_schema={"contentEncoding": "base16"})]
+    started_at: Moment
+    finished_at: Moment
+    run_id: str | None
+
+
+class AcceptDocument(Document, frozen=True):
+    """The load that has published a held reading."""
+
+    accepted_load_id: int
+    load: DescribedLoad
+
+
 @click.command()
-@json_option
+@json_option(HeldDocument)
 def held(*, output: Output) -> None:
     """List the readings that were not published, because they contradict the stored rows.
 
     Publish one with `seller-platform accept LOAD`. Each refresh reads these slices again.
     """
     with open_stored_installation() as installation, output.progress("Looking for held readings"):
-        readings = [_reading(installation.database, receipt) for receipt in open_holds(installation.database)]
+        readings = [held_reading(installation.database, receipt) for receipt in open_holds(installation.database)]
         titles = account_titles(installation.database)
-    output.document({"held": readings})
+    output.document(HeldDocument(held=readings))
     if not readings:
         output.say("No reading is held.")
         return
     for each in readings:
         output.line(
-            f"load {each['load']}: {each['dataset']} of {with_title(each['account'], titles)}, {each['window']}"
+            f"load {each.load_id}: {each.dataset} of {with_title(each.account, titles)}, "
+            f"{each.first_day}..{each.last_day}"
         )
-        output.line(f"  {each['reason']}")
-        output.line(f"  rows stored {each['rows_stored']}, read {each['rows_read']}; held since {each['since']}")
+        output.line(f"  {each.reason}")
+        held_since = f"{each.held_since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        output.line(f"  rows stored {each.rows_stored}, read {each.rows_read}; held since {held_since}")
     output.say("Publish one with `seller-platform accept LOAD`: it is read again, and published if it says the same.")
 
 
 @click.command()
 @click.argument("load", type=click.IntRange(1, _LARGEST_LOAD))
-@json_option
+@json_option(AcceptDocument)
 def accept(*, load: int, output: Output) -> None:
     """Publish the held reading of LOAD: it is read again, and published if it still says the same.
 
@@ -63,32 +138,31 @@ def accept(*, load: int, output: Output) -> None:
         report_receipt(installation, receipt)
     output.result(
         f"{slice_of(receipt)}: {count_of(receipt.rows, 'row', 'is')} published by load {receipt.id}.",
-        {
-            "load": receipt.id,
-            "accepted": load,
-            "dataset": receipt.dataset,
-            "account": receipt.account,
-            "window": str(receipt.window),
-            "rows": receipt.rows,
-            "restatement": dict(receipt.restatement or {}),
-        },
+        AcceptDocument(accepted_load_id=load, load=described(receipt)),
     )
 
 
-def _reading(database: Database, receipt: Receipt) -> dict[str, Any]:
+def described(receipt: Receipt) -> DescribedLoad:
+    """Return a load as documents describe it."""
+    return msgspec.convert(receipt, DescribedLoad, from_attributes=True)
+
+
+def held_reading(database: Database, receipt: Receipt) -> HeldReading:
+    """Return a reading as documents describe it."""
     doubt = doubt_of(receipt)
     with database.begin() as connection:
         since = held_since(connection, receipt)
-    return {
-        "load": receipt.id,
-        "dataset": receipt.dataset,
-        "account": receipt.account,
-        "window": str(receipt.window),
-        "reason": doubt.reason,
-        "rows_stored": doubt.rows_stored,
-        "rows_read": doubt.rows_read,
-        "since": since.isoformat(timespec="seconds"),
-    }
+    return HeldReading(
+        load_id=receipt.id,
+        dataset=receipt.dataset,
+        account=receipt.account,
+        first_day=receipt.first_day,
+        last_day=receipt.last_day,
+        reason=doubt.reason,
+        rows_stored=doubt.rows_stored,
+        rows_read=doubt.rows_read,
+        held_since=since,
+    )
 
 
 def report_receipt(installation: Installation, receipt: Receipt) -> None:

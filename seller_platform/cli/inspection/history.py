@@ -5,11 +5,12 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import click
+import msgspec
 
 from seller_platform.cli.inspection.explain import declared_dataset
-from seller_platform.cli.inspection.held import report_receipt
+from seller_platform.cli.inspection.held import DescribedLoad, described, report_receipt
 from seller_platform.cli.installation import open_stored_installation
-from seller_platform.cli.output import Output, json_option, printable, with_title
+from seller_platform.cli.output import Document, Moment, Output, json_option, printable, with_title
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.counts import count_of
@@ -19,6 +20,50 @@ from seller_platform.warehouse.history.changes import Changes, changes_since, su
 from seller_platform.warehouse.history.reverts import revert as undo
 
 _ROWS_AT_MOST = 20
+
+
+class SumsOfChanges(Document, frozen=True):
+    """Rows, or the sum of an amount, by kind of change."""
+
+    came: str
+    went: str
+    changed_from: str
+    changed_to: str
+
+
+class ChangedRow(Document, frozen=True):
+    """A row that has other values now, by column."""
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+class DiffDocument(Document, frozen=True):
+    """How the stored rows differ from those of a moment.
+
+    Attributes:
+        since: The moment; null where nothing was stored before.
+        load_ids: The loads since then that changed rows.
+        sums: The sums of the changes, by name: `rows`, and each amount with its currency.
+        came: Rows that were not stored then.
+        went: Rows that are not stored now.
+    """
+
+    dataset: str
+    account: str
+    since: Moment | None
+    load_ids: list[int]
+    sums: dict[str, SumsOfChanges]
+    came: list[dict[str, Any]]
+    went: list[dict[str, Any]]
+    changed: list[ChangedRow]
+
+
+class RevertDocument(Document, frozen=True):
+    """The load that has undone another one."""
+
+    reverted_load_id: int
+    load: DescribedLoad
 
 
 class _Moment(click.ParamType[datetime]):
@@ -46,7 +91,7 @@ class _Moment(click.ParamType[datetime]):
     type=_Moment(),
     help="Compare with this moment. By default, show what the newest load changed on days that were read before.",
 )
-@json_option
+@json_option(DiffDocument)
 def diff(*, dataset: str, account: str, month: date | None, since: datetime | None, output: Output) -> None:
     """Show the rows that came, went and changed, with sums.
 
@@ -68,23 +113,23 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
         titles = account_titles(installation.database)
     sums = _sums(declared, changes)
     output.document(
-        {
-            "dataset": declared.name,
-            "account": account,
-            "since": changes.since and changes.since.isoformat(),
-            "loads": list(changes.loads),
-            "sums": sums,
-            "came": list(changes.came),
-            "went": list(changes.went),
-            "changed": [{"before": before, "after": after} for before, after in changes.changed],
-        }
+        DiffDocument(
+            dataset=declared.name,
+            account=account,
+            since=changes.since,
+            load_ids=list(changes.loads),
+            sums=sums,
+            came=[dict(row) for row in changes.came],
+            went=[dict(row) for row in changes.went],
+            changed=[ChangedRow(before=dict(before), after=dict(after)) for before, after in changes.changed],
+        )
     )
     began = f"since {changes.since:%Y-%m-%d %H:%M:%S} UTC" if changes.since else "with the first load"
     loads = ", ".join(map(str, changes.loads)) or "none"
     output.table(
         f"{declared.table} of {with_title(account, titles)}, {began}",
         ("what", "came", "went", "changed from", "changed to"),
-        [(name, *values.values()) for name, values in sums.items()],
+        [(name, *msgspec.structs.astuple(values)) for name, values in sums.items()],
     )
     output.line(f"Loads that changed rows: {loads}")
     if not changes.loads and since is None:
@@ -101,7 +146,7 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
 
 @click.command()
 @click.argument("load", type=click.IntRange(1, 2**63 - 1))
-@json_option
+@json_option(RevertDocument)
 def revert(*, load: int, output: Output) -> None:
     """Make the window of LOAD what it was before that load.
 
@@ -118,19 +163,11 @@ def revert(*, load: int, output: Output) -> None:
         f"{receipt.dataset} of {receipt.account}, {receipt.window}, is what it was before load {load}: "
         f"{count_of(receipt.rows, 'row')} ({changes or 'nothing changed'}). This is load {receipt.id}; revert it to go "
         "back.",
-        {
-            "load": receipt.id,
-            "reverted": load,
-            "dataset": receipt.dataset,
-            "account": receipt.account,
-            "window": str(receipt.window),
-            "rows": receipt.rows,
-            "restatement": dict(receipt.restatement or {}),
-        },
+        RevertDocument(reverted_load_id=load, load=described(receipt)),
     )
 
 
-def _sums(dataset: Dataset, changes: Changes) -> dict[str, dict[str, str]]:
+def _sums(dataset: Dataset, changes: Changes) -> dict[str, SumsOfChanges]:
     """Return rows and amounts by kind of change."""
     sums = {
         "came": sums_of(dataset, changes.came),
@@ -139,7 +176,7 @@ def _sums(dataset: Dataset, changes: Changes) -> dict[str, dict[str, str]]:
         "changed_to": sums_of(dataset, (after for _, after in changes.changed)),
     }
     names = dict.fromkeys(["rows", *(name for each in sums.values() for name in each)])
-    return {name: {kind: str(each.get(name, 0)) for kind, each in sums.items()} for name in names}
+    return {name: SumsOfChanges(**{kind: str(each.get(name, 0)) for kind, each in sums.items()}) for name in names}
 
 
 def _list(output: Output, sign: str, rows: Sequence[Mapping[str, Any]]) -> None:

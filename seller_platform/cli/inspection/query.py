@@ -5,11 +5,12 @@ import json
 import sys
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 
 from seller_platform.cli.installation import expect_home
-from seller_platform.cli.output import Output, printable
+from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError, StatementError
 from seller_platform.reading import open_stored
@@ -32,7 +33,7 @@ _LONGEST_CELL = 200
 @click.option(
     "--csv", "as_csv", is_flag=True, help='Print every row as CSV. NULL is an empty field, an empty text is "".'
 )
-@click.option("--json", "as_json", is_flag=True, help="Print every row as JSON, in one array of objects.")
+@json_option(list[dict[str, Any]], help="Print every row as JSON, in one array of objects.")
 @click.option(
     "--rows", "limit", default=1_000, show_default=True, type=click.IntRange(1), help="The most rows of the table."
 )
@@ -44,7 +45,9 @@ _LONGEST_CELL = 200
     type=click.FloatRange(0.001, 86_400),
     help="Seconds that PostgreSQL may work on the first rows, and on each further block.",
 )
-def query(*, statement: str | None, file: Path | None, as_csv: bool, as_json: bool, limit: int, seconds: float) -> None:
+def query(
+    *, statement: str | None, file: Path | None, as_csv: bool, output: Output, limit: int, seconds: float
+) -> None:
     """Run a SELECT on the warehouse, and print its rows.
 
     STATEMENT is SQL, or - for standard input. It can read what `seller-platform database reader` may read: the schemas
@@ -54,14 +57,13 @@ def query(*, statement: str | None, file: Path | None, as_csv: bool, as_json: bo
     seller-platform query "SELECT account, count(*) FROM seller.orders GROUP BY 1"
     seller-platform query --csv - < orders.sql > orders.csv
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
-    if as_csv and as_json:
+    if as_csv and output.as_json:
         raise click.UsageError("--csv and --json are two forms of the output; give one of them")
-    output = Output(as_json=as_json)
     expect_home(read_settings())
     with open_stored() as database, open_result(database, _text(statement, file), seconds=seconds) as result:
         if as_csv:
             _print_csv(result)
-        elif as_json:
+        elif output.as_json:
             _print_json(result)
         else:
             _print_table(result, limit, output)
@@ -129,7 +131,7 @@ def _json_cell(column: ResultColumn, value: str | None) -> str:
         return value
     if column.kind in _MOMENTS and value[:1].isdigit():
         value = value.replace(" ", "T", 1)
-        value = f"{value}:00" if column.kind == "timestamptz" and value.endswith("+00") else value
+        value = f"{value.removesuffix('+00')}Z" if value.endswith("+00") else value
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -15,7 +15,7 @@ from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, make_home, open_installation
 from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
-from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
+from seller_platform.cli.sync import SliceOptions, SyncDocument, problem_of, report, run_sync
 from seller_platform.commands import PLAIN
 from seller_platform.contract import REFRESHED, Window
 from seller_platform.counts import count_of
@@ -38,12 +38,22 @@ _NEXT_COMMANDS = (
 _LOADED_MONTHS = 13
 
 
+class DemoDocument(SyncDocument, frozen=True):
+    """What was loaded, and what to look at.
+
+    Attributes:
+        insights: Sentences about the stored rows, computed by the marts.
+    """
+
+    insights: list[str]
+
+
 @click.command()
 @click.option(
     "--accounts", default=ACCOUNTS, show_default=True, type=click.IntRange(1), help="How many generated accounts."
 )
 @click.option("--months", default=MONTHS, show_default=True, type=click.IntRange(1), help="How many months of sales.")
-@json_option
+@json_option(DemoDocument)
 def demo(*, accounts: int, months: int, output: Output) -> None:
     """Connect to the sandbox, load all lists and costs, check the rows, and print a table.
 
@@ -65,7 +75,7 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
             synced = run_sync(installation, SliceOptions(full=True), output)
             problem = problem_of(synced) or _difference(installation, stack, since)
             insights = [] if problem else _insights(installation, output)
-    report(output, synced, problem, insights=insights)
+    report(output, synced, problem, DemoDocument, insights=insights)
     earlier = Window(stack.period.start, max(stack.period.start, since))
     of_period = "" if earlier.is_empty else f" since {since:%B %Y}"
     output.say(f"Every row{of_period} is stored exactly as the sandbox holds it.")

@@ -8,7 +8,7 @@ from typing import ParamSpec
 import click
 
 from seller_platform.cli.installation import make_home
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.clocks import utc_now
 from seller_platform.errors import WarehouseInUseError
 from seller_platform.sandbox import SandboxReport, load_sandbox
@@ -42,9 +42,19 @@ def fill_options(command: Callable[_Values, None]) -> Callable[_Values, None]:
     return command
 
 
+class FillDocument(Document, frozen=True):
+    """What was generated.
+
+    Attributes:
+        rows: The rows of each table, by schema and name.
+    """
+
+    rows: dict[str, int]
+
+
 @click.command()
 @fill_options
-@json_option
+@json_option(FillDocument)
 def load(
     *, accounts: int, months: int, orders_per_month: int | None, seed: int, database_url: str | None, output: Output
 ) -> None:
@@ -53,7 +63,7 @@ def load(
         rows = generate(
             database, output, accounts=accounts, months=months, orders_per_month=orders_per_month, seed=seed
         ).rows
-    output.document({"rows": rows})
+    output.document(FillDocument(rows=dict(rows)))
     output.table("Generated", ("table", "rows"), list(rows.items()))
 
 

@@ -1,10 +1,9 @@
 """`seller-platform service application`: registers, lists and verifies OAuth applications."""
 
-from dataclasses import asdict
-
 import click
+import msgspec
 
-from seller_platform.cli.output import Output
+from seller_platform.cli.output import Document, Moment, Output
 from seller_platform.cli.service.options import list_options, open_service, result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
@@ -14,6 +13,47 @@ from seller_platform.service.oauth.applications import (
     applications_of,
     verify_application,
 )
+
+
+class AddedApplication(Document, frozen=True):
+    """An application that was registered.
+
+    Attributes:
+        client_secret: It is not shown again; null for a public application.
+    """
+
+    client_id: str
+    client_secret: str | None
+    redirect_uris: list[str]
+
+
+class ListedApplication(Document, frozen=True):
+    """A registered application.
+
+    Attributes:
+        owner: The e-mail address of the user who registered it; null for the operator.
+        verified_at: Null where it is not verified.
+    """
+
+    client_id: str
+    name: str
+    owner: str | None
+    redirect_uris: list[str]
+    is_public: bool
+    verified_at: Moment | None
+
+
+class ApplicationsDocument(Document, frozen=True):
+    """All registered applications."""
+
+    applications: list[ListedApplication]
+
+
+class VerifiedApplication(Document, frozen=True):
+    """An application that is verified now."""
+
+    client_id: str
+    name: str
 
 
 @click.group(cls=CommandGroup)
@@ -32,30 +72,31 @@ def application() -> None:
 )
 @click.option("--public", is_flag=True, help="The application cannot keep a secret: it gets none, and must use PKCE.")
 @click.option("--verified", is_flag=True, help="Mark it as verified, as `verify` does.")
-@result_options
+@result_options(AddedApplication)
 def application_add(
     *, name: str, redirect_uris: tuple[str, ...], public: bool, verified: bool, url: str, output: Output
 ) -> None:
     """Register an application and print its id and secret; the secret is printed only once."""
-    document = {"redirect_uri": redirect_uris[0]} if len(redirect_uris) == 1 else {"redirect_uris": redirect_uris}
     with open_service(url) as database:
         if public:
             client_id = add_public_application(database, name, *redirect_uris, is_verified=verified)
             text = f"client id: {client_id}\nIt has no secret, and must use PKCE."
-            say(output, text, {"client_id": client_id, **document})
-            return
-        client_id, client_secret = add_application(database, name, *redirect_uris, is_verified=verified)
-    text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
-    say(output, text, {"client_id": client_id, "client_secret": client_secret, **document})
+            client_secret = None
+        else:
+            client_id, client_secret = add_application(database, name, *redirect_uris, is_verified=verified)
+            text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
+    added = AddedApplication(client_id=client_id, client_secret=client_secret, redirect_uris=list(redirect_uris))
+    say(output, text, added)
 
 
 @application.command("list")
-@list_options
+@list_options(ApplicationsDocument)
 def application_list(*, url: str, output: Output) -> None:
     """List the applications, whose they are, and whether they are verified."""
     with open_service(url) as database:
         applications = applications_of(database)
-    output.document({"applications": [asdict(each) for each in applications]})
+    listed = msgspec.convert(applications, list[ListedApplication], from_attributes=True)
+    output.document(ApplicationsDocument(applications=listed))
     rows = [
         (
             each.client_id,
@@ -75,7 +116,7 @@ def application_list(*, url: str, output: Output) -> None:
 
 @application.command("verify")
 @click.argument("client_id")
-@result_options
+@result_options(VerifiedApplication)
 def application_verify(*, client_id: str, url: str, output: Output) -> None:
     """Mark an application as verified, until its name or a redirect URI changes.
 
@@ -84,4 +125,4 @@ def application_verify(*, client_id: str, url: str, output: Output) -> None:
     """
     with open_service(url) as database:
         name = verify_application(database, client_id)
-    say(output, f"{name} is verified.", {"client_id": client_id, "name": name})
+    say(output, f"{name} is verified.", VerifiedApplication(client_id=client_id, name=name))

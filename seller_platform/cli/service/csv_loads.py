@@ -1,17 +1,35 @@
 """`service rates load` and `service products load`: what no list contains, from CSV files."""
 
-from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 
 import click
+import msgspec
 
-from seller_platform.cli.output import Output
+from seller_platform.cli.output import Document, Output
 from seller_platform.cli.service.options import open_service, result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.service.csv_loads.products import load_products
 from seller_platform.service.csv_loads.rates import load_rates
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class RatesDocument(Document, frozen=True):
+    """The exchange rates that were loaded."""
+
+    rates: int
+    currencies: list[str]
+    first_day: date
+    last_day: date
+
+
+class ProductsDocument(Document, frozen=True):
+    """The products that were loaded, and the accounts that they are of."""
+
+    products: int
+    with_parent: int
+    accounts: list[str]
 
 
 @click.group(cls=CommandGroup)
@@ -21,7 +39,7 @@ def rates() -> None:
 
 @rates.command("load")
 @click.argument("file", type=_FILE)
-@result_options
+@result_options(RatesDocument)
 def rates_load(*, file: Path, url: str, output: Output) -> None:
     """Load exchange rates from a CSV file.
 
@@ -32,7 +50,7 @@ def rates_load(*, file: Path, url: str, output: Output) -> None:
         loaded = load_rates(database, file)
     days, currencies = f"{loaded.first_day}..{loaded.last_day}", ", ".join(loaded.currencies)
     count = f"{loaded.rates} exchange rate{'s were' if loaded.rates != 1 else ' was'} loaded"
-    say(output, f"{count}: {currencies}, {days}.", asdict(loaded))
+    say(output, f"{count}: {currencies}, {days}.", msgspec.convert(loaded, RatesDocument, from_attributes=True))
 
 
 @click.group(cls=CommandGroup)
@@ -42,7 +60,7 @@ def products() -> None:
 
 @products.command("load")
 @click.argument("file", type=_FILE)
-@result_options
+@result_options(ProductsDocument)
 def products_load(*, file: Path, url: str, output: Output) -> None:
     """Load products from a CSV file.
 
@@ -55,4 +73,4 @@ def products_load(*, file: Path, url: str, output: Output) -> None:
         loaded = load_products(database, file)
     count = f"{loaded.products} product{'s were' if loaded.products != 1 else ' was'} loaded"
     text = f"{count}, {loaded.with_parent} with a parent, of {', '.join(loaded.accounts)}."
-    say(output, text, asdict(loaded))
+    say(output, text, msgspec.convert(loaded, ProductsDocument, from_attributes=True))

@@ -2,7 +2,7 @@
 
 import click
 
-from seller_platform.cli.doctor.findings import examined, report_findings
+from seller_platform.cli.doctor.findings import DoctorDocument, examined, report_findings
 from seller_platform.cli.doctor.service_checks import examine_service
 from seller_platform.cli.output import Output, json_option
 from seller_platform.settings import origin_of
@@ -10,7 +10,7 @@ from seller_platform.settings import origin_of
 
 @click.command()
 @click.option("--url", required=True, help="The public URL of the service, such as https://api.example.com.")
-@json_option
+@json_option(DoctorDocument)
 def doctor(*, url: str, output: Output) -> None:
     """Check a running service from outside, and print the next step for each problem.
 

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
+import msgspec
 
-from seller_platform.cli.output import Output
+from seller_platform.cli.output import Document, Moment, Output
 from seller_platform.cli.service.options import list_options, open_service
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.clocks import utc_now
@@ -19,6 +20,34 @@ _AGO = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
+class ListedEvent(Document, frozen=True):
+    """A security event, with the names that its user and application have now.
+
+    Attributes:
+        email: The e-mail address of its user; null without a user, and for a deleted one.
+        application: The name of its application; null without one, and for a deleted one.
+        address: The network address of its request; null for a command of the operator.
+        details: What else its kind has.
+    """
+
+    id: int = msgspec.field(name="event_id")
+    at: Moment
+    kind: str
+    user_id: int | None
+    email: str | None
+    client_id: str | None
+    application: str | None
+    address: str | None
+    request_id: str | None
+    details: dict[str, Any]
+
+
+class EventsDocument(Document, frozen=True):
+    """Security events, the newest last."""
+
+    events: list[ListedEvent]
+
+
 @click.command()
 @click.option("--user", "email", help="Only events of the user with this e-mail address.")
 @click.option("--kind", "kinds", multiple=True, help="Only events of this kind; may be given several times.")
@@ -26,7 +55,7 @@ _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(day
 @click.option(
     "--limit", default=200, show_default=True, type=click.IntRange(1, 100_000), help="How many of the newest."
 )
-@list_options
+@list_options(EventsDocument)
 def events(
     *, email: str | None, kinds: tuple[str, ...], since: str | None, limit: int, url: str, output: Output
 ) -> None:
@@ -35,8 +64,7 @@ def events(
     began = _moment(since, utc_now()) if since is not None else None
     with open_service(url) as database:
         found = find_events(database, email=email, kinds=chosen, since=began, limit=limit)
-    documents = [{**asdict(event), "at": event.at.astimezone(UTC).isoformat()} for event in found]
-    output.document({"events": documents})
+    output.document(EventsDocument(events=msgspec.convert(found, list[ListedEvent], from_attributes=True)))
     columns = (
         "at (UTC)",
         "kind",

@@ -1,13 +1,13 @@
 """The options of the service's commands: the database and `--json`."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from seller_platform.cli.installation import expect_home, make_home, service_url
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
@@ -49,14 +49,14 @@ def database_options(command: Callable[..., None], *, creates: bool = True) -> C
     return with_url
 
 
-def result_options(command: Callable[..., None]) -> Callable[..., None]:
+def result_options(document: type[Document]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options of commands that print a result: the database and `--json`."""
-    return database_options(json_option(command))
+    return lambda command: database_options(json_option(document)(command))
 
 
-def list_options(command: Callable[..., None]) -> Callable[..., None]:
+def list_options(document: type[Document]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the same options to a command that only reads."""
-    return database_options(json_option(command), creates=False)
+    return lambda command: database_options(json_option(document)(command), creates=False)
 
 
 def open_service(url: str) -> Database:
@@ -67,7 +67,7 @@ def open_service(url: str) -> Database:
     return database
 
 
-def say(output: Output, text: str, document: Mapping[str, object]) -> None:
+def say(output: Output, text: str, document: Document) -> None:
     """Print a result: a text for people, or the document."""
     output.document(document)
     output.line(text)

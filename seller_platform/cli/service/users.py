@@ -1,12 +1,13 @@
 """`seller-platform service user`: the commands that manage users, their passwords and their passkeys."""
 
 import sys
-from dataclasses import asdict
 from datetime import timedelta
+from typing import Literal
 
 import click
+import msgspec
 
-from seller_platform.cli.output import Output
+from seller_platform.cli.output import Document, Output
 from seller_platform.cli.service.options import list_options, open_service, result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
@@ -28,6 +29,60 @@ from seller_platform.settings import read_settings
 _LOCAL_URL = "http://127.0.0.1:8700"
 
 
+class UserDocument(Document, frozen=True):
+    """A user whose password or passkeys were changed."""
+
+    email: str
+
+
+class AddedUser(UserDocument, frozen=True):
+    """A user that was added."""
+
+    user_id: int
+
+
+class UserAccounts(UserDocument, frozen=True):
+    """Accounts that a user may read now, or no longer."""
+
+    accounts: list[str]
+
+
+class UserState(UserDocument, frozen=True):
+    """Whether a user may log in."""
+
+    state: Literal["active", "closed"]
+
+
+class ListedUser(UserAccounts, frozen=True):
+    """A user of the service."""
+
+    name: str
+    status: Literal["active", "closed"] = msgspec.field(name="state")
+
+
+class UsersDocument(Document, frozen=True):
+    """All users, by e-mail address."""
+
+    users: list[ListedUser]
+
+
+class ResetLink(UserDocument, frozen=True):
+    """A link that sets a new password.
+
+    Attributes:
+        hours: How long it is valid.
+    """
+
+    url: str
+    hours: float
+
+
+class RemovedPasskeys(UserDocument, frozen=True):
+    """How many passkeys of a user were removed."""
+
+    passkeys: int
+
+
 @click.group(cls=CommandGroup)
 def user() -> None:
     """Manage the users who may log in."""
@@ -36,29 +91,29 @@ def user() -> None:
 @user.command("add")
 @click.argument("email")
 @click.option("--name", help="The person's name; by default the part of the address before the @.")
-@result_options
+@result_options(AddedUser)
 def user_add(*, email: str, name: str | None, url: str, output: Output) -> None:
     """Add a user; the password is read from standard input or a prompt."""
     password = _password()
     with open_service(url) as database:
         user_id = add_user(database, email, name or email.partition("@")[0], password)
-    say(output, f"User {email} was added.", {"id": user_id, "email": email})
+    say(output, f"User {email} was added.", AddedUser(user_id=user_id, email=email))
 
 
 @user.command("list")
-@list_options
+@list_options(UsersDocument)
 def user_list(*, url: str, output: Output) -> None:
     """List the users, and the accounts that they may read."""
     with open_service(url) as database:
         users = users_of(database)
-    output.document({"users": [asdict(each) for each in users]})
+    output.document(UsersDocument(users=msgspec.convert(users, list[ListedUser], from_attributes=True)))
     rows = [(each.email, each.name, each.status, ", ".join(each.accounts) or "no account") for each in users]
     output.table("Users", ("e-mail address", "name", "status", "may read"), rows)
 
 
 @user.command("password")
 @click.argument("email")
-@result_options
+@result_options(UserDocument)
 def user_password(*, email: str, url: str, output: Output) -> None:
     """Change a user's password, and log the user out everywhere.
 
@@ -67,52 +122,52 @@ def user_password(*, email: str, url: str, output: Output) -> None:
     password = _password()
     with open_service(url) as database:
         set_password(database, email, password)
-    say(output, f"The password of {email} was changed; they must log in again.", {"email": email})
+    say(output, f"The password of {email} was changed; they must log in again.", UserDocument(email=email))
 
 
 @user.command("grant")
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@result_options
+@result_options(UserAccounts)
 def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Let a user read accounts, named by their keys or titles."""
     with open_service(url) as database:
         keys = account_keys_named(database, accounts)
         grant_accounts(database, email, keys)
-    say(output, f"{email} may read {', '.join(keys)}.", {"email": email, "accounts": keys})
+    say(output, f"{email} may read {', '.join(keys)}.", UserAccounts(email=email, accounts=list(keys)))
 
 
 @user.command("revoke")
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@result_options
+@result_options(UserAccounts)
 def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Take accounts away from a user, and out of the user's groups."""
     with open_service(url) as database:
         keys = account_keys_named(database, accounts)
         revoke_accounts(database, email, keys)
-    say(output, f"{email} may no longer read {', '.join(keys)}.", {"email": email, "accounts": keys})
+    say(output, f"{email} may no longer read {', '.join(keys)}.", UserAccounts(email=email, accounts=list(keys)))
 
 
 @user.command("close")
 @click.argument("email")
-@result_options
+@result_options(UserState)
 def user_close(*, email: str, url: str, output: Output) -> None:
     """Close a user: end their sessions and approved access, and refuse logins."""
     with open_service(url) as database:
         close_user(database, email)
     text = f"{email} is closed: all sessions and approved access have ended."
-    say(output, text, {"email": email, "status": "closed"})
+    say(output, text, UserState(email=email, state="closed"))
 
 
 @user.command("reopen")
 @click.argument("email")
-@result_options
+@result_options(UserState)
 def user_reopen(*, email: str, url: str, output: Output) -> None:
     """Let a closed user log in again; applications must be approved again."""
     with open_service(url) as database:
         reopen_user(database, email)
-    say(output, f"{email} may log in again.", {"email": email, "status": "active"})
+    say(output, f"{email} may log in again.", UserState(email=email, state="active"))
 
 
 @user.command("reset-link")
@@ -122,7 +177,7 @@ def user_reopen(*, email: str, url: str, output: Output) -> None:
     "--service-url",
     help="The URL of the service; by default that of SELLER_PLATFORM_SERVICE_PUBLIC_URL, else http://127.0.0.1:8700.",
 )
-@result_options
+@result_options(ResetLink)
 def user_reset_link(*, email: str, hours: float, service_url: str | None, url: str, output: Output) -> None:
     """Print a link that sets a new password for a user, once.
 
@@ -138,7 +193,7 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, url: s
     text = f"{link}\nIt works once, within {count_of(hours, 'hour')}."
     if base_url == _LOCAL_URL:
         text += f"\n{_LOCAL_URL} is assumed; where the service has another URL, use --service-url."
-    say(output, text, {"email": email, "url": link, "hours": hours})
+    say(output, text, ResetLink(email=email, url=link, hours=hours))
 
 
 @user.group("passkeys")
@@ -148,13 +203,13 @@ def user_passkeys() -> None:
 
 @user_passkeys.command("remove")
 @click.argument("email")
-@result_options
+@result_options(RemovedPasskeys)
 def user_passkeys_remove(*, email: str, url: str, output: Output) -> None:
     """Remove all passkeys of a user who has lost them; the password alone logs in then."""
     with open_service(url) as database:
         removed = remove_passkeys(database, email)
     count = f"{removed} passkey{'s' if removed != 1 else ''}"
-    say(output, f"{count} of {email} removed.", {"email": email, "removed": removed})
+    say(output, f"{count} of {email} removed.", RemovedPasskeys(email=email, passkeys=removed))
 
 
 def _password() -> str:

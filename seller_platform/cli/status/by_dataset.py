@@ -1,15 +1,15 @@
 """The table of every dataset and account: days, rows, verdict and age."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from datetime import datetime
-from typing import Any
+from datetime import date, datetime
 
-from seller_platform.cli.output import Output, with_title
+from seller_platform.cli.output import Document, Moment, MonthText, Output, with_title
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import REFRESHED
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
 from seller_platform.warehouse.history.settledness import settledness
+from seller_platform.warehouse.loads.refusals import Refusal
 from seller_platform.warehouse.monitoring.coverage import Coverage, CoverageState
 from seller_platform.warehouse.postgres.database import Database
 
@@ -25,26 +25,83 @@ _COLUMNS = (
 )
 
 
-def coverage_rows(database: Database, covered: Sequence[Coverage], now: datetime) -> list[dict[str, Any]]:
+class RefusedSlice(Document, frozen=True):
+    """Why a slice was not loaded when it was last tried.
+
+    Attributes:
+        month: Null where the list has no months.
+        error: The class of the error.
+        refused_since: When it failed first, after it was loaded last.
+        refused_at: When it failed last.
+    """
+
+    month: MonthText | None
+    error: str
+    message: str
+    refused_since: Moment
+    refused_at: Moment
+    run_id: str | None
+
+
+class CoveredDataset(Document, frozen=True):
+    """What is stored of a dataset and an account. Without a load, the facts about it are null.
+
+    Attributes:
+        first_day: The first local day that was ever read.
+        missing_days: Days that no load has covered, from the start of history to the last day.
+        rows: Rows stored; of a snapshot those of the newest day.
+        verdict: The worst of the latest verdicts.
+        reason: Why slices are refused, in one text.
+        refusals: The slices that were not loaded, oldest first.
+        settles_after_days: How long days may still change.
+    """
+
+    dataset: str
+    account: str
+    state: CoverageState
+    first_day: date | None
+    last_day: date | None
+    missing_days: int | None
+    rows: int | None
+    verdict: CountVerdict | None
+    read_at: Moment | None
+    age_hours: float | None
+    settles_after_days: int | None
+    reason: str | None
+    refusals: list[RefusedSlice]
+
+
+def coverage_rows(database: Database, covered: Sequence[Coverage], now: datetime) -> list[CoveredDataset]:
     """Return what is stored of each dataset and account, with its age and the days after which it settles."""
     keys = sorted({each.account for each in covered})
     days = settledness(database, REFRESHED, keys)
     lookbacks = {dataset.name: dataset.lookback_days for dataset in REFRESHED}
     return [
-        {
-            **asdict(each),
-            "settles_after_days": days[each.dataset, each.account].settles_after(lookbacks[each.dataset])
+        CoveredDataset(
+            **vars(each) | {"refusals": [_refused(refusal) for refusal in each.refusals]},
+            reason=each.reason,
+            age_hours=round((now - each.read_at).total_seconds() / 3600, 1) if each.read_at else None,
+            settles_after_days=days[each.dataset, each.account].settles_after(lookbacks[each.dataset])
             if (each.dataset, each.account) in days
             else None,
-            "reason": each.reason,
-            "age_hours": each.read_at and round((now - each.read_at).total_seconds() / 3600, 1),
-        }
+        )
         for each in covered
     ]
 
 
+def _refused(refusal: Refusal) -> RefusedSlice:
+    return RefusedSlice(
+        month=refusal.month or None,
+        error=refusal.error,
+        message=refusal.message,
+        refused_since=refusal.since,
+        refused_at=refusal.refused_at,
+        run_id=refusal.run_id,
+    )
+
+
 def show_coverage(
-    output: Output, covered: Sequence[Coverage], rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str]
+    output: Output, covered: Sequence[Coverage], rows: Sequence[CoveredDataset], titles: Mapping[str, str]
 ) -> None:
     """Print the table, the reason of each refusal once, and what to run for what was never loaded."""
     output.table_by_account("Coverage", _COLUMNS, rows, titles)

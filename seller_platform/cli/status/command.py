@@ -5,27 +5,135 @@ import sys
 import time
 from contextlib import suppress
 from datetime import UTC, date, datetime
-from typing import Any
+from decimal import Decimal
+from typing import Literal
 
 import click
+import msgspec
 
+from seller_platform.cli.inspection.held import HeldReading, held_reading
 from seller_platform.cli.installation import Installation, open_stored_installation
-from seller_platform.cli.output import Output, json_option
-from seller_platform.cli.status.by_dataset import coverage_rows, show_coverage
+from seller_platform.cli.output import Document, Moment, MonthText, Output, json_option
+from seller_platform.cli.status.by_dataset import CoveredDataset, coverage_rows, show_coverage
 from seller_platform.cli.status.overview import Overview, overview
 from seller_platform.cli.status.screen import Size, screen
 from seller_platform.cli.terminal.colours import is_terminal
 from seller_platform.warehouse.connections.grants import GrantFacts
 from seller_platform.warehouse.loads.history_start import history_start_in
-from seller_platform.warehouse.loads.slices import doubt_of
 from seller_platform.warehouse.monitoring.coverage import coverage
+from seller_platform.warehouse.monitoring.slice_states import SliceState
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import data_elsewhere, has_demo
 
 _NOT_CONNECTED = "Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`."
 _BUT_DEMO = "Nothing is connected yet; run `seller-platform connect`. `seller-platform --demo status` shows the demo."
+_GRANTS = ("connection", "state", "rotations", "issued_at", "expires_at")
 _CLEAR = "\x1b[H\x1b[2J"
 _USUAL_HEIGHT = 24
 _SECONDS = 10.0
+
+
+class ConnectionGrant(Document, frozen=True):
+    """The grant of a connection.
+
+    Attributes:
+        reason: Why it is refused.
+        rotations: How many times the token pair was replaced.
+        expires_at: When its access token ends.
+        ends_at: When its refresh token ends, unless it is rotated before.
+    """
+
+    connection: str
+    state: Literal["granted", "refused"]
+    refused: str | None = msgspec.field(name="reason")
+    rotations: int
+    issued_at: Moment
+    expires_at: Moment
+    dies_at: Moment = msgspec.field(name="ends_at")
+
+
+class LateDataset(Document, frozen=True):
+    """A dataset of an account that was not read in time.
+
+    Attributes:
+        read_at: Null where it was never read.
+        age_hours: Hours since then, or else since the account was discovered.
+    """
+
+    dataset: str
+    account: str
+    read_at: Moment | None
+    age_hours: float
+
+
+class RepeatedMonth(Document, frozen=True):
+    """Entries of an account's month that another account of the seller has, too.
+
+    Attributes:
+        rows: How many entries both have.
+        percent: Their part of the account's entries.
+        amounts: Their sums by currency.
+    """
+
+    account: str
+    other: str
+    month: MonthText
+    rows: int
+    percent: float
+    amounts: dict[str, Decimal]
+
+
+class RestatedDays(Document, frozen=True):
+    """Days that had been read after they were over, and have changed since yesterday.
+
+    Attributes:
+        amount: The change of the first amount of the dataset.
+        amount_of: The column of that amount, and its currency.
+    """
+
+    dataset: str
+    account: str
+    first_day: date
+    last_day: date
+    rows_came: int
+    rows_went: int
+    amount: Decimal | None
+    amount_name: str | None = msgspec.field(name="amount_of")
+
+
+class RecentLoads(Document, frozen=True):
+    """How much was read.
+
+    Attributes:
+        rows_came: Rows that were not stored before.
+    """
+
+    loads: int
+    rows_came: int
+
+
+class StatusDocument(Document, frozen=True):
+    """What is stored, and what needs attention.
+
+    Attributes:
+        months: The worst state of any dataset, by account and month.
+        requests_per_day: How many requests each connection may send; null for any number.
+        requests_today: How many each connection has sent; null where they are not limited, and not counted.
+        postponed: How many slices wait for the requests of another day.
+    """
+
+    history_start: date
+    coverage: list[CoveredDataset]
+    grants: list[ConnectionGrant]
+    months: dict[str, dict[MonthText, SliceState]]
+    late: list[LateDataset]
+    held: list[HeldReading]
+    repeated: list[RepeatedMonth]
+    restated: list[RestatedDays]
+    requests_per_day: int | None
+    requests_today: dict[str, int] | None
+    postponed: int
+    since_yesterday: RecentLoads
 
 
 @click.command()
@@ -39,7 +147,7 @@ _SECONDS = 10.0
     type=click.FloatRange(min=1),
     help="With --watch: how long to wait before the screen is shown again.",
 )
-@json_option
+@json_option(StatusDocument)
 def status(*, shows_all: bool, by_dataset: bool, watch: bool, seconds: float, output: Output) -> None:
     """Show on one screen what is stored of each account and month, and what needs attention.
 
@@ -97,13 +205,11 @@ def _show_datasets(installation: Installation, output: Output) -> None:
         rows = coverage_rows(database, covered, now)
         per_day = installation.settings.requests_per_day
         state = overview(database, since=since, now=now, requests_per_day=per_day)
-    granted = [_grant(each) for each in state.grants]
-    output.document({"history_start": since, "coverage": rows, "grants": granted, **_document(state)})
-    if not granted:
+    output.document(_document(database, state, rows))
+    if not state.grants:
         output.say(_first_step(installation))
         return
-    names = ("connection", "state", "rotations", "issued_at", "expires_at")
-    output.table("Grants", names, [tuple(grant[name] for name in names) for grant in granted])
+    output.table("Grants", _GRANTS, [_grant_row(each) for each in state.grants])
     show_coverage(output, covered, rows, state.titles)
 
 
@@ -115,70 +221,50 @@ def _since(installation: Installation) -> date:
     return history_start_in(installation.database, installation.settings)
 
 
-def _grant(grant: GrantFacts) -> dict[str, Any]:
-    return {
-        "connection": grant.connection,
-        "state": f"refused: {grant.refused}" if grant.refused else "granted",
-        "rotations": grant.generation - 1,
-        "issued_at": f"{grant.issued_at:%Y-%m-%d %H:%M} UTC",
-        "expires_at": f"{grant.expires_at:%Y-%m-%d %H:%M} UTC",
-        "ends_at": f"{grant.dies_at:%Y-%m-%d %H:%M} UTC",
-    }
+def _grant_row(grant: GrantFacts) -> tuple[object, ...]:
+    moments = (f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for moment in (grant.issued_at, grant.expires_at))
+    state = f"refused: {grant.refused}" if grant.refused else "granted"
+    return (grant.connection, state, grant.rotations, *moments)
 
 
-def _document(state: Overview) -> dict[str, Any]:
-    """Return what the screen shows."""
+def _document(database: Database, state: Overview, coverage: list[CoveredDataset]) -> StatusDocument:
+    """Return what the screen shows, and what is stored of every dataset and account."""
     months = [f"{month:%Y-%m}" for month in state.months.months]
-    return {
-        "months": {
+    sent = state.requests_today
+    return StatusDocument(
+        history_start=state.since,
+        coverage=coverage,
+        grants=msgspec.convert(state.grants, list[ConnectionGrant], from_attributes=True),
+        months={
             account.key: dict(zip(months, state.months.states_of(account.key), strict=True))
             for account in state.accounts
         },
-        "late": [
-            {
-                "dataset": each.dataset,
-                "account": each.account,
-                "read_at": each.read_at and each.read_at.isoformat(),
-                "age_hours": round(each.age_hours(state.now), 1),
-            }
+        late=[
+            LateDataset(
+                dataset=each.dataset,
+                account=each.account,
+                read_at=each.read_at,
+                age_hours=round(each.age_hours(state.now), 1),
+            )
             for each in (*state.late, *state.unread)
         ],
-        "held": [
-            {
-                "load": each.id,
-                "dataset": each.dataset,
-                "account": each.account,
-                "window": str(each.window),
-                "reason": doubt_of(each).reason,
-            }
-            for each in state.held
-        ],
-        "repeated": [
-            {
-                "account": each.account,
-                "other": each.other,
-                "month": f"{each.month:%Y-%m}",
-                "rows": each.rows,
-                "percent": round(100 * each.share, 1),
-                "amounts": each.amounts,
-            }
+        held=[held_reading(database, receipt) for receipt in state.held],
+        repeated=[
+            RepeatedMonth(
+                account=each.account,
+                other=each.other,
+                month=f"{each.month:%Y-%m}",
+                rows=each.rows,
+                percent=round(float(100 * each.share), 1),
+                amounts=dict(each.amounts),
+            )
             for each in state.repeated
         ],
-        "restated": [
-            {
-                "dataset": each.dataset,
-                "account": each.account,
-                "first_day": each.first_day,
-                "last_day": each.last_day,
-                "rows_came": each.rows_came,
-                "rows_went": each.rows_went,
-                "amount": each.amount,
-                "amount_of": each.amount_name,
-            }
-            for each in state.activity.restatements
-        ],
-        "requests_per_day": state.requests_per_day,
-        "requests_today": {each.connection: state.requests_today.get(each.connection, 0) for each in state.grants},
-        "postponed": state.postponed,
-        "since_yesterday": {"loads": state.activity.loads, "rows_came": state.activity.rows_came},
-    }
+        restated=msgspec.convert(state.activity.restatements, list[RestatedDays], from_attributes=True),
+        requests_per_day=state.requests_per_day,
+        requests_today=sent
+        if sent is None
+        else {each.connection: sent.get(each.connection, 0) for each in state.grants},
+        postponed=state.postponed,
+        since_yesterday=msgspec.convert(state.activity, RecentLoads, from_attributes=True),
+    )

@@ -38,7 +38,7 @@ class Overview:
         activity: What was read and restated since yesterday.
         postponed: How many slices wait because the requests of a day did not suffice for them.
         requests_per_day: How many requests each connection may send on one day; None for any number.
-        requests_today: How many requests of today (UTC) each connection has sent, if they are limited.
+        requests_today: How many requests of today (UTC) each connection has sent; None unless they are limited.
         repeated: Months of accounts whose entries another account of the seller has, too.
         moved: Accounts with rows that were read under a former time zone or currency.
     """
@@ -56,7 +56,7 @@ class Overview:
     grants: Sequence[GrantFacts]
     postponed: int
     requests_per_day: int | None
-    requests_today: Mapping[str, int]
+    requests_today: Mapping[str, int] | None
     repeated: Sequence[RepeatedLedger]
     moved: Sequence[ZoneChange]
 
@@ -95,7 +95,7 @@ def overview(database: Database, *, since: date, now: datetime, requests_per_day
         grant_facts(database),
         sum(each.error == RequestsUsedUpError.__name__ for of_pair in refused.values() for each in of_pair),
         requests_per_day,
-        {} if requests_per_day is None else requests_sent(database, now.astimezone(UTC).date()),
+        None if requests_per_day is None else requests_sent(database, now.astimezone(UTC).date()),
         repeated_ledgers(database),
         zone_changes(database, [(each.key, each.account) for each in listed]),
     )

@@ -66,8 +66,8 @@ def _head(overview: Overview, width: int, data: Path | None) -> list[str]:
         f"{now:%a %d %b %Y %H:%M} UTC. {count_of(len(overview.accounts), 'account')} since {overview.since}. Since "
         f"yesterday: {count_of(activity.loads, 'load')}, {count_of(activity.rows_came, 'new row')}."
     )
-    if overview.requests_per_day is not None:
-        sent = (f"{each.connection} {overview.requests_today.get(each.connection, 0):,}" for each in overview.grants)
+    if (today := overview.requests_today) is not None:
+        sent = (f"{each.connection} {today.get(each.connection, 0):,}" for each in overview.grants)
         text += f" Requests of today, of {overview.requests_per_day:,}: {', '.join(sent)}."
     if data is not None:
         text += f" The rows are in {data}."

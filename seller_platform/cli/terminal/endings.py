@@ -77,9 +77,11 @@ def describe_end(arguments: Sequence[str], number: int) -> tuple[str, int]:
     cause = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
     # The signal may come before the command has read its options and its settings.
     with_demo, home = "--demo" in arguments or bool(os.environ.get(DEMO)), os.environ.get("SELLER_PLATFORM_HOME")
-    message = runnable(f"ended by {cause}. {kept}", with_demo=with_demo, home=Path(home) if home else None)
+    next_step = runnable(kept, with_demo=with_demo, home=Path(home) if home else None)
+    message = f"ended by {cause}. {next_step}"
     if "--json" in arguments:
-        return json.dumps({"error": "Interrupted", "message": message, "exit_code": code}), code
+        failure = {"error": "Interrupted", "message": message, "exit_code": code, "next_step": next_step}
+        return json.dumps(failure), code
     if os.environ.get("SELLER_PLATFORM_LOG_FORMAT") == "json":
         # As lines of the log, without the modules that write these: a signal may come before they are imported.
         now = datetime.now(UTC).isoformat(timespec="milliseconds")

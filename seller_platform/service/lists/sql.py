@@ -341,9 +341,9 @@ async def read_page(
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         datasets = [dataset.name, *(need.dataset.name for need in source.needs)] if source else [dataset.name]
         later = await (await connection.execute(LATER_LOADS, {**values, "datasets": datasets})).fetchone()
-        answer = await read(is_kept=False, later=later[0] if later else [])
-    assert answer is not None
-    return answer
+        pinned = await read(is_kept=False, later=later[0] if later else [])
+    assert pinned is not None
+    return pinned
 
 
 async def read_state(

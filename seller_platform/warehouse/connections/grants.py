@@ -29,6 +29,15 @@ class GrantFacts:
     refused: str | None
 
     @property
+    def state(self) -> str:
+        return "refused" if self.refused else "granted"
+
+    @property
+    def rotations(self) -> int:
+        """How many times the token pair was replaced."""
+        return self.generation - 1
+
+    @property
     def dies_at(self) -> datetime:
         """When the refresh token stops working, unless it is rotated before."""
         return self.issued_at + timedelta(seconds=REFRESH_TOKEN_SECONDS)

@@ -126,6 +126,14 @@ class Receipt:
     currency: str | None = None
 
     @property
+    def first_day(self) -> date:
+        return self.window.start
+
+    @property
+    def last_day(self) -> date:
+        return self.window.last_day
+
+    @property
     def seconds(self) -> float:
         """How long the load took, by the clocks of its process and of PostgreSQL."""
         return max(0.0, (self.finished_at - self.started_at).total_seconds())

@@ -17,7 +17,6 @@ from typing import IO, Any
 
 import psycopg
 import pytest
-from click.testing import CliRunner
 
 from seller_platform.cli.database.command import database as command
 from seller_platform.errors import CannotListenError, NotEmbeddedError
@@ -25,6 +24,7 @@ from seller_platform.warehouse.postgres.database import Database, url_without_se
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.loopback_port import loopback_port
 from seller_platform.warehouse.schema.readers import save_reader
+from seller_platform_tests.support.command_line import invoke
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import TEMPLATE, drop_database
 from seller_platform_tests.support.processes import environment, run, started
@@ -180,13 +180,12 @@ def test_a_port_that_is_taken_is_named(postgres: EmbeddedServer, port: int) -> N
 def test_a_server_elsewhere_is_not_run_and_its_url_hides_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
     url = "postgresql://ana:canary@db.example:5433/shop?sslmode=require&sslpassword=canary"
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", url)
-    runner = CliRunner()
 
     with pytest.raises(NotEmbeddedError, match=r"names db\.example.*/shop, .*`seller-platform database reader NAME`"):
-        runner.invoke(command, ["run"], catch_exceptions=False)
-    shown = runner.invoke(command, ["url"], catch_exceptions=False)
-    document = runner.invoke(command, ["url", "--json"], catch_exceptions=False)
-    whole = runner.invoke(command, ["url", "--with-password"], catch_exceptions=False)
+        invoke(command, ["run"], catch_exceptions=False)
+    shown = invoke(command, ["url"], catch_exceptions=False)
+    document = invoke(command, ["url", "--json"], catch_exceptions=False)
+    whole = invoke(command, ["url", "--with-password"], catch_exceptions=False)
 
     assert shown.stdout == "postgresql://ana@db.example:5433/shop?sslmode=require\n"
     assert json.loads(document.stdout) == {
@@ -195,6 +194,7 @@ def test_a_server_elsewhere_is_not_run_and_its_url_hides_the_password(monkeypatc
         "port": "5433",
         "database": "shop",
         "user": "ana",
+        "password": None,
         "is_embedded": False,
     }
     assert whole.stdout == f"{url}\n"

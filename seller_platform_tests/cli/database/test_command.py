@@ -8,13 +8,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from seller_platform.cli.database.command import database as command
 from seller_platform.errors import ReaderError, ReaderRightsError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.programs import postgres_library
+from seller_platform_tests.support.command_line import invoke
 from seller_platform_tests.support.postgres import TEMPLATE, drop_database
 
 
@@ -32,7 +33,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path) -> None
 
 
 def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(command, ["reader", *arguments], catch_exceptions=False)
+    return invoke(command, ["reader", *arguments], catch_exceptions=False)
 
 
 def test_the_printed_line_connects_and_the_password_is_shown_once() -> None:

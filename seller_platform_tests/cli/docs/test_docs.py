@@ -4,17 +4,22 @@ import json
 import re
 from pathlib import Path
 
+import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from jsonschema import ValidationError
 
 from seller_platform.cli.docs.command import docs
 from seller_platform.cli.docs.pages import NOTEBOOK, PAGES, DocumentPage, page_named
 from seller_platform.cli.docs.rendering import rendered
-from seller_platform.errors import UnknownPageError
+from seller_platform.cli.docs.schemas import schema_of
+from seller_platform.cli.output import CommandFailure
+from seller_platform.errors import RequestError, UnknownPageError
+from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands, check_document, invoke
 
 
 def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(docs, list(arguments), catch_exceptions=False)
+    return invoke(docs, list(arguments), catch_exceptions=False)
 
 
 def test_without_a_name_every_page_is_listed_with_its_title() -> None:
@@ -28,7 +33,7 @@ def test_json_has_the_markdown_of_a_page() -> None:
     document = json.loads(_run("connect", "--json").stdout)
 
     assert document["page"] == "connect"
-    assert document["text"] == Path(document["path"]).read_text()
+    assert document["text"] == Path(document["file"]).read_text()
     assert len(json.loads(_run("--json").stdout)["pages"]) == len(PAGES)
 
 
@@ -51,6 +56,43 @@ def test_a_wrong_name_is_answered_with_similar_ones_and_all() -> None:
         page_named("conect")
 
     assert "concepts, connect" in str(raised.value)
+
+
+def test_the_schema_of_every_document_allows_its_keys_and_no_others() -> None:
+    schemas = {names: schema_of(names, COMMAND_LINE) for command, names in all_commands() if _prints_json(command)}
+
+    objects = [each for schema in schemas.values() for each in schema["$defs"].values() if "properties" in each]
+    assert {("sync",), ("costs", "plan"), ("docs",), ("query",), ("service", "user", "list")} <= schemas.keys()
+    assert [each["title"] for each in objects if each["additionalProperties"] is not False] == []
+    # Only what a failure adds may be missing.
+    optional = [{*each["properties"]} - {*each["required"]} for each in objects]
+    assert {frozenset(keys) for keys in optional} == {frozenset(), frozenset(CommandFailure.__struct_fields__)}
+
+
+def test_another_key_or_form_of_a_moment_is_noticed() -> None:
+    held = {"load_id": 1, "dataset": "orders", "account": "S.DE", "first_day": "2026-03-01", "last_day": "2026-03-01"}
+    held |= {"reason": "no row was read", "rows_stored": 1, "rows_read": 0, "held_since": "2026-03-02T06:00:00Z"}
+    check_document(["held", "--json"], json.dumps({"held": [held]}))
+
+    for change in ({"load": 1}, {"held_since": "2026-03-02T06:00:00+00:00"}, {"held_since": None}):
+        with pytest.raises(ValidationError):
+            check_document(["held", "--json"], json.dumps({"held": [{**held, **change}]}))
+    row = {"at": "2026-03-02 06:00:00+00"}
+    with pytest.raises(AssertionError, match="2026-03-02 06:00:00"):
+        check_document(["query", "--json", "SELECT 1"], json.dumps([row]))
+
+
+def test_the_schema_of_a_command_is_printed() -> None:
+    printed = invoke(COMMAND_LINE, ["docs", "--schema", "costs plan"])
+
+    assert json.loads(printed.stdout) == schema_of(["costs", "plan"], COMMAND_LINE)
+    for words in ("costs", "plan", "keys generate"):
+        with pytest.raises(RequestError, match=f"no command '{words}' takes --json; `seller-platform docs json` lists"):
+            invoke(COMMAND_LINE, ["docs", "--schema", words], catch_exceptions=False)
+
+
+def _prints_json(command: click.Command) -> bool:
+    return any("--json" in parameter.opts for parameter in command.params)
 
 
 @pytest.mark.parametrize("width", [40, 80])

@@ -80,7 +80,7 @@ def _history(stored: date | None, *, is_set: bool = False) -> Finding:
 
 def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> Finding:
     """Return the only finding of a verdict, and check its next step."""
-    matching = [finding for finding in findings if finding.verdict is verdict]
+    matching = [finding for finding in findings if finding.level is verdict]
     assert len(matching) == 1, matching
     assert bool(matching[0].next_step) == (verdict is not FindingLevel.OK)
     return matching[0]
@@ -128,7 +128,7 @@ def test_data_of_roots_servers_outside_of_the_home_folder(tmp_path: Path) -> Non
 
     own, *left = examine_root_data(server, root_data)
 
-    assert own.verdict is FindingLevel.OK
+    assert own.level is FindingLevel.OK
     assert str(root_data / "own" / "data") in own.message
     step = f"`seller-platform database remove '{root_data / 'left'}'`, unless they were moved"
     message = f"1 home is gone, and left data in {root_data}"
@@ -216,7 +216,7 @@ def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Data
         of_reader = check_health(restricted)
     drop_database(postgres, "to_be_looked_at")
 
-    assert [finding.verdict for finding in examine_postgresql(sound, "x")] == [FindingLevel.OK, FindingLevel.OK]
+    assert [finding.level for finding in examine_postgresql(sound, "x")] == [FindingLevel.OK, FindingLevel.OK]
     assert (new.schema, new.may_create, new.is_read_only) == (None, True, False)
     assert (old.schema, old.is_known_schema) == ("0030", False)
     assert old.newest_schema == sound.schema
@@ -329,7 +329,7 @@ def connected(database: Database, tmp_path: Path) -> Iterator[Connected]:
 def test_a_connection_that_works_is_found_to_and_costs_no_refresh(connected: Connected) -> None:
     findings = connected.findings()
 
-    assert [finding.verdict for finding in findings] == [FindingLevel.OK] * 4
+    assert [finding.level for finding in findings] == [FindingLevel.OK] * 4
     assert connected.upstream.refreshes == 0
     assert independent_upstream.CLIENT_SECRET not in str(findings)
 
@@ -377,7 +377,7 @@ def test_a_grant_that_is_dying_is_rejected_or_was_not_tried(connected: Connected
 
     assert "is not accepted after" in dying.message
     assert "access token is rejected" in rejected.message
-    assert [finding.verdict for finding in expired] == [FindingLevel.OK] * 4
+    assert [finding.level for finding in expired] == [FindingLevel.OK] * 4
     assert any("was not tried" in finding.message for finding in expired)
     assert connected.upstream.refreshes == 0
 
@@ -389,7 +389,7 @@ def test_a_redirect_port_that_is_taken_matters_to_those_who_must_connect(connect
         taken.listen()
         with_grant = only(connected.findings(), FindingLevel.WARN)
         connected.change("DELETE FROM platform.grants")
-        without = [finding for finding in connected.findings() if finding.verdict is FindingLevel.FAIL]
+        without = [finding for finding in connected.findings() if finding.level is FindingLevel.FAIL]
 
     assert f"port {port}" in with_grant.message
     assert [str(port) in finding.message for finding in without] == [False, True]
@@ -460,7 +460,7 @@ def test_an_upstream_that_answers_is_there_whatever_it_says(
         connected.store(replace(connected.stored_upstream, base_url=url))
         findings = connected.findings()
 
-    assert [finding.verdict for finding in findings if finding.verdict is not FindingLevel.OK] == (
+    assert [finding.level for finding in findings if finding.level is not FindingLevel.OK] == (
         [verdict] if verdict else []
     )
 
@@ -487,7 +487,7 @@ def test_before_the_first_connection_the_settings_are_looked_at(
     findings = list(examine_settings_to_connect(read_settings()))
 
     assert "SELLER_API_BASE_URL is not set" in without.message
-    assert [finding.verdict for finding in findings] == [FindingLevel.WARN, FindingLevel.OK, FindingLevel.FAIL]
+    assert [finding.level for finding in findings] == [FindingLevel.WARN, FindingLevel.OK, FindingLevel.FAIL]
     assert "SELLER_API_REDIRECT_URI" in findings[2].message
     assert "canary" not in str(findings)
 
@@ -498,7 +498,7 @@ def test_the_sandbox_that_is_ended_is_no_problem(connected: Connected) -> None:
 
     findings = connected.findings()
 
-    assert [finding.verdict for finding in findings] == [FindingLevel.OK] * 4
+    assert [finding.level for finding in findings] == [FindingLevel.OK] * 4
     assert "runs while `dev` or `demo` runs" in findings[0].message
 
 

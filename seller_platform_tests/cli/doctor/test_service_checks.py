@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from seller_platform.cli.service.command import service as commands
 from seller_platform.service.http.connections import ConnectionLimits
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
+from seller_platform_tests.support.command_line import invoke
 from seller_platform_tests.support.served import running_app
 from seller_platform_tests.support.tls_proxy import tls_proxy, write_certificate
 
@@ -32,9 +32,9 @@ def _behind_tls(
 
 def _findings(url: str) -> tuple[int, dict[str, tuple[str, str, str]]]:
     """Return the exit code and, by subject, the verdict, the message and the step of the last finding."""
-    result = CliRunner().invoke(commands, ["doctor", "--url", url, "--json"])
+    result = invoke(commands, ["doctor", "--url", url, "--json"])
     document: dict[str, Any] = json.loads(result.output)
-    found = {each["subject"]: (each["verdict"], each["told"], each["next_step"]) for each in document["findings"]}
+    found = {each["subject"]: (each["level"], each["message"], each["next_step"]) for each in document["findings"]}
     return result.exit_code, found
 
 
@@ -82,7 +82,7 @@ def test_plain_loopback_is_warned_about_and_no_answer_fails(database_url: str) -
 
 
 def test_an_address_with_a_path_is_no_public_url() -> None:
-    result = CliRunner().invoke(commands, ["doctor", "--url", "https://api.example/v1"])
+    result = invoke(commands, ["doctor", "--url", "https://api.example/v1"])
 
     assert result.exit_code == 2
     assert "without path" in result.output

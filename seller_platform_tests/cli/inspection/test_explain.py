@@ -100,10 +100,10 @@ def test_a_row_of_a_paged_list_is_explained_with_its_page_load_and_run(
     assert row["request"]["is_exact"]
     assert row["request"]["params"]["page"] == "3"
     assert row["load"]["verdict"] == "unverifiable"
-    assert row["load_id"] == row["load"]["id"]
+    assert row["load_id"] == row["load"]["load_id"]
     assert row["load"]["requests"] >= row["load"]["pages"] >= row["page"]
-    assert row["run"]["open"] == f"http://dagster:3000/runs/{row['load']['run_id']}"
-    assert [load["id"] for load in row["history"]] == [row["load_id"]]
+    assert row["run"]["url"] == f"http://dagster:3000/runs/{row['load']['run_id']}"
+    assert [load["load_id"] for load in row["history"]] == [row["load_id"]]
 
 
 def test_what_was_confirmed_and_restated_since_is_told(own_platform: Platform, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_what_was_confirmed_and_restated_since_is_told(own_platform: Platform, t
     (restated,) = _rows(variables, "orders", ORDER)
 
     assert confirmed["load_id"] == before["load_id"]
-    assert len(confirmed["confirmed_by_loads"]) == 1
+    assert len(confirmed["confirmed_load_ids"]) == 1
     assert restated["load_id"] > confirmed["load_id"]
     assert [load["changed"] for load in restated["history"]] == [True, False, True]
     assert "order_total EUR" in restated["history"][-1]["restatement"]
@@ -144,7 +144,7 @@ def test_a_person_reads_the_same_in_full(platform: Platform, variables: dict[str
     assert result.returncode == 0, result.stderr
     (row,) = _rows(variables, "orders", ORDER)
     assert f"GET {row['request']['url']}" in result.stdout
-    assert row["run"]["open"] in result.stdout
+    assert row["run"]["url"] in result.stdout
     assert 'None\\t"x"\\' in result.stdout
     assert "is_gift (not in the contract)" in result.stdout
     assert "Every load of its day" in result.stdout

@@ -84,13 +84,17 @@ def test_a_held_load_is_listed_accepted_once_and_then_held_no_more(
 
     (reading,) = document(run(["held", "--json"], variables))["held"]
     listed = run(["held"], variables).stdout
-    accepted = document(run(["accept", str(reading["load"]), "--json"], variables))
-    again = run(["accept", str(reading["load"]), "--json"], variables)
+    accepted = document(run(["accept", str(reading["load_id"]), "--json"], variables))
+    again = run(["accept", str(reading["load_id"]), "--json"], variables)
 
     assert (reading["dataset"], reading["account"], reading["rows_stored"]) == ("orders", ACCOUNT, 528)
-    assert (reading["window"], reading["reason"]) == ("2026-02-20..2026-02-20", "500 of 528 rows are missing on 1 day")
-    assert f'load {reading["load"]}: orders of Ünïcode & "Sons" [EU] ({ACCOUNT}), ' in listed
-    assert (accepted["accepted"], accepted["rows"]) == (reading["load"], 28)
+    assert (reading["first_day"], reading["last_day"], reading["reason"]) == (
+        "2026-02-20",
+        "2026-02-20",
+        "500 of 528 rows are missing on 1 day",
+    )
+    assert f'load {reading["load_id"]}: orders of Ünïcode & "Sons" [EU] ({ACCOUNT}), ' in listed
+    assert (accepted["accepted_load_id"], accepted["load"]["rows"]) == (reading["load_id"], 28)
     assert (again.returncode, json.loads(again.stdout)["error"]) == (2, "NotHeldError")
     assert document(run(["held", "--json"], variables))["held"] == []
 
@@ -102,7 +106,7 @@ def test_accepting_judges_by_the_days_that_a_refresh_reads_again(platform: Platf
     (reading,) = document(run(["held", "--json"], variables))["held"]
 
     _store_extra(platform.database, 8, day=20, total=5)
-    worse = run(["accept", str(reading["load"]), "--json"], variables)
+    worse = run(["accept", str(reading["load_id"]), "--json"], variables)
 
     assert reading["reason"] == "10 of 38 rows are missing or others than before on 1 settled day"
     assert (worse.returncode, json.loads(worse.stdout)["error"]) == (5, "ReadingHeldError")

@@ -88,14 +88,14 @@ def test_diff_shows_a_change_and_not_the_first_load_of_other_days(
 
 def test_revert_brings_back_what_was_stored_before_a_load(database: Database, variables: dict[str, str]) -> None:
     told = document(run(["diff", "orders", ACCOUNT, "--json"], variables))
-    (load_id,) = told["loads"]
+    (load_id,) = told["load_ids"]
 
     reverted = document(run(["revert", str(load_id), "--json"], variables))
 
     with database.begin() as connection:
         names = connection.execute(text("SELECT platform_order_id FROM seller.orders ORDER BY 1")).scalars().all()
     assert names == ["gone", "kept", "raised"]
-    assert reverted["restatement"] == {"order_total USD": {"before": "17.00", "after": "13.00"}}
+    assert reverted["load"]["restatement"] == {"order_total USD": {"before": "17.00", "after": "13.00"}}
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from psycopg import sql
 
 from seller_platform.errors import SellerPlatformError, StatementError, StatementForbiddenError
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.statements import open_result
-from seller_platform_tests.support.command_line import COMMAND_LINE
+from seller_platform_tests.support.command_line import COMMAND_LINE, invoke
 from seller_platform_tests.support.postgres import Databases
 
 VALUES = """
@@ -43,7 +43,7 @@ def url(postgres: EmbeddedServer, databases: Databases) -> Iterator[str]:
 
 
 def _query(url: str, *words: str, given: str | None = None) -> Result:
-    return CliRunner().invoke(COMMAND_LINE, ["query", *words], input=given, env={"SELLER_PLATFORM_DATABASE_URL": url})
+    return invoke(COMMAND_LINE, ["query", *words], input=given, env={"SELLER_PLATFORM_DATABASE_URL": url})
 
 
 def _refused(url: str, *words: str, given: str | None = None) -> str:
@@ -75,7 +75,7 @@ def test_json_keeps_every_digit(url: str) -> None:
         "empty": "",
         "words": 'a,"b"\nc',
         "yes": True,
-        "moment": "2026-03-01T05:00:00.5+00:00",
+        "moment": "2026-03-01T05:00:00.5Z",
         "document": {"a": Decimal("1.10"), "b": None},
         "day": "2026-03-01",
         "ratio": "NaN",

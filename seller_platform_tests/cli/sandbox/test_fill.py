@@ -1,13 +1,13 @@
 """Tests that generated rows never replace those of a warehouse."""
 
 import pytest
-from click.testing import CliRunner
 
 from seller_platform.cli.sandbox.command import sandbox
 from seller_platform.errors import WarehouseInUseError
 from seller_platform.warehouse.connections.accounts import KnownConnection, connection_names, save_connection
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.command_line import invoke
 from seller_platform_tests.support.postgres import drop_database
 
 
@@ -15,7 +15,7 @@ def test_a_warehouse_with_connections_is_not_filled(database: Database) -> None:
     save_connection(database, KnownConnection("ana", "http://api", "http://auth", "client"))
 
     with pytest.raises(WarehouseInUseError, match="is a warehouse with the connections ana; generated rows would"):
-        CliRunner().invoke(sandbox, ["load", "--database-url", database.url], catch_exceptions=False)
+        invoke(sandbox, ["load", "--database-url", database.url], catch_exceptions=False)
 
     with database.begin() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM seller.orders").scalar_one() == 0

@@ -7,12 +7,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from seller_platform.cli.sandbox.command import sandbox
 from seller_platform.cli.sandbox.dev import live_command
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.command_line import invoke
 from seller_platform_tests.support.processes import environment
 
 SMALL = ("--accounts", "1", "--months", "1", "--orders-per-month", "100")
@@ -21,7 +21,7 @@ SMALL = ("--accounts", "1", "--months", "1", "--orders-per-month", "100")
 def run(database: Database, *options: str) -> list[str]:
     """Run the command in this process and return the lines of its output."""
     command = ["live", "--database-url", database.url, "--days-per-second", "1000", *SMALL, *options]
-    result = CliRunner().invoke(sandbox, command, catch_exceptions=False)
+    result = invoke(sandbox, command, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return [line for line in result.output.splitlines() if line.startswith("2026")]
 

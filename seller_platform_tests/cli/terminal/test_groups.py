@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import click
 import pytest
-from click.testing import CliRunner
 
-from seller_platform_tests.support.command_line import COMMAND_LINE
+from seller_platform_tests.support.command_line import COMMAND_LINE, invoke
 
 
 def groups(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Group]]:
@@ -20,7 +19,7 @@ def groups(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple
 
 @pytest.mark.parametrize("group", [pytest.param(group, id=path) for path, group in groups(COMMAND_LINE) if path])
 def test_the_help_of_a_group_cuts_no_sentence(group: click.Group) -> None:
-    shown = CliRunner().invoke(group, ["--help"], env={"COLUMNS": "80"}).output
+    shown = invoke(group, ["--help"], env={"COLUMNS": "80"}).output
 
     assert "..." not in shown.partition("Commands:")[2]
     assert all(len(line) <= 80 for line in shown.splitlines())
