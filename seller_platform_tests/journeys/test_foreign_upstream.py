@@ -107,26 +107,32 @@ def test_history_begins_with_the_first_month_that_is_asked_for(variables: dict[s
     begun = _query(database_url, "SELECT first_day::text FROM platform.history_start")
     later = run(["sync", "--dataset", "orders"], variables)
     earliest = _query(database_url, "SELECT min(window_start)::text FROM platform.loads WHERE dataset = 'orders'")
-    refused = run(["connect", "--keep-grant", "--history-start", "2026-03"], variables)
-    extended = run(["connect", "--keep-grant", "--history-start", "2026-01"], variables)
+    refused, extended = (
+        run(["connect", "--keep-grant", "--history-start", month], variables).stderr for month in ("2026-03", "2026-01")
+    )
 
     assert first.returncode == 0, first.stderr
     assert begun == [("2026-02-01",)]
     assert (later.returncode, earliest) == (0, [("2026-02-01",)]), later.stderr
-    assert "History begins with 2026-02 already, and cannot begin later." in refused.stderr
-    assert "History begins with 2026-01." in extended.stderr
+    assert "History begins with 2026-02 already, and cannot begin later." in refused
+    assert "History begins with 2026-01." in extended
     assert _query(database_url, "SELECT first_day::text FROM platform.history_start") == [("2026-01-01",)]
 
 
 def test_a_wrong_address_is_reported_before_an_approval_is_awaited(variables: dict[str, str]) -> None:
     known = variables["SELLER_API_BASE_URL"].removesuffix("/api/")
-    wrong = [f"http://127.0.0.1:{free_port()}", "http://nowhere.invalid", f"{known}/elsewhere"]
+    wrong = {
+        f"http://127.0.0.1:{free_port()}": "the connection was refused",
+        "http://nowhere.invalid": "the host is unknown",
+        f"{known}/elsewhere": "are answered with 404",
+    }
 
-    for url in wrong:
+    for url, problem in wrong.items():
         ended = run(["connect", "--no-browser"], {**variables, "SELLER_API_BASE_URL": url})
 
         assert ended.returncode == 2
         assert f"SELLER_API_BASE_URL: there is no API at {url}: " in ended.stderr
+        assert problem in ended.stderr
         assert "Open this address" not in ended.stderr + ended.stdout
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -101,7 +102,19 @@ def fault_of(error: httpx.HTTPError) -> PassingFault:
     if isinstance(error, httpx.UnsupportedProtocol):
         raise InvalidSettingError("SELLER_API_BASE_URL", "must begin with http:// or https://") from None
     never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    return PassingFault(f"no answer{_host_of(error)} ({type(error).__name__})", was_untouched=never_sent)
+    return PassingFault(f"no answer{_host_of(error)} ({_reason_of(error)})", was_untouched=never_sent)
+
+
+def _reason_of(error: httpx.HTTPError) -> str:
+    """Return why there was no connection, where the system has said it, else the class of the error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, socket.gaierror):
+            return "the host is unknown"
+        if isinstance(cause, ConnectionRefusedError):
+            return "the connection was refused"
+        cause = cause.__context__
+    return type(error).__name__
 
 
 def _host_of(error: httpx.HTTPError) -> str:
