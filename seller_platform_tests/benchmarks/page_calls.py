@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import CodeType, FrameType
 from urllib.parse import parse_qsl, urlsplit
@@ -22,6 +21,7 @@ import seller_platform
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import dataset_named
+from seller_platform_tests.support.http_server import Handler, serving
 from seller_platform_tests.support.http_upstream import BERLIN, MARCH, KeptRows, MovingList, day_of_order, orders
 
 _PRODUCT = f"{Path(seller_platform.__file__).parent}/"
@@ -79,26 +79,15 @@ def _stack(frame: FrameType | None) -> Iterator[FrameType]:
 def _upstream() -> Iterator[str]:
     listed = MovingList(orders(_ROWS), day_of=day_of_order)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answering(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             body = json.dumps(listed.page(dict(parse_qsl(urlsplit(self.path).query)))).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(200, body, {"Content-Type": "application/json"})
 
-        def log_message(self, *_: object) -> None:
-            """Write no log line."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with serving(Answering) as url:
+        yield url
 
 
 def main() -> None:

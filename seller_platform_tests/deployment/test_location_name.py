@@ -66,7 +66,7 @@ def test_the_chart_names_it_and_calls_the_deployment() -> None:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # `journeys/test_mounted_project.py` launches assets with `dg`
 def test_dg_dev_names_it_and_loads_it(database_url: str, tmp_path: Path) -> None:
     port, log = free_port(), tmp_path / "dg.log"
     variables = environment(

@@ -3,14 +3,14 @@
 It accepts OTLP over HTTP.
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from seller_platform_tests.support.http_server import Handler, serving
 
 
 @dataclass(frozen=True)
@@ -68,28 +68,14 @@ def collector() -> Iterator[Collector]:
     """Run a collector until the block ends."""
     kept = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Receiving(Handler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             kept.bodies.append(body)
             kept.paths.add(self.path)
             if self.path == "/v1/traces":
                 kept.spans.extend(_decoded(body))
-            self.send_response(200)
-            self.send_header("Content-Type", "application/x-protobuf")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.answer(200, headers={"Content-Type": "application/x-protobuf"})
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    kept.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(Receiving) as kept.url:
         yield kept
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

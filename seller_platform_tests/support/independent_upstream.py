@@ -7,17 +7,16 @@ timestamps without a zone, and no `last_page`.
 
 import json
 import secrets
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from seller_platform.contract import LISTS, Column, Kind
+from seller_platform_tests.support.http_server import Handler, serving
 
 CLIENT_ID, CLIENT_SECRET = "foreign-client", "foreign-canary-secret"
 TOKEN_SECONDS, TOKEN_REQUESTS = 2, 50
@@ -264,32 +263,16 @@ def _page(rows: list[dict[str, Any]], query: dict[str, str], keyed_by: str | Non
     return {"current_page": str(page), "data": data, "total": f"{len(rows):,}", "per_page": str(size)}
 
 
-class _Server(ThreadingHTTPServer):
-    """A server that does not print a traceback for each client that was killed."""
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
 @contextmanager
 def open_independent_upstream(redirect_uri: str) -> Iterator[IndependentUpstream]:
     """Serve the upstream on a free port of the loopback interface."""
     state = IndependentUpstream(redirect_uri)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answering(Handler):
         protocol_version = "HTTP/1.1"
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
         def _answer(self, status: int, document: Any) -> None:
-            body = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, json.dumps(document).encode(), {"Content-Type": "application/json"})
 
         def do_POST(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
@@ -302,10 +285,7 @@ def open_independent_upstream(redirect_uri: str) -> Iterator[IndependentUpstream
                 code = secrets.token_urlsafe(12)
                 state.codes.add(code)
                 answer = {"code": code, "state": query["state"], "session_state": "x"}
-                self.send_response(302)
-                self.send_header("Location", f"{query['redirect_uri']}?{urlencode(answer)}")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+                self.answer(302, headers={"Location": f"{query['redirect_uri']}?{urlencode(answer)}"})
                 return
             path = url.path.removeprefix("/api")
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -327,14 +307,5 @@ def open_independent_upstream(redirect_uri: str) -> Iterator[IndependentUpstream
                 document = state.page(path, query)
                 self._answer(200 if document is not None else 404, document or {"message": "not found"})
 
-    server = _Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serving(Answering) as state.url:
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

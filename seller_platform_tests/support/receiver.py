@@ -1,12 +1,12 @@
 """A webhook on a loopback port that keeps the documents posted to it."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from seller_platform_tests.support.http_server import Handler, serving
 
 
 @dataclass
@@ -33,7 +33,7 @@ def webhook_receiver() -> Iterator[Receiver]:
     """Run a webhook until the block ends."""
     receiver = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Receiving(Handler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             status = receiver.answers.pop(0) if receiver.answers else 200
@@ -41,20 +41,8 @@ def webhook_receiver() -> Iterator[Receiver]:
                 receiver.documents.append(json.loads(body))
             else:
                 receiver.refused += 1
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.answer(status)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver.url = f"http://127.0.0.1:{server.server_port}/services/T000/canary-secret"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(Receiving) as url:
+        receiver.url = f"{url}/services/T000/canary-secret"
         yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -1,16 +1,15 @@
 """An upstream of reports on a socket, whose words, formats and faults the test sets."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from seller_platform.contract import Account
+from seller_platform_tests.support.http_server import Handler, serving
 
 ACCOUNTS = [
     (account.key, account)
@@ -97,21 +96,14 @@ def report_upstream() -> Iterator[ReportUpstream]:
     """Serve the upstream on a free port of the loopback interface."""
     upstream = ReportUpstream()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answering(Handler):
         protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
 
         def _answer(self, sent: bytes) -> None:
             url = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             status, headers, body = upstream.answer(url.path, query, json.loads(sent or b"{}"))
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, body, headers)
 
         def do_POST(self) -> None:
             upstream.keys.append(self.headers["Idempotency-Key"])
@@ -120,14 +112,5 @@ def report_upstream() -> Iterator[ReportUpstream]:
         def do_GET(self) -> None:
             self._answer(b"")
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    upstream.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(Answering) as upstream.url:
         yield upstream
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

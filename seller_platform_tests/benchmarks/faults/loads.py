@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -35,6 +34,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
+from seller_platform_tests.support.http_server import Handler, serving
 from seller_platform_tests.support.installation import begin, temporary_server
 
 LEDGER = dataset_named("transactions")
@@ -67,11 +67,8 @@ def changing_upstream() -> Iterator[str]:
     """Serve transactions with a new version in every answer, and yield the base URL."""
     versions = count(1)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answering(Handler):
         protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
 
         def do_GET(self) -> None:
             query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
@@ -83,28 +80,10 @@ def changing_upstream() -> Iterator[str]:
                 for number in range(rows_of(version))
             )
             numbers = f'"total":{rows_of(version)},"per_page":2000,"current_page":1,"last_page":1'
-            body = f'{{"data":[{rows}],{numbers}}}'.encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(200, f'{{"data":[{rows}],{numbers}}}'.encode(), {"Content-Type": "application/json"})
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """Ignore clients that were killed."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Answering) as url:
+        yield url
 
 
 def load_without_end(pipe: Connection, url: str, base_url: str, seed: int) -> None:

@@ -1,14 +1,11 @@
 """Tests that `doctor` detects each problem and prints the step that fixes it."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from dagster._daemon.types import DaemonHeartbeat
@@ -46,6 +43,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
 from seller_platform.warehouse.postgres.root_user import is_root, remember_folder
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.http_server import Handler, serving
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
 
@@ -410,25 +408,15 @@ def test_secrets_that_another_key_sealed(connected: Connected, home: Path) -> No
 def answering(status: int, **headers: str) -> Iterator[str]:
     """Serve the same answer to every request."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
+    class Answering(Handler):
         def do_GET(self) -> None:
             self.send_response_only(status)
             for name, value in {"Content-Length": "0", **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Answering) as url:
+        yield url
 
 
 def _date(ahead: timedelta) -> str:
