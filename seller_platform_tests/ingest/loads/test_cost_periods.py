@@ -115,16 +115,16 @@ def test_before_the_products_are_listed_nothing_is_stored(shop: Shop) -> None:
 
 
 @pytest.mark.slow
-def test_two_thousand_products_are_loaded(shop: Shop) -> None:
-    skus = [f"P-{number:04d}" for number in range(2_000)]
+def test_many_products_are_loaded(shop: Shop) -> None:
+    skus = [f"P-{number:04d}" for number in range(200)]
     add_products(shop.service.database, US, skus)
     shop.stock(US, skus)
-    for sku in skus[::500]:
+    for sku in skus[::50]:
         shop.write(period("2026-01-01", "2026-01-31"), sku=sku)
 
     receipt = _load(shop)
 
-    assert (receipt.rows, receipt.requests) == (4, 2_000)
+    assert (receipt.rows, receipt.requests) == (4, 200)
 
 
 def _foreign(
