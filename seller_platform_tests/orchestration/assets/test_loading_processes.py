@@ -11,7 +11,7 @@ from seller_platform.ingest.workers.pool import loading_processes
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import MONTHS, Platform
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly  # `ingest/workers/test_pool.py` loads in processes
 
 TRANSACTIONS = dataset_named("transactions")
 _OF_ONE_LOAD = {"seconds", "load_id", "receipt"}

@@ -365,7 +365,7 @@ def test_the_sensor_runs_over_the_marts_and_nothing_else(marts: Marts) -> None:
     assert sensor.asset_selection.resolve(graph) == {mart_key(mart) for mart in MARTS}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # `journeys/test_ui.py` builds every mart of what was loaded
 def test_the_marts_are_built_of_what_the_assets_load(platform: Platform) -> None:
     platform.discover()
     for dataset in ("daily_product_sales", "transactions", "orders"):
