@@ -177,20 +177,19 @@ def machine(database_url: str, tmp_path: Path) -> Iterator[Machine]:
         built.end(name, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("restarts", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["once", "again"])
-def test_programs_of_the_compose_file_run_and_may_be_restarted(machine: Machine, *, restarts: bool) -> None:
+@pytest.mark.nightly  # four programs that import Dagster, and their health checks
+def test_programs_of_the_compose_file_run_and_may_be_restarted(machine: Machine) -> None:
     subprocess.run(machine.command(PROGRAMS["migrate"]["command"]), env=machine.variables, check=True)
     for name in LONG_RUNNING:
         machine.start(name)
     machine.await_health(*LONG_RUNNING)
 
-    if restarts:
-        machine.end("daemon")
-        machine.start("daemon")
-        machine.end("code-location", signal.SIGKILL)
-        machine.start("code-location")
-        # A check is a process that imports Dagster: the others are still healthy, and the web server answers below.
-        machine.await_health("daemon", "code-location")
+    machine.end("daemon")
+    machine.start("daemon")
+    machine.end("code-location", signal.SIGKILL)
+    machine.start("code-location")
+    # A check is a process that imports Dagster: the others are still healthy, and the web server answers below.
+    machine.await_health("daemon", "code-location")
 
     webserver = f"http://127.0.0.1:{machine.ports['3000']}"
     query = "{ repositoriesOrError { ... on RepositoryConnection { nodes { location { name } } } } }"

@@ -808,5 +808,10 @@ def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: 
     assert max(asyncio.run(change())) < 20
 
 
+def test_without_a_token_no_cost_is_shown_or_changed(shop: Served) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        assert httpx.request(method, f"{shop.base_url}{PATH}", params=US).status_code == 401
+
+
 def _load(database: Database, account: str) -> None:
     note_load(database, COST_PERIODS, account, Window.day(date(2026, 3, 10)))
