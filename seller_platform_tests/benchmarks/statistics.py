@@ -87,7 +87,7 @@ def clear(url: str, dataset: Dataset) -> None:
         for table in (f"seller.{dataset.name}", f"history.{dataset.name}", "platform.loads", "service.summaries"):
             name = sql.Identifier(*table.split("."))
             connection.execute(sql.SQL("DELETE FROM {} WHERE account = %s").format(name), (_ACCOUNT,))
-        for table in ("product_sums", "product_days", "day_sums", "daily_counts"):
+        for table in ("product_days", "product_months", "changed_months", "day_sums", "daily_counts"):
             name = sql.Identifier("service", table)
             connection.execute(sql.SQL("DELETE FROM {} WHERE account = %s").format(name), (_ACCOUNT,))
 

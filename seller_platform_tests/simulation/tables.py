@@ -36,7 +36,6 @@ _JOBS = "SELECT id, state, report_id, requested_at::text, attempt, load_id FROM 
 _IS_CURRENT = f"SELECT count(*) FROM service.summaries AS summary WHERE dataset = %s AND {IS_CURRENT}"
 _KEPT_SUMS = """
 SELECT 'counts', concat_ws('|', local_day, part, is_merged, rows) FROM service.daily_counts WHERE dataset = %(dataset)s
-UNION ALL SELECT 'products', sums::text FROM service.product_sums AS sums WHERE kind = ANY (%(kinds)s)
 UNION ALL SELECT 'product days', concat_ws('|', month, sku, kind, currency, day, trim_scale(amount))
 FROM service.product_days, unnest(days, amounts_of_days) AS of_day (day, amount) WHERE kind = ANY (%(kinds)s)
 UNION ALL SELECT 'days', sums::text FROM service.day_sums AS sums WHERE kind = ANY (%(kinds)s)
@@ -58,8 +57,9 @@ _EMPTY = (
     "service.summaries",
     "service.unsummed_loads",
     "service.daily_counts",
-    "service.product_sums",
     "service.product_days",
+    "service.product_months",
+    "service.changed_months",
     "service.day_sums",
     *(f"{schema}.{dataset.name}" for dataset in JUDGED for schema in ("seller", "history")),
 )

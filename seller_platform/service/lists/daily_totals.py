@@ -46,7 +46,6 @@ WHERE NOT EXISTS (
 """
 
 _HAS_COSTS = "SELECT FROM service.cost_versions WHERE account = %(account)s"
-_HAS_SUMS = f"summary.with_sums AND {IS_CURRENT}"
 
 
 def kept(dataset: Dataset) -> sql.Composed:
@@ -57,7 +56,7 @@ def kept(dataset: Dataset) -> sql.Composed:
 def kept_sums() -> sql.Composed:
     """Return the items of WITH whose `kept.is_current` says whether all sums of statistics are current."""
     items = sql.SQL(_KEPT).format(
-        is_current=sql.SQL(_HAS_SUMS),
+        is_current=sql.SQL(IS_CURRENT),
         datasets=sql.SQL(", ").join(map(sql.Literal, KINDS)),
         costs=sql.SQL(f" AND {IS_APPLIED}"),
     )
@@ -111,7 +110,7 @@ async def apply_costs(
 async def _bring_up_to_date(connection: Connection, datasets: Sequence[Dataset], selected: SelectedAccounts) -> bool:
     """Sum what was loaded since, and return whether all sums became current."""
     is_of_statistics = len(datasets) > 1
-    statement = sql.SQL(_STALE).format(is_current=sql.SQL(_HAS_SUMS if is_of_statistics else IS_CURRENT))
+    statement = sql.SQL(_STALE).format(is_current=sql.SQL(IS_CURRENT))
     stale: dict[str, list[Dataset]] = {account: [] for account in (selected.keys if is_of_statistics else ())}
     for dataset in datasets:
         values = {"dataset": dataset.name, "accounts": selected.keys}

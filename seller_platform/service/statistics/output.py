@@ -24,7 +24,7 @@ page AS MATERIALIZED (
     ) AS requested_page
     LEFT JOIN identities USING (position)
 ){extras}
-SELECT (SELECT is_current FROM kept), whole.total, lacking.lacks_rates, lacking.has_unnamed,
+SELECT (SELECT is_current FROM kept), whole.total, lacking.lacks_rates, lacking.has_unnamed, lacking.lacks_months,
        (SELECT string_agg(row_to_json(answered)::text, ',') FROM (
            SELECT {fields} FROM page {joined} ORDER BY page.period, page.position
        ) AS answered)
@@ -81,8 +81,9 @@ offers AS (
                     ELSE round(products.buybox_price * rate.rate, 2) END) AS buybox_price
     FROM page_products AS products
     JOIN chosen USING (account)
-    LEFT JOIN (SELECT DISTINCT ON (currency) * FROM rates ORDER BY currency, day DESC) AS rate
-      ON rate.currency = chosen.currency
+    LEFT JOIN (
+        SELECT DISTINCT ON (currency) * FROM rates WHERE day <= %(last_day)s::date ORDER BY currency, day DESC
+    ) AS rate ON rate.currency = chosen.currency
     GROUP BY 1
 )"""
 

@@ -1,5 +1,6 @@
 """Plans a statement of statistics: its days, its grouping and its parameters."""
 
+from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -35,6 +36,11 @@ class Grouping:
     def is_combined(self) -> bool:
         return self.dimension is not None and self.period is not None
 
+    @property
+    def has_days(self) -> bool:
+        """Whether rows are of a product and a day or week, which sums of months do not have."""
+        return self.dimension is not None and self.period in ("Date", "Week")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -43,20 +49,22 @@ class Plan:
     Attributes:
         is_kept: Whether sums are stored; else they are computed from the rows.
         names_unnamed: Whether to look up missing names of products in their sales.
+        uses_months: Whether sums of months are stored, too; else they are computed from the sums of days.
     """
 
     grouping: Grouping
     is_one_account: bool
     is_kept: bool
     names_unnamed: bool = False
+    uses_months: bool = False
 
     @property
-    def product_sums(self) -> LiteralString:
-        return "service.product_sums" if self.is_kept else "product_sums"
+    def product_months(self) -> LiteralString:
+        return "service.product_months" if self.uses_months else "product_months"
 
     @property
     def product_days(self) -> LiteralString:
-        return "service.product_days" if self.is_kept else "product_sums"
+        return "service.product_days" if self.is_kept else "product_days"
 
     @property
     def day_sums(self) -> LiteralString:
@@ -106,6 +114,8 @@ LABEL: Mapping[str, LiteralString] = MappingProxyType(
 
 def statistics_values(selected: SelectedAccounts, spans: Sequence[ComparedDays], target: str) -> dict[str, object]:
     """Return the parameters that the statements of statistics share."""
+    first = min((span.before_first or span.first for span in spans), default=None)
+    last = max((span.last for span in spans), default=None)
     return {
         "accounts": selected.keys,
         "currencies": [account.currency_code for account in selected.accounts],
@@ -113,8 +123,10 @@ def statistics_values(selected: SelectedAccounts, spans: Sequence[ComparedDays],
         "last_days": [span.last for span in spans],
         "before_first_days": [span.before_first for span in spans],
         "before_last_days": [span.before_last for span in spans],
-        "summed_from": min((span.before_first or span.first for span in spans), default=None),
-        "last_day": max((span.last for span in spans), default=None),
+        "months_from": None if first is None else first.replace(day=1),
+        "months_until": None if last is None else last.replace(day=monthrange(last.year, last.month)[1]),
+        "summed_from": first,
+        "last_day": last,
         "days": max((1 + (span.last - span.first).days for span in spans), default=1),
         "target": target,
     }

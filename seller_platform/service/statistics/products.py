@@ -9,9 +9,6 @@ from seller_platform.service.statistics.plan import Plan
 UNNAMED: LiteralString = "2147483647"
 """The position of sales that name no product, after all others."""
 
-IS_LISTED: LiteralString = "(sums.kind = 'sales' OR sums.kind = 'fees' AND sums.sku IS NOT NULL)"
-"""The condition for sums that give a product a row."""
-
 _NAMED = """,
 stocked AS MATERIALIZED (
     SELECT DISTINCT ON (account, sku COLLATE "C") stored.account, stored.sku, stored.asin, stored.product_name
@@ -37,12 +34,11 @@ _UNNAMED = """
 unnamed AS MATERIALIZED (
     SELECT account, sku
     FROM (
-        SELECT DISTINCT sums.account, sums.sku COLLATE "C" AS sku
-        FROM segments
-        JOIN {product_sums} AS sums ON sums.account = segments.account AND sums.month = segments.month
-        WHERE {is_listed} AND sums.sku IS NOT NULL
+        SELECT DISTINCT sums.account, unnest(sums.skus) COLLATE "C" AS sku
+        FROM months JOIN {product_months} AS sums USING (account, month, rates_hash)
+        WHERE sums.target = %(target)s::text
     ) AS summed
-    WHERE NOT EXISTS (
+    WHERE sku IS NOT NULL AND NOT EXISTS (
         SELECT FROM service.products AS product WHERE product.account = summed.account AND product.sku = summed.sku
     ) AND NOT EXISTS (SELECT FROM stocked WHERE stocked.account = summed.account AND stocked.sku = summed.sku)
 ),
@@ -65,7 +61,7 @@ def named_products(plan: Plan) -> sql.Composable:
     """Return `products`: row and name of each product; nothing in a date view."""
     if plan.grouping.dimension is None:
         return sql.SQL("")
-    unnamed = sql.SQL(_UNNAMED).format(product_sums=sql.SQL(plan.product_sums), is_listed=sql.SQL(IS_LISTED))
+    unnamed = sql.SQL(_UNNAMED).format(product_months=sql.SQL(plan.product_months))
     return sql.SQL(_NAMED).format(
         dimension=sql.Identifier(plan.grouping.dimension),
         unnamed=unnamed if plan.names_unnamed else sql.SQL(""),

@@ -18,6 +18,7 @@ from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept_sums
 from seller_platform.service.lists.sql import RowPage, newest_day
 from seller_platform.service.pool import Connection
+from seller_platform.service.statistics.months import store_months, store_statement
 from seller_platform.service.statistics.output import answered_rows
 from seller_platform.service.statistics.plan import Grouping, Plan, statistics_values
 from seller_platform.service.statistics.products import named_products
@@ -85,14 +86,20 @@ async def read_statistics(
         "limit": per_page,
     }
 
-    async def read(*, is_kept: bool, names_unnamed: bool = False) -> Statistics | None:
-        plan = Plan(grouping, len(selected.accounts) == 1, is_kept, names_unnamed)
+    async def read(
+        *, is_kept: bool, names_unnamed: bool = False, uses_months: bool = True, may_store: bool = True
+    ) -> Statistics | None:
+        uses_months = uses_months and is_kept and grouping.dimension is not None
+        plan = Plan(grouping, len(selected.accounts) == 1, is_kept, names_unnamed, uses_months)
         async with connection.transaction():
             await connection.execute(_SETTINGS)
             row = await (await connection.execute(_statement(plan), values, prepare=False)).fetchone()
-        is_current, total, lacks_rates, has_unnamed, rows = row if row is not None else (True, 0, False, False, "")
+        is_current, total, lacks_rates, has_unnamed, lacks_months, rows = row or (True, 0, False, False, False, "")
+        if is_current and lacks_months:
+            is_stored = may_store and await store_months(connection, _storing(plan), _SETTINGS, values)
+            return await read(is_kept=True, uses_months=is_stored, may_store=False)
         if is_current and has_unnamed and not names_unnamed:
-            return await read(is_kept=is_kept, names_unnamed=True)
+            return await read(is_kept=is_kept, names_unnamed=True, uses_months=uses_months)
         return Statistics(RowPage((rows or "").encode(), total), lacks_rates) if is_current else None
 
     return await answer_from_sums(connection, (DAILY_PRODUCT_SALES, TRANSACTIONS), selected, read)
@@ -100,12 +107,21 @@ async def read_statistics(
 
 @cache
 def _statement(plan: Plan) -> sql.Composed:
+    rows = answered_rows(plan.grouping)
+    return sql.Composed((_beginning(plan), segments(plan), named_products(plan), sums(plan), rows))
+
+
+@cache
+def _storing(plan: Plan) -> sql.Composed:
+    return store_statement(_beginning(plan), plan)
+
+
+def _beginning(plan: Plan) -> sql.Composed:
+    """Return the items of WITH up to `rates`."""
     chosen = sql.SQL(_CHOSEN).format(
         kept=kept_sums() if plan.is_kept else sql.SQL(WITHOUT_SUMS),
         stock_day=newest_day(INVENTORY),
         shelf_day=newest_day(WAREHOUSE_STOCK),
     )
     from_rows = sql.SQL("") if plan.is_kept else sums_from_rows()
-    rates = sql.SQL(RATES).format(day_sums=sql.SQL(plan.day_sums))
-    rows = answered_rows(plan.grouping)
-    return sql.Composed((chosen, from_rows, rates, segments(plan), named_products(plan), sums(plan), rows))
+    return sql.Composed((chosen, from_rows, sql.SQL(RATES).format(day_sums=sql.SQL(plan.day_sums))))

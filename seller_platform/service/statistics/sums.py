@@ -1,7 +1,7 @@
 """Sums sales, costs and fees by product and period.
 
-A view of products first finds the rows of the requested page, from the months and days on which products have sums.
-Only these rows are summed: from the sums of whole months where nothing is converted, else from the sums of days.
+A view of products first finds the rows of the requested page, from the days on which products have sums; only
+these rows are summed. Sums of whole months are those of `product_months`, all others are made of the sums of days.
 """
 
 from typing import LiteralString
@@ -9,8 +9,9 @@ from typing import LiteralString
 from psycopg import sql
 
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
+from seller_platform.service.statistics.months import CURRENCY, months
 from seller_platform.service.statistics.plan import PERIOD_OF, STEP, Plan
-from seller_platform.service.statistics.products import IS_LISTED, UNNAMED, looked_up
+from seller_platform.service.statistics.products import UNNAMED, looked_up
 from seller_platform.warehouse.sums.costs import PERIODS, STEPS
 from seller_platform.warehouse.sums.statistics import (
     DAYS_OF,
@@ -40,28 +41,15 @@ windows AS MATERIALIZED (
     ) AS month
 ),{periods},
 steps AS MATERIALIZED ({steps}),{sold},{charged},
-product_sums AS MATERIALIZED ({product_sums}),
+product_days AS MATERIALIZED ({product_days}),
 day_sums AS MATERIALIZED ({day_sums})"""
 
 _SEGMENTS = """,
-months AS (
-    SELECT *, (month + interval '1 month')::date - 1 AS month_end
-    FROM (
-        SELECT sums.account, date_trunc('month', sums.local_day::timestamp)::date AS month,
-               bool_or({currency} <> %(target)s::text) AS is_converted
-        FROM {day_sums} AS sums
-        JOIN chosen AS segments USING (account)
-        WHERE sums.account = ANY(%(accounts)s)
-          AND sums.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
-        GROUP BY 1, 2
-    ) AS months
-),
 segments AS MATERIALIZED (
-    SELECT account, currency, month, {period} AS period, is_requested, first_day, last_day, is_whole,
-           is_converted OR NOT is_whole AS needs_days,
+    SELECT account, currency, month, rates_hash, {period} AS period, is_requested, first_day, last_day, is_whole,
            (((1::bigint << (last_day - first_day + 1)) - 1) << (first_day - month))::integer AS bits
     FROM (
-        SELECT months.account, chosen.currency, months.month, months.month AS local_day, months.is_converted,
+        SELECT months.account, months.currency, months.month, months.rates_hash, months.month AS local_day,
                part.is_requested, greatest(part.first_day, months.month) AS first_day,
                least(part.last_day, months.month_end) AS last_day,
                part.first_day <= months.month AND part.last_day >= months.month_end AS is_whole
@@ -75,15 +63,18 @@ segments AS MATERIALIZED (
 )"""
 
 _MARKED = """
-    FROM segments
-    JOIN {product_sums} AS sums ON {of_segment}{looked_up}
-    WHERE segments.is_requested AND {is_listed} AND sums.day_bits & segments.bits <> 0
-      AND sums.month = ANY(ARRAY(SELECT month FROM segments WHERE is_requested))"""
+    FROM (
+        SELECT account, month, segments.period, segments.bits, unnest(sums.skus) AS sku,
+               unnest(sums.day_bits) AS day_bits
+        FROM segments
+        JOIN {product_months} AS sums USING (account, month, rates_hash)
+        WHERE segments.is_requested AND sums.target = %(target)s::text
+    ) AS sums{looked_up}
+    WHERE sums.day_bits & sums.bits <> 0"""
 
 _LISTED = """,
 listed AS MATERIALIZED (
-    SELECT DISTINCT segments.period, coalesce(products.position, {unnamed}) AS position, {is_unnamed} AS is_unnamed
-    {marked}
+    SELECT DISTINCT sums.period, coalesce(products.position, {unnamed}) AS position, {is_unnamed} AS is_unnamed{marked}
 ),
 whole AS (SELECT count(*) AS total FROM listed),
 keys AS MATERIALIZED (
@@ -94,10 +85,9 @@ page_segments AS MATERIALIZED (SELECT * FROM segments WHERE period IN (SELECT pe
 # The days that products have rows on are the bits of a number for each month.
 _DAYS_LISTED = """,
 listed AS MATERIALIZED (
-    SELECT segments.month, coalesce(products.position, {unnamed}) AS position,
-           bit_or(sums.day_bits & segments.bits) AS bits, bool_or({is_unnamed}) AS is_unnamed
-    {marked}
-    GROUP BY segments.month, coalesce(products.position, {unnamed})
+    SELECT sums.month, coalesce(products.position, {unnamed}) AS position, bit_or(sums.day_bits & sums.bits) AS bits,
+           bool_or({is_unnamed}) AS is_unnamed{marked}
+    GROUP BY sums.month, coalesce(products.position, {unnamed})
 ),{weeks}
 amounts AS MATERIALIZED (SELECT month, sum(bit_count(bits::bit(32))) AS amount FROM {marks} GROUP BY month),
 blocks AS MATERIALIZED (SELECT *, sum(amount) OVER (ORDER BY month) - amount AS before FROM amounts),
@@ -130,7 +120,7 @@ keys AS MATERIALIZED (
     OFFSET %(offset)s::bigint - (SELECT min(before)::bigint FROM touched) LIMIT %(limit)s
 ),
 page_segments AS MATERIALIZED (
-    SELECT account, currency, month, is_requested, greatest(first_day, keys.first_key) AS first_day,
+    SELECT account, currency, month, period, is_requested, greatest(first_day, keys.first_key) AS first_day,
            least(last_day, keys.last_key) AS last_day
     FROM segments
     CROSS JOIN (SELECT min(period) AS first_key, max(period) + {length} - 1 AS last_key FROM keys) AS keys
@@ -166,84 +156,63 @@ weeks AS MATERIALIZED (
     GROUP BY month, position
 ),"""
 
-_CURRENCY: LiteralString = "CASE WHEN sums.currency = '' THEN segments.currency ELSE sums.currency END"
-_IS_UNNAMED: LiteralString = "sums.sku IS NOT NULL AND products.position IS NULL"
-
 _PAGE_PRODUCTS = """,
 page_products AS MATERIALIZED (SELECT * FROM products WHERE position IN (SELECT position FROM keys))"""
 
-_OF_PAGE: LiteralString = """coalesce(
-                   products.position, CASE WHEN sums.sku IS NULL AND sums.kind = 'sales' THEN {unnamed} END
-               ) AS position"""
-
-# Units and amounts in the currency of the answer are those of whole months, all others those of days.
 _OF_MONTHS = """,
-entries AS (
-    SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units, stored.amount,
-           false AS is_converted
+of_months AS (
+    SELECT coalesce(products.position, CASE WHEN sums.sku IS NULL THEN {unnamed} END) AS position, sums.period,
+           sums.is_requested, sums.units, sums.sales, sums.cost, sums.fees, sums.conversions,
+           sums.is_requested AND sums.day_bits & sums.bits <> 0 AS is_listed
     FROM (
-        SELECT {of_page}, segments.period, segments.is_requested, sums.kind, sums.units,
-               CASE WHEN {currency} = %(target)s::text THEN sums.amount END AS amount
-        FROM page_segments AS segments
-        JOIN {product_sums} AS sums ON {of_segment}{looked_up_on_page}
-        WHERE segments.is_whole AND sums.month = ANY(ARRAY(SELECT month FROM page_segments WHERE is_whole))
-    ) AS stored
-    JOIN keys USING (period, position)
-    UNION ALL
-    SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units,
-           CASE WHEN currency_key IS NULL THEN stored.amount ELSE stored.amount * coalesce(rates.rate, 'NaN') END,
-           currency_key IS NOT NULL
-    FROM (
-        SELECT position, period, is_requested, first_day, last_day, kind, currency_key, unnest(days) AS local_day,
-               unnest(CASE WHEN NOT is_whole THEN units_of_days END) AS units, unnest(amounts_of_days) AS amount
-        FROM (
-            SELECT {of_page}, segments.period, segments.is_requested, segments.is_whole, segments.first_day,
-                   segments.last_day, sums.kind, sums.days, sums.units_of_days, sums.amounts_of_days,
-                   CASE WHEN {currency} <> %(target)s::text
-                        THEN coalesce(array_position(converted.currencies, {currency}), 0)::bigint * 10000000
-                   END AS currency_key
-            FROM page_segments AS segments
-            CROSS JOIN converted_currencies AS converted
-            JOIN {product_days} AS sums ON {of_segment}{looked_up_on_page}
-            WHERE segments.needs_days AND (NOT segments.is_whole OR {currency} <> %(target)s::text)
-              AND sums.month = ANY(ARRAY(SELECT month FROM page_segments WHERE needs_days))
-        ) AS sums
-        JOIN keys USING (period, position)
-    ) AS stored
-    LEFT JOIN (SELECT DISTINCT ON (key) key, rate FROM rates) AS rates
-      ON rates.key = stored.currency_key + (stored.local_day - date '0001-01-01')
-    WHERE stored.local_day BETWEEN stored.first_day AND stored.last_day
+        SELECT account, segments.period, segments.is_requested, segments.bits, unnest(sums.skus) AS sku,
+               unnest(sums.day_bits) AS day_bits, unnest(CASE WHEN segments.is_whole THEN sums.units END) AS units,
+               unnest(CASE WHEN segments.is_whole THEN sums.sales END) AS sales,
+               unnest(CASE WHEN segments.is_whole THEN sums.costs END) AS cost,
+               unnest(CASE WHEN segments.is_whole THEN sums.fees END) AS fees,
+               unnest(CASE WHEN segments.is_whole THEN sums.conversions END) AS conversions
+        FROM {segments} AS segments
+        JOIN {product_months} AS sums USING (account, month, rates_hash)
+        WHERE sums.target = %(target)s::text
+    ) AS sums{looked_up_of_months}
 )"""
 
-_OF_DAYS = """,
-entries AS (
-    SELECT stored.position, keys.period, true AS is_requested, stored.kind, stored.units, {amount} AS amount,
-           {is_converted} AS is_converted
+# Where each product has one row, its months are read once, for the list and for the sums.
+_LISTED_BY_MONTHS = """,
+listed AS MATERIALIZED (SELECT DISTINCT position, position IS NULL AS is_unnamed FROM of_months WHERE is_listed),
+whole AS (SELECT count(*) AS total FROM listed),
+keys AS MATERIALIZED (
+    SELECT position FROM listed ORDER BY position OFFSET %(offset)s::bigint LIMIT %(limit)s
+)"""
+
+_OF_DAYS = """
+    SELECT stored.position, stored.period, stored.is_requested, {of_kind}, false AS is_listed
     FROM (
-        SELECT *, {period} AS period
+        SELECT *, {period_of_day} AS period
         FROM (
-            SELECT position, first_day, last_day, kind, currency, unnest(days) AS local_day,
-                   unnest(units_of_days) AS units, unnest(amounts_of_days) AS amount
+            SELECT position, period_of_month, is_requested, first_day, last_day, kind, currency,
+                   unnest(days) AS local_day, unnest(units_of_days) AS units, unnest(amounts_of_days) AS amount
             FROM (
-                SELECT {of_page}, segments.first_day, segments.last_day, {currency} AS currency, sums.kind, sums.days,
-                       sums.units_of_days, sums.amounts_of_days
-                FROM page_segments AS segments
-                JOIN {product_days} AS sums ON {of_segment}{looked_up_on_page}
-                WHERE sums.month = ANY(ARRAY(SELECT month FROM page_segments))
+                SELECT coalesce(
+                           products.position, CASE WHEN sums.sku IS NULL AND sums.kind = 'sales' THEN {unnamed} END
+                       ) AS position, segments.period AS period_of_month, segments.is_requested, segments.first_day,
+                       segments.last_day, {currency} AS currency, sums.kind, sums.days, sums.units_of_days,
+                       sums.amounts_of_days
+                FROM {segments} AS segments
+                JOIN {product_days} AS sums
+                  ON {same_account}sums.month = segments.month AND sums.account = ANY(%(accounts)s){looked_up_on_page}
+                WHERE {needs_days}
+                  AND sums.month = ANY(ARRAY(SELECT month FROM {segments} AS segments WHERE {needs_days}))
             ) AS sums
             WHERE position IS NOT NULL
         ) AS stored
         WHERE local_day BETWEEN first_day AND last_day
     ) AS stored
-    JOIN keys ON keys.position = stored.position AND keys.period = stored.period
     LEFT JOIN (SELECT DISTINCT ON (day, currency) * FROM rates) AS rates
-      ON rates.day = stored.local_day AND rates.currency = stored.currency
-)"""
+      ON rates.day = stored.local_day AND rates.currency = stored.currency"""
 
-_OF_ALL = """,
-entries AS (
-    SELECT 0 AS position, {period} AS period, stored.is_requested, stored.kind, stored.units, {amount} AS amount,
-           {is_converted} AS is_converted
+_OF_ALL = """
+    SELECT 0 AS position, {period} AS period, stored.is_requested, {of_kind}, false AS is_listed
     FROM (
         SELECT sums.local_day, sums.local_day >= segments.first_day AS is_requested, sums.kind, sums.units, sums.amount,
                {currency} AS currency
@@ -253,29 +222,28 @@ entries AS (
            OR sums.local_day BETWEEN segments.before_first AND segments.before_last
     ) AS stored
     LEFT JOIN (SELECT DISTINCT ON (day, currency) * FROM rates) AS rates
-      ON rates.day = stored.local_day AND rates.currency = stored.currency
-)"""
+      ON rates.day = stored.local_day AND rates.currency = stored.currency"""
 
-_AMOUNT: LiteralString = """CASE WHEN stored.currency = %(target)s::text THEN stored.amount
-                ELSE stored.amount * coalesce(rates.rate, 'NaN') END"""
-_IS_CONVERTED: LiteralString = "stored.currency <> %(target)s::text"
+# The bits of `conversions` say which amounts are in another currency than that in which they are stored.
+_OF_KIND: LiteralString = """stored.units, CASE WHEN stored.kind = 'sales' THEN {amount} END AS sales,
+           CASE WHEN stored.kind = 'cost' THEN {amount} END AS cost,
+           CASE WHEN stored.kind = 'fees' THEN {amount} END AS fees,
+           CASE WHEN stored.currency = %(target)s::text THEN 0 WHEN stored.kind = 'sales' THEN 1
+                WHEN stored.kind = 'cost' THEN 2 ELSE 4 END AS conversions""".replace(
+    "{amount}",
+    "CASE WHEN stored.currency = %(target)s::text THEN stored.amount"
+    " ELSE stored.amount * coalesce(rates.rate, 'NaN') END",
+)
 
 # Converted amounts are added unrounded; what is answered is rounded once.
-_SUM_OF_KIND = """CASE WHEN bool_or(is_converted) FILTER (WHERE kind = {kind})
-                THEN round(sum(amount) FILTER (WHERE kind = {kind}), 2)
-                ELSE coalesce(sum(amount) FILTER (WHERE kind = {kind}), 0) END"""
-
 _SUMMED = """,
-kinds AS (
-    SELECT position, period, is_requested, kind, sum(units) AS units, sum(amount) AS amount,
-           bool_or(is_converted) AS is_converted
-    FROM entries
-    GROUP BY position, period, is_requested, kind
-),
+entries AS ({entries}),
 summed AS MATERIALIZED (
-    SELECT position, period, is_requested, coalesce(sum(units), 0) AS units, {sales} AS sales, {cost} AS cost,
-           {fees} AS fees
-    FROM kinds
+    SELECT position, period, is_requested, coalesce(sum(units), 0) AS units,
+           CASE WHEN bit_or(conversions) & 1 <> 0 THEN round(sum(sales), 2) ELSE coalesce(sum(sales), 0) END AS sales,
+           CASE WHEN bit_or(conversions) & 2 <> 0 THEN round(sum(cost), 2) ELSE coalesce(sum(cost), 0) END AS cost,
+           CASE WHEN bit_or(conversions) & 4 <> 0 THEN round(sum(fees), 2) ELSE coalesce(sum(fees), 0) END AS fees
+    FROM entries{of_keys}
     GROUP BY position, period, is_requested
 ),
 lacking AS (
@@ -289,7 +257,7 @@ lacking AS (
         ) AS needed
         LEFT JOIN rates USING (day, currency)
         WHERE needed.currency <> %(target)s::text AND rates.rate IS NULL
-    ) AS lacks_rates, {has_unnamed} AS has_unnamed
+    ) AS lacks_rates, {has_unnamed} AS has_unnamed, {lacks_months} AS lacks_months
 )"""
 
 _COMBINED: LiteralString = """,
@@ -323,20 +291,18 @@ grouped AS MATERIALIZED (
     OFFSET %(offset)s::bigint LIMIT %(limit)s
 )"""
 
-_SHORT = ("Date", "Week")
-
 
 def sums_from_rows() -> sql.Composed:
-    """Return `product_sums` and `day_sums`, summed from the rows of the months asked for."""
+    """Return `product_days` and `day_sums`, summed from the rows of the months asked for."""
     selected = [sql.SQL(SELECTED[dataset.name]) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS)]
     products = sql.SQL(" UNION ALL ").join(selected)
-    days = sql.SQL(DAYS_OF).format(sign=sql.SQL("1"), products=sql.SQL("product_sums"))
+    days = sql.SQL(DAYS_OF).format(sign=sql.SQL("1"), products=sql.SQL("product_days"))
     return sql.SQL(_FROM_ROWS).format(
         periods=sql.SQL(PERIODS),
         steps=sql.SQL(STEPS),
         sold=items_of(DAILY_PRODUCT_SALES),
         charged=items_of(TRANSACTIONS),
-        product_sums=sql.SQL("SELECT {} FROM ({}) AS sums").format(sql.SQL(PRODUCT_COLUMNS), products),
+        product_days=sql.SQL("SELECT {} FROM ({}) AS sums").format(sql.SQL(PRODUCT_COLUMNS), products),
         day_sums=sql.SQL(SELECT_DAYS).format(days=days),
     )
 
@@ -345,54 +311,55 @@ def segments(plan: Plan) -> sql.Composable:
     """Return `segments`: the requested days and those compared with, by month; nothing in a date view."""
     if plan.grouping.dimension is None:
         return sql.SQL("")
-    return _formatted(_SEGMENTS, plan)
+    return sql.Composed((months(plan), _formatted(_SEGMENTS, plan)))
 
 
 def sums(plan: Plan) -> sql.Composable:
     """Return `grouped`, which has the rows of the page, and `whole` with the total, and `lacking`."""
     if plan.grouping.dimension is None:
-        return _formatted(_OF_ALL + _SUMMED + _DATES, plan)
-    if plan.grouping.period in _SHORT:
-        return _formatted(_DAYS_LISTED + _PAGE_PRODUCTS + _OF_DAYS + _SUMMED + _COMBINED, plan)
-    rows = _COMBINED if plan.grouping.is_combined else _PRODUCTS
-    return _formatted(_LISTED + _PAGE_PRODUCTS + _OF_MONTHS + _SUMMED + rows, plan)
+        return _formatted(_SUMMED + _DATES, plan)
+    if plan.grouping.has_days:
+        return _formatted(_DAYS_LISTED + _PAGE_PRODUCTS + _SUMMED + _COMBINED, plan)
+    if plan.grouping.is_combined:
+        return _formatted(_LISTED + _PAGE_PRODUCTS + _OF_MONTHS + _SUMMED + _COMBINED, plan)
+    return _formatted(_OF_MONTHS + _LISTED_BY_MONTHS + _PAGE_PRODUCTS + _SUMMED + _PRODUCTS, plan)
 
 
 def _formatted(template: LiteralString, plan: Plan) -> sql.Composed:
-    period, is_by_date, is_by_week = (
-        plan.grouping.period,
-        plan.grouping.dimension is None,
-        plan.grouping.period == "Week",
-    )
+    grouping, is_by_date, is_plain = plan.grouping, plan.grouping.dimension is None, plan.grouping.period is None
+    is_by_week, has_months = grouping.period == "Week", not (is_by_date or grouping.has_days)
     counts = [f"count(*) FILTER (WHERE bits & {1 << day} <> 0)" for day in range(31)]
-    same_account = "" if plan.is_one_account else "sums.account = segments.account AND "
+    of_keys = "" if is_by_date else f" JOIN keys USING ({'position' if is_plain else 'period, position'})"
     no_join: sql.Composable = sql.SQL("")
     parts: dict[str, sql.Composable] = {
-        "product_sums": sql.SQL(plan.product_sums),
+        "product_months": sql.SQL(plan.product_months),
         "product_days": sql.SQL(plan.product_days),
         "day_sums": sql.SQL(plan.day_sums),
-        "of_segment": sql.SQL(f"{same_account}sums.month = segments.month AND sums.account = ANY(%(accounts)s)"),
+        "same_account": sql.SQL("" if plan.is_one_account else "sums.account = segments.account AND "),
         "looked_up": no_join if is_by_date else looked_up(plan, "products"),
         "looked_up_on_page": no_join if is_by_date else looked_up(plan, "page_products"),
-        "is_listed": sql.SQL(IS_LISTED),
-        "is_unnamed": sql.SQL(_IS_UNNAMED),
+        "is_unnamed": sql.SQL("sums.sku IS NOT NULL AND products.position IS NULL"),
         "unnamed": sql.SQL(UNNAMED),
-        "currency": sql.SQL(_CURRENCY),
+        "currency": sql.SQL(CURRENCY),
+        "segments": sql.SQL("segments" if is_plain else "page_segments"),
+        "period": sql.SQL(PERIOD_OF[grouping.period]),
+        "period_of_day": sql.SQL(PERIOD_OF[grouping.period] if grouping.has_days else "period_of_month"),
+        "needs_days": sql.SQL("true" if grouping.has_days else "NOT segments.is_whole"),
+        "of_kind": sql.SQL(_OF_KIND),
     }
-    parts["of_page"] = sql.SQL(_OF_PAGE).format(**parts)
-    of_kinds = {kind: sql.SQL(_SUM_OF_KIND).format(kind=sql.Literal(kind)) for kind in ("sales", "cost", "fees")}
+    parts["looked_up_of_months"] = parts["looked_up" if is_plain else "looked_up_on_page"]
+    days = sql.SQL(_OF_ALL if is_by_date else _OF_DAYS).format(**parts)
     return sql.SQL(template).format(
         **parts,
-        **of_kinds,
         marked=sql.SQL(_MARKED).format(**parts),
         marks=sql.SQL("weeks" if is_by_week else "listed"),
         weeks=sql.SQL(_WEEKS if is_by_week else ""),
-        period=sql.SQL(PERIOD_OF[period]),
-        step=sql.Literal(STEP.get(period or "", "")),
+        step=sql.Literal(STEP.get(grouping.period or "", "")),
         length=sql.Literal(7 if is_by_week else 1),
         counts=sql.SQL(", ".join(counts)),
-        amount=sql.SQL(_AMOUNT),
-        is_converted=sql.SQL(_IS_CONVERTED),
+        entries=sql.Composed((sql.SQL("SELECT * FROM of_months UNION ALL"), days)) if has_months else days,
+        of_keys=sql.SQL(of_keys),
         is_by_date=sql.Literal(is_by_date),
         has_unnamed=sql.SQL("false" if is_by_date else "EXISTS (SELECT FROM listed WHERE is_unnamed)"),
+        lacks_months=sql.SQL("EXISTS (SELECT FROM months WHERE NOT is_stored)" if plan.uses_months else "false"),
     )

@@ -491,13 +491,6 @@ SUMMARIES = Table(
     METADATA,
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("dataset", Text, primary_key=True, comment="The table in schema seller that is summed."),
-    Column(
-        "with_sums",
-        Boolean,
-        nullable=False,
-        server_default=text("false"),
-        comment="Whether the sums of statistics are stored, too.",
-    ),
     schema=SERVICE,
     comment="Which daily counts and sums of an account are stored: those of all rows but of unsummed loads.",
 )
@@ -529,23 +522,6 @@ DAILY_COUNTS = Table(
     comment="How many rows each day of a list has.",
 )
 
-PRODUCT_SUMS = Table(
-    "product_sums",
-    METADATA,
-    Column("account", Text, nullable=False, comment="Key of the account."),
-    Column("month", Date, nullable=False, comment="Its first day."),
-    Column("sku", Text, comment="Null: sales that name no product."),
-    Column("kind", Text, nullable=False, comment="sales, cost or fees."),
-    Column("currency", Text, nullable=False, comment="Empty: the currency of the account."),
-    Column("units", Numeric, comment="Units ordered; null unless sales."),
-    Column("amount", Numeric, comment="The sum of the month; costs and fees are positive."),
-    Column("day_bits", Integer, nullable=False, comment="The days that have rows: bit 0 is the first of the month."),
-    Index(None, "account", "month"),
-    Index(None, "account", "sku"),
-    schema=SERVICE,
-    comment="Sales, costs and fees by product and month.",
-)
-
 PRODUCT_DAYS = Table(
     "product_days",
     METADATA,
@@ -554,13 +530,47 @@ PRODUCT_DAYS = Table(
     Column("sku", Text, comment="Null: sales that name no product."),
     Column("kind", Text, nullable=False, comment="sales, cost or fees."),
     Column("currency", Text, nullable=False, comment="Empty: the currency of the account."),
+    Column("units", Numeric, comment="Units ordered in the month; null unless sales."),
+    Column("amount", Numeric, comment="The sum of the month; costs and fees are positive."),
+    Column("day_bits", Integer, nullable=False, comment="The days that have rows: bit 0 is the first of the month."),
     Column("days", ARRAY(Date), nullable=False, comment="The days that have rows, in no order."),
     Column("units_of_days", ARRAY(BigInteger), comment="Units ordered on these days; null unless sales."),
     Column("amounts_of_days", ARRAY(Numeric), nullable=False, comment="The sums of these days."),
     Index(None, "account", "month"),
     Index(None, "account", "sku"),
     schema=SERVICE,
-    comment="The days of each row of product_sums, in rows of their own, so that sums of months are read quickly.",
+    comment="Sales, costs and fees by product and month, and by day.",
+)
+
+PRODUCT_MONTHS = Table(
+    "product_months",
+    METADATA,
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    Column("target", Text, primary_key=True, comment="The currency of the amounts."),
+    Column("month", Date, primary_key=True, comment="Its first day."),
+    Column("rates_hash", Numeric, nullable=False, comment="Hash of the exchange rates of its days; 0: none is used."),
+    Column("skus", ARRAY(Text), nullable=False, comment="Its products; null: sales that name no product."),
+    Column("day_bits", ARRAY(Integer), nullable=False, comment="Their days with sales or fees: bit 0 is the first."),
+    Column("units", ARRAY(Numeric), nullable=False, comment="Their units ordered."),
+    Column("sales", ARRAY(Numeric), nullable=False, comment="Their sales, each day converted, and not rounded."),
+    Column("costs", ARRAY(Numeric), nullable=False, comment="Their costs, in the same way."),
+    Column("fees", ARRAY(Numeric), nullable=False, comment="Their fees, in the same way."),
+    Column(
+        "conversions", ARRAY(Integer), nullable=False, comment="Converted amounts of theirs: 1 sales, 2 costs, 4 fees."
+    ),
+    _now("summed_at", "When it was summed."),
+    schema=SERVICE,
+    comment="The sums of product_days by month, in a currency that was asked for; not those of changed months.",
+)
+
+CHANGED_MONTHS = Table(
+    "changed_months",
+    METADATA,
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    Column("month", Date, primary_key=True, comment="Its first day."),
+    Column("dataset", Text, primary_key=True, comment="The table in schema seller of which rows changed."),
+    schema=SERVICE,
+    comment="Months whose days changed after product_months was summed; deleted when they are summed again.",
 )
 
 DAY_SUMS = Table(

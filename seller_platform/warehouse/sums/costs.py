@@ -140,16 +140,16 @@ sold AS (
     SELECT sums.* FROM service.product_days AS sums JOIN changed USING (account, sku)
     WHERE account = ANY(%(accounts)s) AND kind = 'sales'{of_written}
 ),{costed},
-products_forgotten AS (
-    DELETE FROM service.product_sums
-    WHERE account = ANY(%(accounts)s) AND (account, sku) IN (SELECT account, sku FROM changed)
-      AND kind = 'cost'{of_written}
-),
 old AS (
     DELETE FROM service.product_days
     WHERE account = ANY(%(accounts)s) AND (account, sku) IN (SELECT account, sku FROM changed)
       AND kind = 'cost'{of_written}
     RETURNING *
+),
+months_changed AS (
+    INSERT INTO service.changed_months (account, month, dataset)
+    SELECT account, month, 'cost_periods' FROM costed UNION SELECT account, month, 'cost_periods' FROM old
+    ON CONFLICT DO NOTHING
 ),{store_products},{change_days}
 """
 

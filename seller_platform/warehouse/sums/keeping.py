@@ -5,6 +5,9 @@ that changes rows marks its months in `service.unsummed_loads`. For a request th
 and deletes the marks, in one statement. The sums of an account without receipts are written by the program that wrote
 its rows, at the end of the same transaction, or not at all.
 
+Whatever changes `product_days` writes the month to `service.changed_months`, because the service stores sums of months
+that follow from them. The mark names the dataset, so that loads of two datasets do not wait for each other.
+
 Loads share the lock of an account's sums until they are committed, so they do not wait for one another, and a program
 that sums sees all of them. A load that finds the lock taken leaves the sums as they are and marks its months. The
 program that sums may see its rows or not: in the same statement it sees the mark or not.
@@ -27,7 +30,6 @@ from seller_platform.warehouse.schema.service_tables import (
     DAILY_COUNTS,
     DAY_SUMS,
     PRODUCT_DAYS,
-    PRODUCT_SUMS,
     SERVICE,
     SUMMARIES,
 )
@@ -63,7 +65,7 @@ WITH marks AS (
     DELETE FROM service.unsummed_loads WHERE account = %(account)s AND dataset = %(dataset)s RETURNING months
 ),
 kept AS MATERIALIZED (
-    SELECT FROM service.summaries WHERE account = %(account)s AND dataset = %(dataset)s AND {is_kept}
+    SELECT FROM service.summaries WHERE account = %(account)s AND dataset = %(dataset)s
 ),
 unsummed AS MATERIALIZED (
     SELECT lower(part) AS first_day, upper(part) AS end_day
@@ -91,9 +93,7 @@ windows AS MATERIALIZED (
     -- Without rows both ends are null, which greatest() and least() ignore: the series would have no end.
     WHERE ends.first_day IS NOT NULL
 ){items}
-INSERT INTO service.summaries (account, dataset, with_sums)
-SELECT %(account)s, %(dataset)s, {with_sums}
-ON CONFLICT (account, dataset) DO UPDATE SET with_sums = excluded.with_sums
+INSERT INTO service.summaries (account, dataset) VALUES (%(account)s, %(dataset)s) ON CONFLICT DO NOTHING
 """
 
 # Sums that were never stored will be made of all rows. While another program sums, it may be storing the first ones.
@@ -111,10 +111,10 @@ unsummed AS (SELECT first_day, end_day FROM windows)"""
 
 # Sums of a list without rows are current, and stay so with each load that keeps them.
 _BEGIN = """
-INSERT INTO service.summaries (account, dataset, with_sums)
-SELECT %(account)s, %(dataset)s, true
+INSERT INTO service.summaries (account, dataset)
+SELECT %(account)s, %(dataset)s
 WHERE NOT EXISTS (SELECT FROM {table} WHERE account = %(account)s)
-  AND NOT EXISTS (SELECT FROM service.product_sums WHERE account = %(account)s AND kind = ANY(%(kinds)s))
+  AND NOT EXISTS (SELECT FROM service.product_days WHERE account = %(account)s AND kind = ANY(%(kinds)s))
   AND NOT EXISTS (SELECT FROM service.day_sums WHERE account = %(account)s AND kind = ANY(%(kinds)s))
   AND NOT EXISTS (SELECT FROM service.daily_counts WHERE account = %(account)s AND dataset = %(dataset)s)
 ON CONFLICT DO NOTHING
@@ -154,14 +154,14 @@ steps AS (SELECT account, sku, currency, days, amounts FROM service.cost_steps W
 _SUMS = """,
 products AS MATERIALIZED ({selected}),
 products_forgotten AS (
-    DELETE FROM service.product_sums AS sums USING unsummed
-    WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
-      AND sums.month >= unsummed.first_day AND sums.month < unsummed.end_day
-),
-product_days_forgotten AS (
     DELETE FROM service.product_days AS sums USING unsummed
     WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
       AND sums.month >= unsummed.first_day AND sums.month < unsummed.end_day
+),
+months_changed AS (
+    INSERT INTO service.changed_months (account, month, dataset)
+    SELECT %(account)s, first_day, %(dataset)s FROM windows
+    ON CONFLICT DO NOTHING
 ),
 days_forgotten AS (
     DELETE FROM service.day_sums AS sums USING unsummed
@@ -174,10 +174,10 @@ days_summed AS (
 
 _CHANGED_SUMS = """,
 products AS MATERIALIZED ({selected}),
-products_forgotten AS (
-    DELETE FROM service.product_sums AS sums USING windows
-    WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
-      AND sums.month >= windows.first_day AND sums.month < windows.end_day AND sums.sku = ANY(%(skus)s)
+months_changed AS (
+    INSERT INTO service.changed_months (account, month, dataset)
+    SELECT %(account)s, first_day, %(dataset)s FROM windows
+    ON CONFLICT DO NOTHING
 ),
 old AS (
     DELETE FROM service.product_days AS sums USING windows
@@ -218,10 +218,8 @@ def sum_statement(dataset: Dataset) -> sql.Composed:
     """
     items = _counts(dataset)
     return sql.SQL(_SUM).format(
-        is_kept=sql.SQL("with_sums" if has_sums(dataset) else "true"),
         table=sql.Identifier(SELLER, dataset.name),
         items=items + _sums(dataset) if has_sums(dataset) else items,
-        with_sums=sql.Literal(has_sums(dataset)),
     )
 
 
@@ -326,7 +324,7 @@ def write_sums(connection: Connection, accounts: Sequence[str]) -> None:
             if not dataset.is_computed:
                 driver.execute(sum_statement(dataset), values_of(dataset, account))
     driver.execute(APPLY, {"accounts": list(accounts)})
-    for table in (SUMMARIES, DAILY_COUNTS, PRODUCT_SUMS, PRODUCT_DAYS, DAY_SUMS, COST_STEPS):
+    for table in (SUMMARIES, DAILY_COUNTS, PRODUCT_DAYS, DAY_SUMS, COST_STEPS):
         driver.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(SERVICE, table.name)))
 
 

@@ -1,8 +1,8 @@
-"""The sums that statistics read: of each product and month, and of each day.
+"""The sums that loads keep for statistics: of each product and day, and of each day.
 
-`product_sums` has one row for each product, month, kind and currency. `product_days` has another, whose arrays hold
-days and their amounts, in the same order. `day_sums` has the sums of all products. The items of WITH here select them
-from the stored rows, for the tables and for an answer without stored sums alike.
+`product_days` has one row for each product, month, kind and currency: the sums of the month, and arrays with its days
+and their amounts, in the same order. `day_sums` has the sums of all products. The items of WITH here select them from
+the stored rows, for the tables and for an answer without stored sums alike.
 
 They are parts of a statement in which `windows` (account, first_day, end_day) names months, one by one, and `steps` the
 costs of products.
@@ -17,9 +17,9 @@ from psycopg import sql
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 
-_MONTH_COLUMNS: LiteralString = "account, month, sku, kind, currency, units, amount, day_bits"
-_ARRAY_COLUMNS: LiteralString = "account, month, sku, kind, currency, days, units_of_days, amounts_of_days"
-PRODUCT_COLUMNS: LiteralString = f"{_MONTH_COLUMNS}, days, units_of_days, amounts_of_days"
+PRODUCT_COLUMNS: LiteralString = (
+    "account, month, sku, kind, currency, units, amount, day_bits, days, units_of_days, amounts_of_days"
+)
 DAY_COLUMNS: LiteralString = "account, local_day, kind, is_of_product, currency, entries, units, amount"
 
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -98,12 +98,11 @@ SELECTED: Mapping[str, LiteralString] = MappingProxyType(
 )
 """Select the sums of products that follow from a dataset, with PRODUCT_COLUMNS."""
 
-_STORE_PRODUCTS: LiteralString = """
-products_summed AS (INSERT INTO service.product_sums ({months}) SELECT {months} FROM {new}),
-product_days_summed AS (INSERT INTO service.product_days ({arrays}) SELECT {arrays} FROM {new})"""
-
-STORE_PRODUCTS: LiteralString = _STORE_PRODUCTS.replace("{months}", _MONTH_COLUMNS).replace("{arrays}", _ARRAY_COLUMNS)
-"""Items of WITH that store the sums of products."""
+STORE_PRODUCTS: LiteralString = """
+products_summed AS (INSERT INTO service.product_days ({columns}) SELECT {columns} FROM {new})""".replace(
+    "{columns}", PRODUCT_COLUMNS
+)
+"""The item of WITH that stores the sums of products."""
 
 DAYS_OF: LiteralString = """
     SELECT account, kind, kind <> 'fees' OR sku IS NOT NULL AS is_of_product, currency, {sign} AS entries,

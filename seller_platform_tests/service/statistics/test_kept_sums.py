@@ -34,6 +34,7 @@ DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
 US = "S1.US"
 DAYS = (date(2026, 2, 10), date(2026, 4, 20))
 MONTHS = tuple(Window(date(2026, month, 1), date(2026, month + 1, 1)) for month in (2, 3, 4))
+FEW = (("product", "sku", None), ("product", "asin", "Month"), ("product", "parent_asin", "Week"))
 SKUS = ("A", "B", "C ü", "d")
 FACTS = LoadFacts(1, 1, 2, None, CountVerdict.UNVERIFIABLE)
 LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
@@ -114,6 +115,15 @@ def _write_costs(served: Served, random: Random) -> None:
         )
 
 
+def _change_a_rate(served: Served, random: Random) -> None:
+    day = DAYS[0] + timedelta(days=random.randrange(60))
+    execute(
+        served.database,
+        "UPDATE service.exchange_rates SET per_euro = per_euro + 1 WHERE day = %s AND currency <> 'EUR'",
+        day,
+    )
+
+
 @contextmanager
 def _locked_sums(url: str) -> Iterator[None]:
     with psycopg.connect(url) as connection:
@@ -121,12 +131,14 @@ def _locked_sums(url: str) -> Iterator[None]:
         yield
 
 
-def _different(served: Served, currency: str | None) -> list[object]:
+def _different(
+    served: Served, currency: str | None, views: Sequence[tuple[str, str, str | None]] = LEGAL
+) -> list[object]:
     """Return the combinations whose answers are not those of a computation from the rows."""
     stored = read_stored(served.database)
     different: list[object] = []
     with served.client(ANN) as client:
-        for view, group, period in LEGAL:
+        for view, group, period in views:
             dimension, part = (group, period) if view == "product" else (None, PERIOD_OF[group])
             expected = expected_sums(stored, [US], dimension, part, currency or "USD", days=DAYS)
             query = {"view_by": view, "group_by": group, "period_by": period, "currency": currency}
@@ -179,7 +191,7 @@ def test_every_combination_agrees_with_the_rows_after_any_change(shop: Served, d
             _store(shop, dataset, window, read[dataset, window])
     changes: list[Callable[[], None]] = [load, lambda: _write_costs(shop, random), load, load_while_another_sums, undo]
     different = _different(shop, None)
-    for change in (*changes, forget, *random.choices(changes, k=3)):
+    for change in (*changes, forget, lambda: _change_a_rate(shop, random), *random.choices(changes, k=3)):
         change()
         different += _different(shop, random.choice((None, "EUR")))
 
@@ -193,23 +205,63 @@ def test_loads_keep_the_sums_themselves(shop: Served) -> None:
             _store(shop, dataset, window, rows(random, window))
 
     with shop.database.begin() as connection:
-        before = connection.exec_driver_sql("SELECT count(*) FROM service.product_sums").scalar_one()
+        before = connection.exec_driver_sql("SELECT count(*) FROM service.product_days").scalar_one()
         assert connection.exec_driver_sql("SELECT count(*) FROM service.unsummed_loads").scalar_one() == 0
     different = _different(shop, None)
     with shop.database.begin() as connection:
-        after = connection.exec_driver_sql("SELECT count(*) FROM service.product_sums").scalar_one()
+        after = connection.exec_driver_sql("SELECT count(*) FROM service.product_days").scalar_one()
 
     assert (different, before > 0, before == after) == ([], True, True)
 
 
-def test_a_ledger_without_rows_is_summed_after_an_upgrade(shop: Served) -> None:
-    _store(shop, DAILY, MONTHS[0], _sales(Random(7), MONTHS[0]))
-    _store(shop, LEDGER, MONTHS[0], [])
-    execute(shop.database, "UPDATE service.summaries SET with_sums = false")
-    execute(shop.database, "DELETE FROM service.product_sums")
-    execute(shop.database, "DELETE FROM service.day_sums")
+def test_a_month_is_summed_again_only_after_its_days_or_rates_changed(shop: Served, database_url: str) -> None:
+    random = Random(8)
+    for window in MONTHS:
+        _store(shop, DAILY, window, _sales(random, window))
+        _store(shop, LEDGER, window, _ledger(random, window))
 
-    assert _different(shop, None) == []
+    def summed() -> dict[tuple[str, str], datetime]:
+        assert [_different(shop, currency, FEW) for currency in (None, "EUR")] == [[], []]
+        with shop.database.begin() as connection:
+            stored = connection.exec_driver_sql("SELECT target, month::text, summed_at FROM service.product_months")
+            return {(target, month): at for target, month, at in stored.tuples()}
+
+    def again(before: dict[tuple[str, str], datetime], after: dict[tuple[str, str], datetime]) -> set[tuple[str, str]]:
+        assert before.keys() == after.keys()
+        return {key for key in after if after[key] != before[key]}
+
+    first, second = summed(), summed()
+    _store(shop, LEDGER, MONTHS[1], _ledger(random, MONTHS[1]))
+    third = summed()
+    execute(
+        shop.database, "UPDATE service.exchange_rates SET per_euro = 7 WHERE day = '2026-04-02' AND currency = 'USD'"
+    )
+    with _locked_sums(database_url):
+        assert _different(shop, "EUR", FEW) == []
+    fourth = summed()
+
+    assert len(first) == 6
+    assert again(first, second) == set()
+    assert again(second, third) == {("USD", "2026-03-01"), ("EUR", "2026-03-01")}
+    assert again(third, fourth) == {("EUR", "2026-04-01")}
+
+
+def test_the_sums_of_few_currencies_are_kept(shop: Served) -> None:
+    currencies = ("EUR", "GBP", "CHF", "SEK", "NOK")
+    _store(shop, DAILY, MONTHS[0], _sales(Random(9), MONTHS[0]))
+    _store(shop, LEDGER, MONTHS[0], _ledger(Random(9), MONTHS[0]))
+    for currency in currencies[2:]:
+        execute(
+            shop.database,
+            "INSERT INTO service.exchange_rates SELECT day, %s, 2 FROM service.exchange_rates WHERE currency = 'EUR'",
+            currency,
+        )
+
+    different = [_different(shop, currency, FEW) for currency in currencies]
+
+    with shop.database.begin() as connection:
+        kept = connection.exec_driver_sql("SELECT DISTINCT target FROM service.product_months").scalars().all()
+    assert (different, sorted(kept)) == ([[]] * 5, sorted(currencies[1:]))
 
 
 def test_a_written_cost_is_applied_when_it_is_written(shop: Served, database_url: str) -> None:

@@ -49,5 +49,5 @@ def test_a_load_does_not_wait_for_a_program_that_sums(database: Database) -> Non
 
     with database.begin() as connection:
         marked = connection.exec_driver_sql("SELECT load_id, months::text FROM service.unsummed_loads").tuples().all()
-        stored = connection.exec_driver_sql("SELECT count(*) FROM service.product_sums").scalar_one()
+        stored = connection.exec_driver_sql("SELECT count(*) FROM service.product_days").scalar_one()
     assert (marked, stored) == ([(1, "[2026-03-01,2026-04-01)")], 0)
