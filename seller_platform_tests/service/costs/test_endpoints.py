@@ -785,7 +785,7 @@ def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: 
         connection.exec_driver_sql("ANALYZE seller.cost_periods")
     read = (
         "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables "
-        "WHERE relname IN ('cost_periods', 'cost_steps', 'product_sums', 'product_days')"
+        "WHERE relname IN ('cost_periods', 'cost_steps', 'product_days')"
     )
     account = ServedAccount("S1.US", 1, "Shop US", "US", "USD", "America/Los_Angeles", "US", "S1", is_replica=False)
     selected = SelectedAccounts((account,))
