@@ -13,7 +13,6 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from seller_platform.commands import DEMO
 from seller_platform.errors import InvalidSettingError, MissingSettingError
 from seller_platform.logs import LogFormat
 
@@ -90,7 +89,7 @@ class Settings(BaseSettings):
     )
     demo: bool = Field(
         False,
-        alias=DEMO,
+        alias="SELLER_PLATFORM_DEMO",
         description="use the data of `demo` and `dev`, and no setting that names another database or API",
     )
     root_data_folder: Path = Field(
