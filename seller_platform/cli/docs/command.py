@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -127,7 +129,9 @@ def _copy_notebook(file: Path, output: Output) -> None:
             json.dump(notebook, copy, indent=1, ensure_ascii=False)
     except FileExistsError:
         raise click.UsageError(f"{file} exists and is not overwritten; choose another name") from None
-    output.result(f"{file} is the notebook. Open it with `jupyter lab {file}`.", NotebookDocument(file=str(file)))
+    missing = "" if find_spec("jupyterlab") else "`pip install jupyterlab matplotlib` installs what shows it. "
+    text = f"{file} is the notebook. {missing}Open it with `jupyter lab {quote(str(file))}`."
+    output.result(text, NotebookDocument(file=str(file)))
 
 
 def _list_pages(output: Output, *, prints_path: bool) -> None:

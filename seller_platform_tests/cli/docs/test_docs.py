@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -117,13 +118,15 @@ def test_no_word_is_broken_in_80_columns(page: DocumentPage) -> None:
 
 
 def test_the_notebook_is_copied_and_no_file_is_overwritten(tmp_path: Path) -> None:
-    file = tmp_path / "look.ipynb"
+    file = tmp_path / "a look.ipynb"
 
     first, second = (_run("--notebook", str(file)) for _ in range(2))
 
     assert (first.exit_code, second.exit_code) == (0, 2)
     assert json.loads(file.read_text("utf-8")) == json.loads(NOTEBOOK.read_text("utf-8"))
     assert "is not overwritten" in second.stderr
+    assert f"`jupyter lab '{file}'`" in first.stderr
+    assert ("`pip install jupyterlab matplotlib`" in first.stderr) == (find_spec("jupyterlab") is None)
 
 
 def test_pictures_are_described_and_linked_pages_are_named() -> None:
