@@ -120,7 +120,7 @@ def test_a_month_is_read_by_the_key_or_the_title_of_an_account(stored: Stored, a
     assert str(frame["purchase_date"].dtype) == "datetime64[us, UTC]"
 
 
-def test_amounts_of_several_currencies_are_read_with_their_currency_first_and_a_warning(stored: Stored) -> None:
+def test_of_several_currencies_the_currency_is_first_and_a_warning_is_kept(stored: Stored) -> None:
     with _in_euros(stored.database, DE):
         one, stock = stored.read("orders", account=US), stored.read("warehouse_stock", account=US)
         profit = stored.read("marts.account_profit_daily", account=US, month="2026-03")
