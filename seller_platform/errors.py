@@ -831,13 +831,13 @@ class NotAdmittedError(ApiError):
 
 
 class QuotaUsedError(NotAdmittedError):
-    """A token or a user has made all requests that its quota allows.
+    """A token, a user or a network has made all requests that its quota allows.
 
     Args:
-        name: What the quota belongs to: `token` or `user`.
+        name: What the quota belongs to: `token`, `user` or `network`.
     """
 
-    next_step = "Wait as long as `Retry-After` says; `RateLimit` tells what is left of each quota."
+    next_step = "Wait as long as `Retry-After` says; `RateLimit` tells what is left for a token and its user."
     cause = "quota"
 
     def __init__(self, name: str, requests: int, window_seconds: int, *, retry_after_seconds: int) -> None:

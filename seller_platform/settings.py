@@ -148,6 +148,13 @@ class Settings(BaseSettings):
         "host without a public URL",
         ge=0,
     )
+    service_requests_per_network: int | None = Field(
+        None,
+        alias="SELLER_PLATFORM_SERVICE_REQUESTS_PER_NETWORK",
+        description="requests a minute without a valid token from one address (of IPv6, one /64), `0` for any "
+        "number; by default 600, none on a loopback host without a public URL",
+        ge=0,
+    )
     service_cheap_at_once: int = Field(
         8,
         alias="SELLER_PLATFORM_SERVICE_CHEAP_AT_ONCE",
@@ -158,14 +165,7 @@ class Settings(BaseSettings):
     service_lists_at_once: int | None = Field(
         None,
         alias="SELLER_PLATFORM_SERVICE_LISTS_AT_ONCE",
-        description="requests of lists, costs and new reports at once; by default processors + 1",
-        ge=2,
-        le=100,
-    )
-    service_heavy_at_once: int | None = Field(
-        None,
-        alias="SELLER_PLATFORM_SERVICE_HEAVY_AT_ONCE",
-        description="requests of statistics at once; by default processors, at least 2",
+        description="requests of lists, costs, new reports and statistics at once; by default processors, at least 2",
         ge=2,
         le=100,
     )

@@ -24,6 +24,7 @@ from seller_platform.errors import ApiError, MisdirectedRequestError, MissingSet
 from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.http.compression import Compress
 from seller_platform.service.http.connections import NOTE_REFUSAL
+from seller_platform.service.http.documents import MOST_BASE_URLS, Document
 from seller_platform.service.http.middleware import Envelop
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location, Refuse
 from seller_platform.service.http.responses import JSON, allowed_methods, base_url_of, error_answer, json_answer
@@ -74,8 +75,8 @@ from seller_platform.service.pages.rendering import (
     Page,
     answer_home,
     answer_static,
+    document_with_script,
     page_of,
-    page_with_script,
     render_message,
 )
 from seller_platform.service.pages.sessions import SessionLimits
@@ -99,7 +100,6 @@ TRACED_AS = "seller-platform-service"
 
 # The documentation is made once, for this base URL. Without a public URL, it is replaced by that of the request.
 _ANY_BASE_URL = "http://base-url.invalid"
-_MOST_BASE_URLS = 16  # without a public URL, each port of the loopback makes one
 
 
 def create_app(
@@ -160,19 +160,19 @@ def create_app(
             *(routing.Route(route.path, admission.admitting(route), methods=[route.method]) for route in routes),
             routing.Route(TOKEN, admission.admitting_anyone(partial(issue_tokens, store)), methods=["POST"]),
             routing.Route(REVOKE, admission.admitting_anyone(partial(revoke_token, store)), methods=["POST"]),
-            routing.Route(METADATA, answer_metadata),
+            routing.Route(METADATA, admission.admitting_anyone(answer_metadata)),
             *_page_routes(store, admission, grant_lifetime, logins or LoginOptions()),
-            *_documentation_routes(routes),
+            *_documentation_routes(routes, admission),
         ],
         middleware=[
             Middleware(Envelop, measures=measures, is_https=location.is_https),
-            Middleware(CheckHost, location=location, refuse=_answer_misdirected(routes)),
+            Middleware(CheckHost, location=location, refuse=_answer_misdirected(routes, admission)),
             Middleware(Compress),
         ],
         exception_handlers={
             ApiError: _answer_error,
             WarehouseUnavailableError: _answer_error,
-            HTTPException: _answer_without_route(routes),
+            HTTPException: _answer_without_route(routes, admission),
         },
         lifespan=lifespan,
     )
@@ -247,40 +247,48 @@ def _page_routes(
             routing.Route(path, page_of(admission.admitting_anyone(page)), methods=[method])
             for method, path, page in pages
         ),
-        *(routing.Route(path, answer_static) for path in STATIC_FILES),
+        *(routing.Route(path, admission.admitting_anyone(answer_static)) for path in STATIC_FILES),
     ]
 
 
-def _documentation_routes(routes: Sequence[Route]) -> list[routing.Route]:
+def _documentation_routes(routes: Sequence[Route], admission: Admission) -> list[routing.Route]:
     @cache
     def documentation() -> tuple[bytes, str]:
         document = openapi_document(routes, oauth_paths(), _ANY_BASE_URL)
         return msgspec.json.encode(document), docs_text(document)
 
-    @lru_cache(_MOST_BASE_URLS)
-    def documentation_of(base_url: str) -> tuple[bytes, str]:
+    @lru_cache(MOST_BASE_URLS)
+    def documentation_of(base_url: str) -> tuple[Document, Document]:
         document, page = documentation()
-        return document.replace(_ANY_BASE_URL.encode(), base_url.encode()), page.replace(_ANY_BASE_URL, base_url)
+        described = Document(document.replace(_ANY_BASE_URL.encode(), base_url.encode()), JSON)
+        return described, document_with_script(page.replace(_ANY_BASE_URL, base_url))
 
     async def answer_document(request: Request) -> Response:
-        return Response(documentation_of(base_url_of(request))[0], media_type=JSON)
+        return documentation_of(base_url_of(request))[0].answer(request)
 
     async def answer_docs(request: Request) -> Response:
-        return page_with_script(documentation_of(base_url_of(request))[1])
+        return documentation_of(base_url_of(request))[1].answer(request)
 
-    return [routing.Route(OPENAPI, answer_document), routing.Route(DOCS, page_of(answer_docs))]
+    return [
+        routing.Route(OPENAPI, admission.admitting_anyone(answer_document)),
+        routing.Route(DOCS, page_of(admission.admitting_anyone(answer_docs))),
+    ]
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:
     return error_answer(error)
 
 
-def _answer_without_route(routes: Sequence[Route]) -> ExceptionHandler:
+def _answer_without_route(routes: Sequence[Route], admission: Admission) -> ExceptionHandler:
     """Return the handler of requests that no route takes."""
     is_page = _page_test(routes)
 
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        async with admission.turn_of_network(request):
+            return respond(request, error)
+
+    def respond(request: Request, error: HTTPException) -> Response:
         path = request.scope["path"]
         headers: Mapping[str, str] = {}
         message = str(error)
@@ -299,14 +307,15 @@ def _answer_without_route(routes: Sequence[Route]) -> ExceptionHandler:
     return answer
 
 
-def _answer_misdirected(routes: Sequence[Route]) -> Refuse:
+def _answer_misdirected(routes: Sequence[Route], admission: Admission) -> Refuse:
     """Return the function that answers requests for other hosts."""
     is_page = _page_test(routes)
 
     async def answer(request: Request, error: MisdirectedRequestError) -> Response:
-        if is_page(request):
-            return render_message(error.status, error.message, request=request, home=error.public_url or HOME)
-        return error_answer(error)
+        async with admission.turn_of_network(request):
+            if is_page(request):
+                return render_message(error.status, error.message, request=request, home=error.public_url or HOME)
+            return error_answer(error)
 
     return answer
 

@@ -66,7 +66,6 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
 WIDE = Limits(
     cheap_at_once=16,
     lists_at_once=24,
-    heavy_at_once=8,
     anonymous_at_once=64,
     wait_seconds=10.0,
     reports=ReportLimits(open_reports=1_000),

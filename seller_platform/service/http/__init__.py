@@ -9,4 +9,5 @@
 - `idempotency`: answers that are given again to a repeated request
 - `middleware`: request ids, access log, answers to unexpected errors
 - `compression`: gzip
+- `documents`: documents that are the same for everybody, which caches keep
 """

@@ -1,7 +1,8 @@
 """Compresses large answers for callers who accept gzip.
 
 Answers marked `no-store`, which are pages and those of the token endpoint, are not compressed. They hold secrets beside
-text that the request chooses, so that the compressed length could reveal the secrets (BREACH).
+text that the request chooses, so that the compressed length could reveal the secrets (BREACH). Answers marked `public`
+are documents, which are compressed once where they are made.
 """
 
 import zlib
@@ -91,7 +92,7 @@ def _is_compressible(head: Message) -> bool:
     headers = Headers(raw=head["headers"])
     return (
         headers.get("content-type", "").partition(";")[0] in _COMPRESSIBLE
-        and "no-store" not in headers.get("cache-control", "")
+        and not headers.get("cache-control", "").startswith(("no-store", "public"))
         and "content-encoding" not in headers
     )
 

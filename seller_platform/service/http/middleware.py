@@ -10,6 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from seller_platform.errors import ApiError
 from seller_platform.logs import facts, log_context
 from seller_platform.service.http.responses import error_answer
 from seller_platform.service.metrics import Measures, endpoint_of, method_of, notes_of
@@ -73,7 +74,8 @@ class Envelop:
         except ClientDisconnect:
             status = status or _CLIENT_CLOSED
         except Exception as error:
-            ACCESS_LOG.exception("request %s failed", request_id)
+            if status or not isinstance(error, ApiError):
+                ACCESS_LOG.exception("request %s failed", request_id)
             if status:
                 raise  # part of the answer is sent: the server closes the connection, so that it does not look complete
             await error_answer(error)(inner, receive, pass_on)

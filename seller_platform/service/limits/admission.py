@@ -2,11 +2,15 @@
 
 A token is looked up once. Later its requests are counted by the user in memory, before any work is done for them.
 Whether the token is still valid is decided by each endpoint, not here.
+
+Requests without a valid token are counted by their network, of which a few are answered at once. A refusal of such a
+request is sent after a second, so that clients which request without a pause take little of the event loop.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +22,7 @@ from seller_platform.errors import NotAdmittedError, QuotaUsedError, Unauthorize
 from seller_platform.service.access import authenticate, bearer_token, hash_of
 from seller_platform.service.http.addresses import network_of_client
 from seller_platform.service.http.bodies import LARGEST_FORM_BYTES, LARGEST_JSON_BYTES, with_received_body
-from seller_platform.service.limits.lanes import Lane
+from seller_platform.service.limits.lanes import RETRY_SECONDS, Lane
 from seller_platform.service.limits.lateness import Lateness
 from seller_platform.service.limits.policy import WINDOW_SECONDS, Limits
 from seller_platform.service.limits.rates import Counts, Quota, Remaining, own_memory, shared_memory
@@ -30,8 +34,7 @@ Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 Page = Callable[[Request], Awaitable[Response]]
 
 _MOST_TOKENS = 10_000
-_LOOKUPS_AT_ONCE, _LOOKUPS_WAITING, _LOOKUP_SECONDS = 4, 100, 0.5
-_ANONYMOUS = "anonymous"
+_ANONYMOUS, _ANONYMOUS_SECONDS, _ANONYMOUS_WAITING = "anonymous", 2.0, 100
 
 
 class Admission:
@@ -47,69 +50,95 @@ class Admission:
         """
         self._store, self._measures = store, measures
         lane = partial(Lane, wait_seconds=limits.wait_seconds)
+        lists = lane("requests of lists, costs and statistics", limits.lists_at_once)
         self._lanes = {
             Cost.CHEAP: lane("requests", limits.cheap_at_once),
-            Cost.LIST: lane("requests of lists and costs", limits.lists_at_once),
-            Cost.HEAVY: lane("requests of statistics", limits.heavy_at_once),
+            Cost.LIST: lists,
+            Cost.HEAVY: lists,
             Cost.DOWNLOAD: lane("downloads", limits.downloads_at_once),
         }
-        self._anonymous = lane("requests without a token", limits.anonymous_at_once)
-        self._lateness = Lateness()
-        self._lookups = Lane(
-            "requests with new tokens", _LOOKUPS_AT_ONCE, wait_seconds=_LOOKUP_SECONDS, most_waiting=_LOOKUPS_WAITING
+        self._anonymous = Lane(
+            "requests without a known token",
+            limits.anonymous_at_once,
+            share=max(1, limits.anonymous_at_once // 4),
+            wait_seconds=max(_ANONYMOUS_SECONDS, limits.wait_seconds),
+            most_waiting=_ANONYMOUS_WAITING,
         )
+        self._lateness = Lateness()
         self._users: dict[bytes, int] = {}
         self._looked_up: dict[bytes, asyncio.Task[int]] = {}
         memory = own_memory() if limits.rates_file is None else shared_memory(Path(limits.rates_file))
         self._counts = Counts(memory, monotonic=monotonic)
         self._per_token = _quota("token", limits.per_token)
         self._per_user = _quota("user", limits.per_user)
+        self._per_network = _quota("network", limits.per_network)
         policies = [quota.policy for quota in (self._per_token, self._per_user) if quota is not None]
         self._policy = ", ".join(policies)
 
     def admitting(self, route: Route) -> Endpoint:
         """Return the endpoint of a route that answers only admitted requests."""
         if not route.description.needs_token:
-            return route.answer
-        lane = self._lanes[route.cost]
+            # Monitors ask as often as they like.
+            return self.admitting_anyone(route.answer, is_counted=False)
 
         async def answer(request: Request) -> ASGIApp:
             try:
-                return await self._answer(route, lane, request)
-            except NotAdmittedError as refusal:
-                self._measures.shed.labels(refusal.cause, route.cost.value).inc()
-                raise
+                token_hash = hash_of(bearer_token(request.headers))
+                user = self._users.get(token_hash) or await self._user_of(request, token_hash)
+                try:
+                    return await self._answer(route, request, token_hash, user)
+                except NotAdmittedError as refusal:
+                    self._measures.shed.labels(refusal.cause, route.cost.value).inc()
+                    raise
+            except UnauthorizedError:
+                async with self.turn_of_network(request):
+                    raise
 
         return answer
 
-    def admitting_anyone(self, endpoint: Page) -> Page:
-        """Return an endpoint without a token, of which each network has a share at once."""
+    def admitting_anyone(self, endpoint: Page, *, is_counted: bool = True) -> Page:
+        """Return an endpoint without a token that answers only admitted requests."""
 
         async def answer(request: Request) -> Response:
-            network = network_of_client(request)
             # A body that stalls must not hold a turn.
             request = await with_received_body(request, LARGEST_FORM_BYTES)
-            try:
-                await self._anonymous.enter(network)
-            except NotAdmittedError as refusal:
-                self._measures.shed.labels(refusal.cause, _ANONYMOUS).inc()
-                raise
-            try:
+            async with self.turn_of_network(request, is_counted=is_counted):
                 return await endpoint(request)
-            finally:
-                self._anonymous.leave(network)
 
         return answer
 
-    async def _answer(self, route: Route, lane: Lane, request: Request) -> ASGIApp:
-        token_hash = hash_of(bearer_token(request.headers))
-        user = self._users.get(token_hash) or await self._user_of(request, token_hash)
+    @asynccontextmanager
+    async def turn_of_network(self, request: Request, *, is_counted: bool = True) -> AsyncIterator[None]:
+        """Wait for a turn of the network of a request, which lasts until the block ends.
+
+        Args:
+            is_counted: Whether the request is one of those that a network may make in a minute.
+
+        Raises:
+            NotAdmittedError: The network has made too many requests, or has too many under way.
+        """
+        network = network_of_client(request)
+        try:
+            if is_counted and self._per_network is not None:
+                _refuse_used_up(self._counts.take(_key_of(f"network {network}"), self._per_network))
+            turn = await self._anonymous.enter(network)
+        except NotAdmittedError as refusal:
+            self._measures.shed.labels(refusal.cause, _ANONYMOUS).inc()
+            await asyncio.sleep(RETRY_SECONDS)
+            raise
+        try:
+            yield
+        finally:
+            self._anonymous.leave(turn)
+
+    async def _answer(self, route: Route, request: Request, token_hash: bytes, user: int) -> ASGIApp:
+        lane = self._lanes[route.cost]
         self._count(request, token_hash, user)
         request = await with_received_body(request, LARGEST_JSON_BYTES)
         # While the loop is late, only cheap requests begin.
         waited_seconds = 0.0 if route.cost is Cost.CHEAP else self._lateness.seconds
         with self._measures.queued.track_inprogress():
-            await lane.enter(user, waited_seconds)
+            turn = await lane.enter(user, route.cost, waited_seconds)
         response: Response | None = None
         try:
             with self._lateness:
@@ -120,8 +149,8 @@ class Admission:
             raise
         finally:
             if not isinstance(response, StreamingResponse):
-                lane.leave(user)
-        return _UntilSent(response, partial(lane.leave, user)) if isinstance(response, StreamingResponse) else response
+                lane.leave(turn)
+        return _UntilSent(response, partial(lane.leave, turn)) if isinstance(response, StreamingResponse) else response
 
     async def _user_of(self, request: Request, token_hash: bytes) -> int:
         """Return the user of a token, which several requests at once look up together."""
@@ -136,15 +165,10 @@ class Admission:
 
         Raises:
             UnauthorizedError: The token is not valid.
-            NotAdmittedError: Too many other tokens are looked up.
+            NotAdmittedError: The network has too many requests without a known token under way.
         """
-        network = network_of_client(request)
-        await self._lookups.enter(network)
-        try:
-            async with self._store.connection() as connection:
-                user = (await authenticate(connection, request.headers)).id
-        finally:
-            self._lookups.leave(network)
+        async with self.turn_of_network(request, is_counted=False), self._store.connection() as connection:
+            user = (await authenticate(connection, request.headers)).id
         while len(self._users) >= _MOST_TOKENS:
             del self._users[next(iter(self._users))]
         self._users[token_hash] = user
@@ -159,17 +183,14 @@ class Admission:
         remaining: list[Remaining] = []
         if self._per_token is not None:
             remaining.append(self._counts.take(int.from_bytes(token_hash[:8]), self._per_token))
-        if self._per_user is not None and not _refusals(remaining):
-            remaining.append(self._counts.take(_key_of(user), self._per_user))
+        if self._per_user is not None and not any(each.retry_seconds for each in remaining):
+            remaining.append(self._counts.take(_key_of(f"user {user}"), self._per_user))
         if remaining:
             note_headers(
                 request, {"RateLimit-Policy": self._policy, "RateLimit": ", ".join(each.member for each in remaining)}
             )
-        for refused in _refusals(remaining):
-            quota = refused.quota
-            raise QuotaUsedError(
-                quota.name, quota.requests, quota.window_seconds, retry_after_seconds=refused.retry_seconds
-            )
+        for each in remaining:
+            _refuse_used_up(each)
 
 
 class _UntilSent:
@@ -189,10 +210,13 @@ def _quota(name: str, requests: int) -> Quota | None:
     return Quota(name, requests, WINDOW_SECONDS) if requests else None
 
 
-def _refusals(remaining: Sequence[Remaining]) -> list[Remaining]:
-    return [each for each in remaining if each.retry_seconds]
+def _refuse_used_up(remaining: Remaining) -> None:
+    """Raise a `QuotaUsedError` if the request is beyond its quota."""
+    if remaining.retry_seconds:
+        quota, seconds = remaining.quota, remaining.retry_seconds
+        raise QuotaUsedError(quota.name, quota.requests, quota.window_seconds, retry_after_seconds=seconds)
 
 
-def _key_of(user: int) -> int:
-    """Return the number by which a user is counted, which no token has but by chance."""
-    return int.from_bytes(hash_of(f"user {user}")[:8])
+def _key_of(name: str) -> int:
+    """Return the number by which a user or network is counted, which no token has but by chance."""
+    return int.from_bytes(hash_of(name)[:8])

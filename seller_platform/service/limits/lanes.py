@@ -1,7 +1,10 @@
-"""Admits requests of one cost: a bounded number at once, shared fairly among users.
+"""Admits requests to one lane: a bounded number at once, shared fairly among users.
 
 A request that cannot begin within less than a tenth of a second is refused. So no request waits in a long queue, and a
 user whose requests take long cannot keep all others out.
+
+A lane may have requests of several kinds, which share a user's turns by time, the shorter kind first. So after one long
+request begin as many short ones as take as long together.
 
 A user's queue is no longer than what is likely to begin in that time. Where it was full, the newest request begins
 first until the queue is empty, and a new request takes the turn of the oldest, which is refused. Else each admitted
@@ -10,8 +13,8 @@ request would have waited almost as long as is allowed, and each refused one too
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Hashable
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from seller_platform.errors import ServiceBusyError, TooManyUnderWayError
@@ -22,56 +25,92 @@ _WAITING_FOR_EACH, _WAITING_FOR_A_SECOND = 3, 20
 _WEIGHT = 0.1  # of the newest duration in the mean
 
 
+@dataclass(frozen=True)
+class Turn:
+    """A request that has begun; it ends with `leave`."""
+
+    user: Hashable
+    kind: str
+    began: float
+
+
 @dataclass
 class _Queue:
-    """The requests of one user that wait, the oldest first.
+    """The requests of one user and kind that wait, the oldest first.
 
     Attributes:
         is_flooded: Whether it was full, and not empty since.
     """
 
-    turns: "deque[asyncio.Future[bool]]" = field(default_factory=deque)
+    turns: "deque[asyncio.Future[Turn | None]]" = field(default_factory=deque)
     is_flooded: bool = False
 
 
+@dataclass
+class _User:
+    """The requests of one user.
+
+    Attributes:
+        queues: The requests that wait, by kind; none is empty.
+        reached_seconds: The time that each waiting kind has used at least.
+        used_seconds: The time that each kind has used.
+    """
+
+    under_way: int = 0
+    queues: dict[str, _Queue] = field(default_factory=dict)
+    reached_seconds: float = 0.0
+    used_seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def used(self, kind: str) -> float:
+        """Return the time that a kind has used; one that did not wait saves nothing."""
+        return max(self.used_seconds[kind], self.reached_seconds)
+
+
 class Lane:
-    """The requests of one cost in one process.
+    """The requests of one process that share what a bounded number of requests may use.
 
     A user holds at most a share of the lane, so that others can begin at once. A free turn goes to the waiting user
-    with the fewest requests under way, and among equals to the oldest request.
+    with the fewest requests under way, and among equals to the one who has waited longest.
     """
 
     def __init__(
-        self, name: str, at_once: int, *, wait_seconds: float = WAIT_SECONDS, most_waiting: int | None = None
+        self,
+        name: str,
+        at_once: int,
+        *,
+        share: int | None = None,
+        wait_seconds: float = WAIT_SECONDS,
+        most_waiting: int | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare an empty lane.
 
         Args:
-            most_waiting: How many requests of one user may wait; by default three for each that may run, and at least
-                twenty for each second that they may wait.
+            share: How many requests of one user may run at once; by default three quarters.
+            most_waiting: How many requests of one user and kind may wait; by default three for each that may run, and
+                at least twenty for each second that they may wait.
+            monotonic: Returns seconds, by which requests are measured.
         """
-        self.name, self.share = name, max(1, at_once - max(1, at_once // 4))
+        self.name, self.share = name, share or max(1, at_once - max(1, at_once // 4))
         self.most_waiting = most_waiting or max(
             _WAITING_FOR_EACH * self.share, int(_WAITING_FOR_A_SECOND * wait_seconds)
         )
-        self._free, self._wait_seconds = at_once, wait_seconds
-        self._mean_seconds = 0.0
-        self._under_way: dict[Hashable, deque[float]] = {}
-        self._waiting: dict[Hashable, _Queue] = {}
+        self._free, self._wait_seconds, self._monotonic = at_once, wait_seconds, monotonic
+        self._mean_seconds: dict[str, float] = {}
+        self._users: dict[Hashable, _User] = {}
 
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        return sum(len(queue.turns) for queue in self._waiting.values())
+        return sum(len(queue.turns) for user in self._users.values() for queue in user.queues.values())
 
-    @property
-    def capacity(self) -> int:
-        """How many requests of a user may wait now, by how long requests take."""
-        if not self._mean_seconds:
+    def capacity(self, kind: str = "") -> int:
+        """Return how many requests of a user and kind may wait now, by how long they take."""
+        if kind not in self._mean_seconds:
             return self.most_waiting
-        return min(self.most_waiting, int(self._wait_seconds * self.share / self._mean_seconds))
+        return min(self.most_waiting, max(1, int(self._wait_seconds * self.share / self._mean_seconds[kind])))
 
-    async def enter(self, user: Hashable, waited_seconds: float = 0.0) -> None:
+    async def enter(self, user: Hashable, kind: str = "", waited_seconds: float = 0.0) -> Turn:
         """Begin a request of a user; each ends with `leave`.
 
         Args:
@@ -82,78 +121,85 @@ class Lane:
             ServiceBusyError: The requests of others hold the lane.
         """
         wait_seconds = self._wait_seconds - waited_seconds
-        is_late = wait_seconds < 0
         # Where a turn is free, nobody waits who may take it: `leave` has given it away.
-        if self._free and self._count(user) < self.share and not is_late:
-            self._begin(user)
-        elif is_late or not await self._wait(user, wait_seconds):
-            if self._count(user) >= self.share:
-                raise TooManyUnderWayError(self.name, most=self.share, retry_after_seconds=RETRY_SECONDS)
+        if wait_seconds >= 0 and self._free and self._may_begin(user):
+            return self._begin(user, kind)
+        turn = await self._wait(user, kind, wait_seconds) if wait_seconds >= 0 else None
+        if turn is None and self._may_begin(user):
             raise ServiceBusyError(self.name, retry_after_seconds=RETRY_SECONDS)
+        if turn is None:
+            raise TooManyUnderWayError(self.name, most=self.share, retry_after_seconds=RETRY_SECONDS)
+        return turn
 
-    def leave(self, user: Hashable) -> None:
-        """End a request of a user, and begin a waiting one."""
+    def leave(self, turn: Turn) -> None:
+        """End a request, and begin waiting ones."""
         self._free += 1
-        # Which of a user's requests ends does not matter: the mean is the same.
-        seconds = time.monotonic() - self._under_way[user].popleft()
-        self._mean_seconds += (_WEIGHT if self._mean_seconds else 1) * (seconds - self._mean_seconds)
-        if not self._under_way[user]:
-            del self._under_way[user]
-        while self._free and (next_user := self._next_user()) is not None:
-            self._begin(next_user)
-            self._take_first(next_user).set_result(True)
+        user, seconds = self._users[turn.user], self._monotonic() - turn.began
+        mean = self._mean_seconds.get(turn.kind, seconds)
+        self._mean_seconds[turn.kind] = mean + _WEIGHT * (seconds - mean)
+        user.under_way -= 1
+        user.used_seconds[turn.kind] = user.used(turn.kind) + seconds
+        self._remove_idle(turn.user)
+        while self._free and (next_name := self._next_user()) is not None:
+            # A user who waits for more turns goes behind the others.
+            next_user = self._users[next_name] = self._users.pop(next_name)
+            kind = min(next_user.queues, key=lambda kind: (next_user.used(kind), self._mean_seconds.get(kind, 0.0)))
+            queue = next_user.queues[kind]
+            first = queue.turns.pop() if queue.is_flooded else queue.turns.popleft()
+            if not queue.turns:
+                del next_user.queues[kind]
+            next_user.reached_seconds = next_user.used(kind)
+            first.set_result(self._begin(next_name, kind))
 
-    def _begin(self, user: Hashable) -> None:
+    def _may_begin(self, name: Hashable) -> bool:
+        return name not in self._users or self._users[name].under_way < self.share
+
+    def _begin(self, name: Hashable, kind: str) -> Turn:
         self._free -= 1
-        self._under_way.setdefault(user, deque()).append(time.monotonic())
-
-    def _count(self, user: Hashable) -> int:
-        """Return how many requests of a user are under way."""
-        return len(self._under_way.get(user, ()))
+        self._users.setdefault(name, _User()).under_way += 1
+        return Turn(name, kind, self._monotonic())
 
     def _next_user(self) -> Hashable | None:
         """Return the waiting user whose turn it is; None where all hold their share."""
-        may_begin = [user for user in self._waiting if self._count(user) < self.share]
-        return min(may_begin, key=self._count, default=None)
+        may_begin = (name for name, user in self._users.items() if user.queues and user.under_way < self.share)
+        return min(may_begin, key=lambda name: self._users[name].under_way, default=None)
 
-    def _take_first(self, user: Hashable) -> "asyncio.Future[bool]":
-        """Take the request of a user whose turn it is out of the queue."""
-        # A user who waits for more turns goes behind the others.
-        queue = self._waiting.pop(user)
-        first = queue.turns.pop() if queue.is_flooded else queue.turns.popleft()
-        if queue.turns:
-            self._waiting[user] = queue
-        return first
-
-    async def _wait(self, user: Hashable, wait_seconds: float) -> bool:
-        """Return whether the request may begin, which it then has."""
+    async def _wait(self, name: Hashable, kind: str, wait_seconds: float) -> Turn | None:
+        """Return the turn of a request that may begin; None for one that may not."""
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[bool] = loop.create_future()
-        queue = self._waiting.setdefault(user, _Queue())
+        turn: asyncio.Future[Turn | None] = loop.create_future()
+        user = self._users.setdefault(name, _User())
+        if not user.queues:
+            self._users[name] = self._users.pop(name)
+        queue = user.queues.setdefault(kind, _Queue())
         queue.turns.append(turn)
-        capacity = self.capacity
-        while len(queue.turns) > capacity:
+        while len(queue.turns) > self.capacity(kind):
             queue.is_flooded = True
-            self._give_up(user, queue.turns[0])
-        timer = loop.call_later(wait_seconds, self._give_up, user, turn)
+            self._give_up(name, kind, queue.turns[0])
+        timer = loop.call_later(wait_seconds, self._give_up, name, kind, turn)
         try:
             return await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                self._forget(user, turn)
-            elif turn.result():
-                self.leave(user)
+                self._forget(name, kind, turn)
+            elif (begun := turn.result()) is not None:
+                self.leave(begun)
             raise
         finally:
             timer.cancel()
 
-    def _give_up(self, user: Hashable, turn: "asyncio.Future[bool]") -> None:
+    def _give_up(self, name: Hashable, kind: str, turn: "asyncio.Future[Turn | None]") -> None:
         if not turn.done():
-            self._forget(user, turn)
-            turn.set_result(False)
+            self._forget(name, kind, turn)
+            turn.set_result(None)
 
-    def _forget(self, user: Hashable, turn: "asyncio.Future[bool]") -> None:
-        queue = self._waiting[user]
-        queue.turns.remove(turn)
-        if not queue.turns:
-            del self._waiting[user]
+    def _forget(self, name: Hashable, kind: str, turn: "asyncio.Future[Turn | None]") -> None:
+        queues = self._users[name].queues
+        queues[kind].turns.remove(turn)
+        if not queues[kind].turns:
+            del queues[kind]
+            self._remove_idle(name)
+
+    def _remove_idle(self, name: Hashable) -> None:
+        if not self._users[name].under_way and not self._users[name].queues:
+            del self._users[name]

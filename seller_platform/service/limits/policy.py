@@ -11,7 +11,7 @@ from seller_platform.service.limits.lanes import WAIT_SECONDS
 from seller_platform.settings import Settings
 
 WINDOW_SECONDS = 60
-DEFAULT_PER_TOKEN, DEFAULT_PER_USER = 1_200, 2_400
+DEFAULT_PER_TOKEN, DEFAULT_PER_USER, DEFAULT_PER_NETWORK = 1_200, 2_400, 600
 
 _FEWEST_AT_ONCE, _MOST_PROCESSORS = 2, 16
 _SPARE_CONNECTIONS = 4
@@ -52,33 +52,32 @@ class Limits:
 
     Attributes:
         cheap_at_once: How many cheap requests are answered at once.
-        lists_at_once: How many lists.
-        heavy_at_once: How many statistics.
+        lists_at_once: How many lists and statistics.
         downloads_at_once: How many downloads of reports; a slow client counts until it has read all.
-        anonymous_at_once: How many requests without a token: pages, and those of the token endpoint.
+        anonymous_at_once: How many requests without a valid token; of one network a quarter.
         wait_seconds: How long a request may wait to begin before it is refused.
         per_token: The requests of one token in a minute; 0 is no limit.
         per_user: The requests of one user in a minute, with all tokens; 0 is no limit.
+        per_network: The requests of one network in a minute without a valid token; 0 is no limit.
         rates_file: The file in which several processes count; None where there is one process.
     """
 
     cheap_at_once: int = 8
     lists_at_once: int = 4
-    heavy_at_once: int = 3
     downloads_at_once: int = 8
-    anonymous_at_once: int = 8
+    anonymous_at_once: int = 4
     wait_seconds: float = WAIT_SECONDS
     per_token: int = 0
     per_user: int = 0
+    per_network: int = 0
     rates_file: str | None = None
     reports: ReportLimits = ReportLimits()
     costs: CostLimits = CostLimits()
 
     @property
     def connections(self) -> int:
-        """The connections to PostgreSQL that admitted requests need, with some for downloads and new tokens."""
-        with_token = self.cheap_at_once + self.lists_at_once + self.heavy_at_once
-        return with_token + self.anonymous_at_once + _SPARE_CONNECTIONS
+        """The connections to PostgreSQL that admitted requests need, with some for downloads."""
+        return self.cheap_at_once + self.lists_at_once + self.anonymous_at_once + _SPARE_CONNECTIONS
 
     def divided(self, processes: int, rates_file: str) -> "Limits":
         """Return the limits of each of several processes, which count rates in a file."""
@@ -90,7 +89,6 @@ class Limits:
             self,
             cheap_at_once=part(self.cheap_at_once),
             lists_at_once=part(self.lists_at_once),
-            heavy_at_once=part(self.heavy_at_once),
             downloads_at_once=part(self.downloads_at_once),
             anonymous_at_once=part(self.anonymous_at_once),
             rates_file=rates_file,
@@ -105,21 +103,24 @@ def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) ->
     """Return the limits of a service that listens on a host.
 
     Without a setting, a service that only its own machine can reach has no rate limits, and its requests wait for
-    seconds before they are refused. Lists and statistics at once follow the number of processors, of which PostgreSQL
-    needs one for each.
+    seconds before they are refused. Lists and statistics at once are as many as processors, of which PostgreSQL needs
+    one for each.
     """
     processors = min(len(os.sched_getaffinity(0)), _MOST_PROCESSORS)
     is_sandbox = _is_loopback(host) and not has_public_url
-    per_token, per_user = settings.service_requests_per_token, settings.service_requests_per_user
+
+    def rate(setting: int | None, default: int) -> int:
+        return setting if setting is not None else 0 if is_sandbox else default
+
     wait_milliseconds = settings.service_wait_milliseconds
     standard_wait = _SANDBOX_WAIT_SECONDS if is_sandbox else WAIT_SECONDS
     return Limits(
         cheap_at_once=settings.service_cheap_at_once,
-        lists_at_once=settings.service_lists_at_once or processors + 1,
-        heavy_at_once=settings.service_heavy_at_once or max(_FEWEST_AT_ONCE, processors),
+        lists_at_once=settings.service_lists_at_once or max(_FEWEST_AT_ONCE, processors),
         wait_seconds=standard_wait if wait_milliseconds is None else wait_milliseconds / 1_000,
-        per_token=per_token if per_token is not None else 0 if is_sandbox else DEFAULT_PER_TOKEN,
-        per_user=per_user if per_user is not None else 0 if is_sandbox else DEFAULT_PER_USER,
+        per_token=rate(settings.service_requests_per_token, DEFAULT_PER_TOKEN),
+        per_user=rate(settings.service_requests_per_user, DEFAULT_PER_USER),
+        per_network=rate(settings.service_requests_per_network, DEFAULT_PER_NETWORK),
         reports=report_limits_of(settings),
         costs=CostLimits(
             of_product=settings.service_cost_periods_per_product,

@@ -50,6 +50,7 @@ def status_route(store: Store) -> Route:
         extra={
             "responses": {
                 "200": {"description": "It works.", "content": {"application/json": {"schema": _STATUS}}},
+                "429": {"description": "The network has too many requests without a token under way."},
                 "503": {"description": "It does not.", "content": {"application/json": {"schema": _STATUS}}},
             }
         },

@@ -74,6 +74,7 @@ _REVOCATION = object_schema(
     },
     required=("token",),
 )
+_TOO_MANY = "the network has made too many requests, or has too many under way; `Retry-After` says when to try again."
 _ADDRESS = {"type": "string", "format": "uri"}
 _WORDS = {"type": "array", "items": TEXT}
 _SERVER = object_schema(
@@ -143,6 +144,7 @@ def oauth_paths() -> dict[str, dict[str, Any]]:
                         "description": "A page: client, redirect URL or response type are not known.",
                         "content": _HTML,
                     },
+                    "429": {"description": f"A page: {_TOO_MANY}", "content": _HTML},
                     "503": {"description": "A page: the store is away; try again later.", "content": _HTML},
                 },
             )
@@ -178,7 +180,7 @@ def oauth_paths() -> dict[str, dict[str, Any]]:
                 "read_oauth_metadata",
                 "Tell where the endpoints of the OAuth server are (RFC 8414).",
                 "Addresses begin as the one under which the service was reached.",
-                responses={"200": _json("The metadata.", _SERVER)},
+                responses={"200": _json("The metadata.", _SERVER), "429": _json(_TOO_MANY, ERROR_SCHEMA)},
             )
         },
     }
@@ -196,6 +198,7 @@ def _form(name: str, summary: str, rules: str, body: dict[str, Any], answer: dic
             "401": _json("The client is not known, or its secret is wrong.", _REFUSAL),
             "413": _json("The body is too large.", _REFUSAL),
             "415": _json("The body is compressed, or in another charset than UTF-8.", _REFUSAL),
+            "429": _json(_TOO_MANY, ERROR_SCHEMA),
             "503": _json("The store is away; try again later.", ERROR_SCHEMA),
         },
     )

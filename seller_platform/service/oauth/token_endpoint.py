@@ -5,8 +5,10 @@ import binascii
 import re
 from collections.abc import Mapping
 from datetime import UTC
+from functools import lru_cache
 from urllib.parse import unquote_plus
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,8 +16,9 @@ from seller_platform.contract.tokens import Scope, scopes_of
 from seller_platform.contract.wire import AUTHORIZE, DOCS, REVOKE, TOKEN
 from seller_platform.errors import ApiError, BodyTooLargeError, TokenEndpointError, UnreadableCodingError
 from seller_platform.service.http.bodies import read_form
+from seller_platform.service.http.documents import MOST_BASE_URLS, Document
 from seller_platform.service.http.parameters import is_storable, shown
-from seller_platform.service.http.responses import base_url_of, json_answer, token_answer
+from seller_platform.service.http.responses import JSON, base_url_of, token_answer
 from seller_platform.service.oauth.applications import RegisteredApplication, find_application
 from seller_platform.service.oauth.issued_tokens import IssuedTokens, RefusedUse, exchange_code, revoke, rotate
 from seller_platform.service.pool import Connection, Store
@@ -197,21 +200,28 @@ def _required(form: Mapping[str, str], name: str) -> str:
 
 async def answer_metadata(request: Request) -> Response:
     """Answer with the metadata from which OAuth clients configure themselves (RFC 8414)."""
-    base = base_url_of(request)
-    return json_answer(
-        {
-            "issuer": base,
-            "authorization_endpoint": f"{base}{AUTHORIZE}",
-            "token_endpoint": f"{base}{TOKEN}",
-            "revocation_endpoint": f"{base}{REVOKE}",
-            "scopes_supported": [scope.value for scope in Scope],
-            "response_types_supported": ["code"],
-            "response_modes_supported": ["query"],
-            "grant_types_supported": ["authorization_code", "refresh_token"],
-            "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
-            "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
-            "code_challenge_methods_supported": ["S256"],
-            "authorization_response_iss_parameter_supported": True,
-            "service_documentation": f"{base}{DOCS}",
-        }
+    return _metadata(base_url_of(request)).answer(request)
+
+
+@lru_cache(MOST_BASE_URLS)
+def _metadata(base: str) -> Document:
+    return Document(
+        msgspec.json.encode(
+            {
+                "issuer": base,
+                "authorization_endpoint": f"{base}{AUTHORIZE}",
+                "token_endpoint": f"{base}{TOKEN}",
+                "revocation_endpoint": f"{base}{REVOKE}",
+                "scopes_supported": [scope.value for scope in Scope],
+                "response_types_supported": ["code"],
+                "response_modes_supported": ["query"],
+                "grant_types_supported": ["authorization_code", "refresh_token"],
+                "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
+                "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
+                "code_challenge_methods_supported": ["S256"],
+                "authorization_response_iss_parameter_supported": True,
+                "service_documentation": f"{base}{DOCS}",
+            }
+        ),
+        JSON,
     )

@@ -11,7 +11,7 @@ from seller_platform.service.openapi.operations import Description
 
 
 class Cost(StrEnum):
-    """How much work a request is. Requests of one cost do not wait for those of another."""
+    """How much work a request is. Lists and heavy requests share one lane, each other cost has its own."""
 
     CHEAP = "cheap"
     LIST = "list"

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from seller_platform.errors import ApiError, WarehouseUnavailableError
+from seller_platform.service.http.documents import Document
 from seller_platform.service.http.middleware import ACCESS_LOG
 from seller_platform.service.http.responses import message_of
 from seller_platform.service.metrics import notes_of
@@ -82,9 +83,9 @@ def render_text(template: str, values: Mapping[str, Any]) -> str:
     return _templates().get_template(template).render(values)
 
 
-def page_with_script(text: str) -> Response:
-    """Return a page that loads the script of the documentation, which may call the API."""
-    return HTMLResponse(text, 200, _protection("", has_script=True, calls_api=True))
+def document_with_script(text: str) -> Document:
+    """Return a page without secrets that loads the script of the documentation, which may call the API."""
+    return Document(text.encode(), HTMLResponse.media_type, _protection("", has_script=True, calls_api=True))
 
 
 def render_message(
@@ -159,8 +160,7 @@ async def answer_home(store: Store, request: Request) -> Response:
 
 async def answer_static(request: Request) -> Response:
     """Answer with a file that pages load."""
-    path = request.scope["path"]
-    return Response(_static(path), media_type=STATIC_FILES[path], headers={"Cache-Control": "public, max-age=3600"})
+    return _static_document(request.scope["path"]).answer(request)
 
 
 def _protection(form_target: str, *, has_script: bool, calls_api: bool = False) -> dict[str, str]:
@@ -216,6 +216,11 @@ def _contact(contact: str) -> Markup:
 def _versioned(path: str) -> str:
     """Return the URL of a file, which changes with its content, so that no older one is taken from a cache."""
     return f"{path}?{sha256(_static(path)).hexdigest()[:12]}"
+
+
+@cache
+def _static_document(path: str) -> Document:
+    return Document(_static(path), STATIC_FILES[path])
 
 
 @cache

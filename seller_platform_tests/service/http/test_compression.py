@@ -55,6 +55,28 @@ def test_a_small_answer_is_left_as_it_is(reading: Served) -> None:
     assert "content-encoding" not in answer.headers
 
 
+@pytest.mark.parametrize(
+    "path", ["/docs", "/openapi.json", "/static/style.css", "/favicon.ico", "/.well-known/oauth-authorization-server"]
+)
+def test_a_document_for_everybody_is_kept_by_caches_for_an_hour(reading: Served, path: str) -> None:
+    with reading.client() as client:
+        plain, plain_body = _raw(client, path, "identity")
+        packed, packed_body = _raw(client, path, "gzip")
+        tag = plain.headers["etag"]
+        unchanged = client.get(path, headers={"If-None-Match": f'"other", {tag}'})
+        changed = client.get(path, headers={"If-None-Match": '"other"'})
+
+    for answer in (plain, packed, unchanged):
+        assert answer.headers["cache-control"] == "public, max-age=3600"
+        assert answer.headers["vary"] == "Accept-Encoding"
+        assert answer.headers["etag"] == tag
+    assert "content-encoding" not in plain.headers
+    assert ("content-encoding" in packed.headers) is (len(plain_body) >= SMALLEST)
+    assert len(packed_body) == int(packed.headers["content-length"]) <= len(plain_body)
+    assert (gzip.decompress(packed_body) if "content-encoding" in packed.headers else packed_body) == plain_body
+    assert (unchanged.status_code, unchanged.content, changed.content) == (304, b"", plain_body)
+
+
 def test_answers_with_secrets_are_not_compressed(reading: Served) -> None:
     with reading.client() as browser:
         login, body = _raw(browser, "/login", "gzip")

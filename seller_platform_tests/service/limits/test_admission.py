@@ -18,6 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from seller_platform.contract import dataset_named
+from seller_platform.service.http.connections import DEFAULT_LIMITS
 from seller_platform.service.limits.policy import Limits, ReportLimits
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database, conninfo
@@ -34,7 +35,7 @@ from seller_platform_tests.support.served import (
     running_app,
     served,
 )
-from seller_platform_tests.support.waiting import wait_for
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 DAILY = dataset_named("daily_product_sales")
 STATISTICS = {"account_title": "Shop US", "view_by": "date", "group_by": "day"}
@@ -42,11 +43,23 @@ REPORT = {"account_title": "Shop US", "dps_date": "2026-03-01"}
 NARROW = Limits(
     cheap_at_once=4,
     lists_at_once=2,
-    heavy_at_once=2,
     per_token=30,
     per_user=40,
     reports=ReportLimits(open_reports=3, stored_bytes=20_000, kept_days=2),
 )
+
+ANONYMOUS = {
+    "/docs": 200,
+    "/openapi.json": 200,
+    "/.well-known/oauth-authorization-server": 200,
+    "/static/style.css": 200,
+    "/login": 200,
+    "/oauth/token": 400,
+    "/oauth/revoke": 400,
+    "/nothing": 404,
+    "/misdirected": 421,
+    "/user/me": 401,
+}
 
 
 @pytest.fixture
@@ -99,19 +112,21 @@ def test_slow_statistics_of_one_user_keep_nobody_out(
         of_bob = threads.submit(bob.get, path, params={**STATISTICS, "account_title": "Bob's"})
         wait_for(lambda: _waiting_for_locks(narrow.database) == 2)
         own, others = ann.get("/user/me"), bob.get("/user/accounts")
-        notifications = bob.get("/notifications/list", params={"account_title": "Bob's"})
+        list_beside = ann.get("/notifications/list", params={"account_title": "Shop US"})
         holder.rollback()
 
     assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (429, 429, "1")
     assert (
-        "as many requests of statistics of yours are under way as one user may have, which is 1"
+        "as many requests of lists, costs and statistics of yours are under way as one user may have, which is 1"
         in refused.json()["message"]
     )
     assert seconds < 2
     assert [answer.status_code for answer in (first.result(), of_bob.result())] == [200, 200]
     assert [answer.status_code for answer in (own, others)] == [200, 200]
-    assert notifications.status_code != 503
-    assert 'requests_shed_total{cause="share",cost="heavy"} 1.0' in generate_latest(registry).decode()
+    assert list_beside.status_code == 429
+    metrics = generate_latest(registry).decode()
+    assert 'requests_shed_total{cause="share",cost="heavy"} 1.0' in metrics
+    assert 'requests_shed_total{cause="share",cost="list"} 1.0' in metrics
 
 
 def test_a_request_that_waited_for_a_stopped_process_is_refused(
@@ -188,6 +203,42 @@ def test_a_request_without_a_token_is_refused_without_postgres(narrow: Served) -
 
     assert (missing.status_code, malformed.status_code) == (401, 401)
     assert "ratelimit" not in missing.headers
+
+
+def test_requests_without_a_valid_token_are_limited_for_each_network(database: Database, database_url: str) -> None:
+    registry = CollectorRegistry()
+    trusting = replace(DEFAULT_LIMITS, trusted_proxies=("127.0.0.1",))
+    limits = replace(NARROW, per_network=len(ANONYMOUS))
+    with (
+        served(database, database_url) as populated,
+        running_app(database_url, limits=limits, registry=registry, connection_limits=trusting) as url,
+        replace(populated, base_url=url).client(ANN) as ann,
+        httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as anonymous,
+        ThreadPoolExecutor(len(ANONYMOUS)) as threads,
+    ):
+        first = {path: _anonymous_status(anonymous, path) for path in ANONYMOUS}
+        began = perf_counter()
+        refused = list(threads.map(lambda path: _anonymous_status(anonymous, path), ANONYMOUS))
+        seconds = perf_counter() - began
+        answer = anonymous.get("/login", headers={"Accept": "text/html"})
+        others = anonymous.get("/docs", headers={"X-Forwarded-For": "192.0.2.1"})
+        status, own = anonymous.get("/service-status"), ann.get("/user/me")
+
+    assert first == ANONYMOUS
+    assert set(refused) == {429}
+    assert seconds > 0.9  # a client without pauses waits for its refusals
+    assert "This network has used its 10 requests in 60 seconds" in answer.text
+    assert int(answer.headers["retry-after"]) > 0
+    assert [each.status_code for each in (others, status, own)] == [200, 200, 200]
+    shed = {"cause": "quota", "cost": "anonymous"}
+    assert registry.get_sample_value("seller_platform_service_requests_shed_total", shed) == len(ANONYMOUS) + 1
+
+
+def _anonymous_status(client: httpx.Client, path: str) -> int:
+    if path in ("/oauth/token", "/oauth/revoke"):
+        return client.post(path, data={"grant_type": "refresh_token"}).status_code
+    host = {"Host": "other.example"} if path == "/misdirected" else {}
+    return client.get(path, headers={"Authorization": "Bearer wrong", **host}).status_code
 
 
 def test_a_new_token_may_be_used_by_many_requests_at_once(service: Served) -> None:
