@@ -1,11 +1,13 @@
-"""Measures the service under more requests than it can answer.
+"""Measures the service under more requests than it can answer, of one user and of clients without a token.
 
-`python -m seller_platform_tests.benchmarks.overload [--seconds 60] [--rounds 3] [--times 4]` prints a table.
+`python -m seller_platform_tests.benchmarks.overload [--seconds 60] [--rounds 5] [--times 4] [--per-network 600]` prints
+a table.
 
-One user requests statistics and lists of an account with 2,000 products. First in a closed loop, with as many clients
-as the service admits of one user at once: this gives the capacity. Then in an open loop, at a multiple of that rate.
-Another user requests `/user/me` all the time, first without other requests. Each part runs in processes of its own,
-with raw sockets, so that the clients need little of the processor.
+Ten connections without a token request pages, documents, unknown paths and tokens without a pause. Then one user
+requests statistics and lists of an account with 2,000 products. First in a closed loop, with three clients: this gives
+the capacity. Then in an open loop, at a multiple of that rate. Another user requests `/user/me` all the time, first
+without other requests. Each part runs in processes of its own, with raw sockets, so that the clients need little of the
+processor.
 
 Times are measured at the client. In the open loop they begin when a request is due, even if it is sent later. The
 figures are medians of the rounds.
@@ -30,9 +32,11 @@ from rich.console import Console
 from rich.table import Table
 
 from seller_platform.contract.datasets.sales import SALES_BY_DATE
-from seller_platform.contract.wire import USER_ME
+from seller_platform.contract.wire import DOCS, OPENAPI, TOKEN, USER_ME
 from seller_platform.sandbox import load_sandbox
+from seller_platform.service.http.bodies import FORM
 from seller_platform.service.limits.lanes import WAIT_SECONDS
+from seller_platform.service.limits.policy import DEFAULT_PER_NETWORK
 from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -46,6 +50,7 @@ from seller_platform_tests.benchmarks.serving import (
 
 PROBES_PER_SECOND = 20
 STATISTICS_CLIENTS, LIST_CLIENTS = 1, 2
+ANONYMOUS = (DOCS, OPENAPI, "/static/style.css", "/login", "/nothing", USER_ME, TOKEN, DOCS, "/login", "/nothing")
 PROMPT_SECONDS = 0.1
 IDLE_SECONDS = 3  # the service closes a connection that is idle for 5
 MONTHS, ORDERS_PER_MONTH = 3, 20_000
@@ -59,6 +64,21 @@ class Target:
     host: str
     port: int
     message: bytes
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is requested in a round.
+
+    Attributes:
+        me: What another user requests.
+        anonymous: What is requested without a token, over a connection each.
+        loads: What one user requests, of each kind over a connection each.
+    """
+
+    me: Target
+    anonymous: Sequence[Target]
+    loads: Sequence[Sequence[Target]]
 
 
 @dataclass(frozen=True)
@@ -88,7 +108,14 @@ class Exchange:
         self._used = 0.0
 
     async def ask(self) -> int:
-        """Send the request, read the whole answer and return its status."""
+        """Send the request, read the whole answer and return its status; 0 where the service ends the connection."""
+        try:
+            return await self._ask()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self._streams = None
+            return 0
+
+    async def _ask(self) -> int:
         if time.perf_counter() - self._used > IDLE_SECONDS:
             self.close()
             self._streams = None
@@ -109,18 +136,18 @@ class Exchange:
             self._streams[1].close()
 
 
-def closed_loop(target: Target, clients: int, seconds: float) -> Outcome:
-    """Request without a pause from each of some clients."""
-    outcome = Outcome(target.name, seconds)
+def closed_loop(targets: Sequence[Target], seconds: float) -> Outcome:
+    """Request each target without a pause, over a connection of its own."""
+    outcome = Outcome(targets[0].name, seconds)
 
-    async def client() -> None:
+    async def client(target: Target) -> None:
         exchange, end = Exchange(target), time.perf_counter() + seconds
         while time.perf_counter() < end:
             await _ask(exchange, outcome, time.perf_counter())
         exchange.close()
 
     async def run() -> None:
-        await asyncio.gather(*(client() for _ in range(clients)))
+        await asyncio.gather(*map(client, targets))
 
     asyncio.run(run())
     return outcome
@@ -201,10 +228,13 @@ class Figures:
 
 
 def run_round(
-    pool: Pool, pid: int, me: Target, loads: Sequence[tuple[Target, int]], options: argparse.Namespace
+    pool: Pool,
+    pid: int,
+    targets: Targets,
+    options: argparse.Namespace,
 ) -> Figures:
-    """Measure one round: alone, the closed loop, the open loop."""
-    figures = Figures()
+    """Measure one round: alone, beside clients without a token, the closed loop, the open loop."""
+    figures, me = Figures(), targets.me
 
     def probe(part: str, seconds: float) -> "AsyncResult[Outcome]":
         return pool.apply_async(open_loop, (Target(part, me.host, me.port, me.message), PROBES_PER_SECOND, seconds))
@@ -212,7 +242,12 @@ def run_round(
     alone = probe("/user/me of another user", options.closed_seconds).get()
     figures.note_outcome("idle", alone)
     beside = probe("/user/me of another user", options.closed_seconds)
-    loops = [pool.apply_async(closed_loop, (target, clients, options.closed_seconds)) for target, clients in loads]
+    crowd = pool.apply_async(closed_loop, (targets.anonymous, options.closed_seconds)).get()
+    beside_crowd = beside.get()
+    for outcome in (crowd, beside_crowd):
+        figures.note_outcome("without a token", outcome)
+    beside = probe("/user/me of another user", options.closed_seconds)
+    loops = [pool.apply_async(closed_loop, (load, options.closed_seconds)) for load in targets.loads]
     closed = [loop.get() for loop in loops]
     for outcome in (*closed, beside.get()):
         figures.note_outcome("closed loop", outcome)
@@ -220,7 +255,7 @@ def run_round(
     part = f"open loop x {options.times:g}"
     loops = [
         pool.apply_async(open_loop, (target, options.times * outcome.per_second, options.seconds))
-        for (target, _), outcome in zip(loads, closed, strict=True)
+        for (target, *_), outcome in zip(targets.loads, closed, strict=True)
     ]
     computed = seconds_computed([pid])
     opened = [loop.get() for loop in loops]
@@ -231,19 +266,28 @@ def run_round(
     for before, after in zip(closed, opened, strict=True):
         ratio = percentile(after.admitted, 99) / percentile(before.admitted, 99)
         figures.note(f"p99 of {before.name}, open against closed (goal: 2)", ratio)
-    ratio = percentile(under_load.admitted, 99) / percentile(alone.admitted, 99)
-    figures.note("p99 of /user/me, open loop against idle (goal: 5)", ratio)
-    figures.note("/user/me refused", sum(map(len, (alone.refused, under_load.refused))))
+    for circumstance, outcome in ((part, under_load), ("beside clients without a token", beside_crowd)):
+        ratio = percentile(outcome.admitted, 99) / percentile(alone.admitted, 99)
+        figures.note(f"p99 of /user/me, {circumstance} against idle (goal: 3)", ratio)
+    figures.note("/user/me refused", sum(map(len, (alone.refused, beside_crowd.refused, under_load.refused))))
     figures.note("open loop: processor time of the service, percent of a core", 100 * computed / options.seconds)
     figures.note("load average of the machine", os.getloadavg()[0])
     return figures
 
 
-def target_of(name: str, base_url: str, token: str, path: str, **query: object) -> Target:
+def target_of(name: str, base_url: str, token: str | None, path: str, **query: object) -> Target:
     """Return a kind of requests."""
     address = urlsplit(base_url)
-    line = f"GET {path}?{urlencode(query)} HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {token}\r\n\r\n"
-    return Target(name, address.hostname or "", address.port or 0, line.encode())
+    head = f"{path}?{urlencode(query)} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+    if token is not None:
+        head += f"Authorization: Bearer {token}\r\n\r\n"
+    elif path == TOKEN:
+        form = "grant_type=refresh_token&client_id=unknown&refresh_token=unknown"
+        head += f"Content-Type: {FORM}\r\nContent-Length: {len(form)}\r\n\r\n{form}"
+    else:
+        head += "Accept: text/html\r\nAccept-Encoding: gzip\r\n\r\n"
+    method = "POST" if path == TOKEN else "GET"
+    return Target(name, address.hostname or "", address.port or 0, f"{method} {head}".encode())
 
 
 def main() -> None:
@@ -252,12 +296,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="how long the open loop lasts")
     parser.add_argument("--closed-seconds", type=float, default=20, help="how long the other parts last")
     parser.add_argument("--times", type=float, default=4, help="the rate of the open loop, as a multiple of capacity")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--per-network", type=int, default=DEFAULT_PER_NETWORK, help="requests a minute without a token; 0 for any"
+    )
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     every = Figures()
-    # The service listens on the loopback, where requests would wait for seconds.
+    # The service listens on the loopback, where requests would wait for seconds and have no rates.
     os.environ["SELLER_PLATFORM_SERVICE_WAIT_MILLISECONDS"] = str(int(1_000 * WAIT_SECONDS))
+    os.environ["SELLER_PLATFORM_SERVICE_REQUESTS_PER_NETWORK"] = str(options.per_network)
     with tempfile.TemporaryDirectory(prefix="seller-overload-", ignore_cleanup_errors=True) as path:
         folder = Path(path)
         server = EmbeddedServer(folder / "postgres")
@@ -280,11 +328,15 @@ def main() -> None:
                 statistics_target = target_of("statistics", base_url, token, SALES_BY_DATE.path, **own, **views)
                 lists = target_of("lists", base_url, token, "/sales/orders", **own, per_page=500, page=3)
                 me = target_of("me", base_url, other_token, USER_ME)
+                anonymous = [target_of("ten connections", base_url, None, path) for path in ANONYMOUS]
                 for target in (statistics_target, lists, me):
-                    assert closed_loop(target, 1, 0.5).statuses.keys() == {200}, target.name
+                    assert closed_loop([target], 0.5).statuses.keys() == {200}, target.name
+                for target in anonymous:
+                    asyncio.run(Exchange(target).ask())
+                loads = ([statistics_target] * STATISTICS_CLIENTS, [lists] * LIST_CLIENTS)
+                targets = Targets(me, anonymous, loads)
                 for number in range(options.rounds):
-                    loads = ((statistics_target, STATISTICS_CLIENTS), (lists, LIST_CLIENTS))
-                    for line, value, _ in run_round(pool, pid, me, loads, options).lines():
+                    for line, value, _ in run_round(pool, pid, targets, options).lines():
                         every.note(line, float(value))
                     print(f"round {number + 1} of {options.rounds}", flush=True)
         server.close()
