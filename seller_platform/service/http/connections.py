@@ -27,8 +27,9 @@ NOTE_REFUSAL = "seller_platform.note_refusal"
 """The name in the application's state of the function that counts a refused connection by its reason."""
 
 _LOG = logging.getLogger("seller_platform.service.http.connections")
+_EMPTY_LINE = b"\r\n\r\n"
+_MOST_UNPARSED = 256 << 10
 _METHOD = re.compile(rb"[A-Za-z!#$%&'*+.^_`|~-]{1,40} ")
-_MOST_PIPELINED = 8
 _IPV6_NETWORK = 64
 
 
@@ -90,7 +91,8 @@ class BoundedConfig(uvicorn.Config):
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol within the limits of its configuration.
 
-    A connection is always in a head (`_in_head`, which includes the time between requests) or in a body.
+    A connection is always in a head (`_in_head`, which includes the time between requests) or in a body. Requests are
+    parsed one at a time: bytes behind a request wait until it is answered.
     """
 
     config: BoundedConfig
@@ -105,6 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unsent, self._slow_seconds, self._was_resumed = 0, 0.0, False
         self._is_deaf, self._problem = False, ""
         self._answering: RequestResponseCycle | None = None
+        self._unparsed = b""
         self._address = _address_of(self.client[0]) if self.client else ""
         self._inspected_at = self.loop.time()
         self._inspection = self.loop.call_later(self._limits.inspection_seconds, self._inspect)
@@ -128,9 +131,19 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        while data and not self._is_deaf and not self.transport.is_closing():
-            size = self._head_left if self._in_head else self._limits.head_bytes
-            part, data = data[:size], data[size:]
+        data, self._unparsed, position = self._unparsed + data, b"", 0
+        while position < len(data) and not self._is_deaf and not self.transport.is_closing():
+            if self._in_head and self._is_answering:
+                self._unparsed = data[position:]
+                self.flow.pause_reading()
+                if len(self._unparsed) > _MOST_UNPARSED:
+                    self._refuse(400, "too much was sent behind a request under way", "pipelined requests")
+                return
+            # A head ends with an empty line, and so does a body in chunks: no part contains the ends of two.
+            end = position + (self._head_left if self._in_head else self._limits.head_bytes)
+            empty_line = data.find(_EMPTY_LINE, position, end)
+            end = empty_line + len(_EMPTY_LINE) if empty_line >= 0 else end
+            part, position = data[position:end], end
             if self._in_head:
                 self._head_left -= len(part)
                 self._head_began = self._head_began or self.loop.time()
@@ -143,6 +156,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._silent_bytes = 0 if self._in_head or self._has_body else self._silent_bytes + len(part)
             if (self._in_head and self._head_left <= 0) or self._silent_bytes > self._limits.head_bytes:
                 self._refuse_head()
+
+    @property
+    def _is_answering(self) -> bool:
+        return self._answering is not None and not self._answering.response_complete
 
     def _parse(self, part: bytes) -> bool:
         """Give bytes to the parser, and return whether it can take more of this connection."""
@@ -164,12 +181,6 @@ class BoundedProtocol(HttpToolsProtocol):
             else:
                 self._refuse(400, "this is not a request of HTTP/1.1", self._problem or "not HTTP")
         return False
-
-    def on_message_begin(self) -> None:
-        if len(self.pipeline) >= _MOST_PIPELINED:
-            self._problem = "pipelined requests"
-            raise ValueError(self._problem)
-        super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(self.headers) >= self._limits.headers:
@@ -198,6 +209,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._answered_at = self.loop.time()
+        if self._unparsed:
+            self.data_received(b"")
 
     def resume_writing(self) -> None:
         self._was_resumed = True
@@ -208,14 +221,13 @@ class BoundedProtocol(HttpToolsProtocol):
         now = self.loop.time()
         elapsed, self._inspected_at = now - self._inspected_at, now
         self._inspection = self.loop.call_later(self._limits.inspection_seconds, self._inspect)
-        is_answering = self._answering is not None and not self._answering.response_complete
         if self._is_unread(elapsed):
             self._note("an answer was not read")
             self.transport.abort()
         elif self._is_deaf or self.transport.is_closing():
             return
         elif self._in_head:
-            if is_answering:
+            if self._is_answering:
                 self._head_began = now if self._head_began is not None else None
             elif self._head_began is not None and now - self._head_began > self._limits.head_seconds:
                 text = f"the head of the request took longer than {count_of(self._limits.head_seconds, 'second')}"
@@ -246,8 +258,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._note(reason)
         self._is_deaf = True
         cycle = self._answering
-        is_answering = cycle is not None and not cycle.response_complete
-        has_begun = is_answering and (cycle is not self.cycle or cycle.response_started or self._in_head)
+        has_begun = self._is_answering and (cycle is not self.cycle or self.cycle.response_started or self._in_head)
         self._give_up()
         if has_begun:
             self.transport.close()
@@ -262,7 +273,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         """End the answer under way and those that wait; uvicorn ends only the one that came last."""
-        if self._answering is not None and not self._answering.response_complete:
+        if self._answering is not None and self._is_answering:
             self._answering.disconnected = True
             self._answering.message_event.set()
         self.pipeline.clear()

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -112,6 +113,24 @@ def test_a_connection_that_stalls_ends(quick: tuple[str, CollectorRegistry], sta
     answered, _ = _exchange(quick[0], sent)
 
     assert answered == status
+
+
+@pytest.mark.parametrize("size", [10_000, 7])
+def test_ten_pipelined_requests_get_ten_answers_in_order(quick: tuple[str, CollectorRegistry], size: int) -> None:
+    endings = (
+        b"\r\n",
+        b"Content-Length: 9\r\n\r\na\r\n\r\nbcde",
+        b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+    )
+    heads = [b"POST /%d HTTP/1.1\r\nHost: localhost\r\n" % number for number in range(10)]
+    sent = b"".join(head + ending for head, ending in zip(heads, endings * 4, strict=False))
+
+    with _connection(quick[0]) as connection:
+        for begin in range(0, len(sent), size):
+            connection.sendall(sent[begin : begin + size])
+        _, received = _answer(connection)
+
+    assert re.findall(rb"there is nothing at '/(\d+)'", received) == [b"%d" % number for number in range(10)]
 
 
 def test_a_connection_that_trickles_ends(quick: tuple[str, CollectorRegistry]) -> None:
