@@ -24,7 +24,7 @@ from seller_platform.errors import ApiError, MisdirectedRequestError, MissingSet
 from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.http.compression import Compress
 from seller_platform.service.http.connections import NOTE_REFUSAL
-from seller_platform.service.http.documents import MOST_BASE_URLS, Document
+from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.middleware import Envelop
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location, Refuse
 from seller_platform.service.http.responses import JSON, allowed_methods, base_url_of, error_answer, json_answer
@@ -258,9 +258,9 @@ def _documentation_routes(routes: Sequence[Route], admission: Admission) -> list
         return msgspec.json.encode(document), docs_text(document)
 
     @lru_cache(MOST_BASE_URLS)
-    def documentation_of(base_url: str) -> tuple[Document, Document]:
+    def documentation_of(base_url: str) -> tuple[PublicDocument, PublicDocument]:
         document, page = documentation()
-        described = Document(document.replace(_ANY_BASE_URL.encode(), base_url.encode()), JSON)
+        described = PublicDocument(document.replace(_ANY_BASE_URL.encode(), base_url.encode()), JSON)
         return described, document_with_script(page.replace(_ANY_BASE_URL, base_url))
 
     async def answer_document(request: Request) -> Response:

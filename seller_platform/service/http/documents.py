@@ -13,7 +13,7 @@ MOST_BASE_URLS = 16
 """For how many base URLs documents are kept. Without a public URL, each port of the loopback is one."""
 
 
-class Document:
+class PublicDocument:
     """A document in both codings, with its ETag (RFC 9110 section 8.8.3)."""
 
     def __init__(self, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> None:

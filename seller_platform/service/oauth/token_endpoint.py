@@ -16,7 +16,7 @@ from seller_platform.contract.tokens import Scope, scopes_of
 from seller_platform.contract.wire import AUTHORIZE, DOCS, REVOKE, TOKEN
 from seller_platform.errors import ApiError, BodyTooLargeError, TokenEndpointError, UnreadableCodingError
 from seller_platform.service.http.bodies import read_form
-from seller_platform.service.http.documents import MOST_BASE_URLS, Document
+from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.parameters import is_storable, shown
 from seller_platform.service.http.responses import JSON, base_url_of, token_answer
 from seller_platform.service.oauth.applications import RegisteredApplication, find_application
@@ -204,8 +204,8 @@ async def answer_metadata(request: Request) -> Response:
 
 
 @lru_cache(MOST_BASE_URLS)
-def _metadata(base: str) -> Document:
-    return Document(
+def _metadata(base: str) -> PublicDocument:
+    return PublicDocument(
         msgspec.json.encode(
             {
                 "issuer": base,

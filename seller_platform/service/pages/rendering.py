@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from seller_platform.errors import ApiError, WarehouseUnavailableError
-from seller_platform.service.http.documents import Document
+from seller_platform.service.http.documents import PublicDocument
 from seller_platform.service.http.middleware import ACCESS_LOG
 from seller_platform.service.http.responses import message_of
 from seller_platform.service.metrics import notes_of
@@ -83,9 +83,9 @@ def render_text(template: str, values: Mapping[str, Any]) -> str:
     return _templates().get_template(template).render(values)
 
 
-def document_with_script(text: str) -> Document:
+def document_with_script(text: str) -> PublicDocument:
     """Return a page without secrets that loads the script of the documentation, which may call the API."""
-    return Document(text.encode(), HTMLResponse.media_type, _protection("", has_script=True, calls_api=True))
+    return PublicDocument(text.encode(), HTMLResponse.media_type, _protection("", has_script=True, calls_api=True))
 
 
 def render_message(
@@ -219,8 +219,8 @@ def _versioned(path: str) -> str:
 
 
 @cache
-def _static_document(path: str) -> Document:
-    return Document(_static(path), STATIC_FILES[path])
+def _static_document(path: str) -> PublicDocument:
+    return PublicDocument(_static(path), STATIC_FILES[path])
 
 
 @cache

@@ -135,7 +135,7 @@ def _months(plan: Plan, more: LiteralString) -> sql.Composed:
 
 
 async def store_months(
-    connection: Connection, statement: sql.Composable, settings: LiteralString, values: Mapping[str, object]
+    connection: Connection, statement: sql.Composed, settings: LiteralString, values: Mapping[str, object]
 ) -> bool:
     """Store sums of months and return True, unless others are written now, or the service may not write.
 

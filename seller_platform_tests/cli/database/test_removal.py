@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from seller_platform.cli.database.command import database as command
 from seller_platform.cli.doctor.local_checks import examine_root_data
@@ -20,6 +20,7 @@ from seller_platform.errors import EmbeddedServerInUseError, NotEmbeddedError, N
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, embedded_server
+from seller_platform_tests.support.command_line import invoke
 from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.waiting import wait_for
 
@@ -46,7 +47,7 @@ def server(home: Path) -> Iterator[EmbeddedServer]:
 
 
 def _remove(*arguments: str, answer: str = "") -> Result:
-    return CliRunner().invoke(command, ["remove", *arguments], input=answer, catch_exceptions=False)
+    return invoke(command, ["remove", *arguments], input=answer, catch_exceptions=False)
 
 
 def test_a_server_is_deleted_after_a_question_and_not_while_it_is_used(server: EmbeddedServer, home: Path) -> None:
