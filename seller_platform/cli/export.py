@@ -49,11 +49,11 @@ class ExportedPartition(Document, frozen=True):
     account: str | None
     month: MonthText | None
     result: Literal["exported", "failed", "skipped"]
-    files: int | None = None
-    replaced: int | None = None
-    rows: int | None = None
-    path: str | None = None
-    reason: str | None = None
+    files: int | None
+    replaced: int | None
+    rows: int | None
+    path: str | None
+    reason: str | None
 
     @property
     def name(self) -> str:
@@ -135,7 +135,11 @@ def _exported(database: Database, partition: _Partition, folder: Path) -> Export
 
     source, account, month = partition
     outcome = partial(
-        ExportedPartition, table=source.table, account=account, month=f"{month.start:%Y-%m}" if month else None
+        ExportedPartition,
+        table=source.table,
+        account=account,
+        month=f"{month.start:%Y-%m}" if month else None,
+        **dict.fromkeys(("files", "replaced", "rows", "path", "reason")),
     )
     try:
         files = export_partition(database, source, account, month, folder)

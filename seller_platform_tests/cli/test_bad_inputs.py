@@ -24,7 +24,7 @@ SECRET = "c4nary"
 # Nobody has this address (RFC 5737), and nothing answers on this port.
 FOREIGN, NOWHERE = "203.0.113.7", "http://127.0.0.1:9"
 ROLE = "has_no_right"
-USAGE, FAILED, UPSTREAM, CHECK = 2, 1, 4, 5
+USAGE, FAILED, CHECK = 2, 1, 5
 
 DATABASE, HOME = "SELLER_PLATFORM_DATABASE_URL", "SELLER_PLATFORM_HOME"
 SERVICE = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
@@ -100,7 +100,7 @@ COMMANDS = [
     Bad("sync", "seller-platform connect"),
     Bad("connect", "SELLER_API_BASE_URL is not set"),
     Bad("connect --timeout soon", "'soon' is not a valid integer"),
-    Bad("connect --no-browser", "no answer from 127.0.0.1:9", UPSTREAM, API),
+    Bad("connect --no-browser", "no answer from 127.0.0.1:9", variables=API),
     Bad("connect --no-browser", "SELLER_API_REDIRECT_URI", variables={**API, "SELLER_API_REDIRECT_URI": "ftp://x"}),
     Bad("explain nope 1", "nope"),
     Bad("explain orders absent-order", "no stored row"),

@@ -36,7 +36,9 @@ _JOBS = "SELECT id, state, report_id, requested_at::text, attempt, load_id FROM 
 _IS_CURRENT = f"SELECT count(*) FROM service.summaries AS summary WHERE dataset = %s AND {IS_CURRENT}"
 _KEPT_SUMS = """
 SELECT 'counts', concat_ws('|', local_day, part, is_merged, rows) FROM service.daily_counts WHERE dataset = %(dataset)s
-UNION ALL SELECT 'product days', concat_ws('|', month, sku, kind, currency, day, trim_scale(amount))
+UNION ALL SELECT 'products', concat_ws('|', month, sku, kind, currency, units, trim_scale(amount), day_bits)
+FROM service.product_days WHERE kind = ANY (%(kinds)s)
+UNION ALL SELECT 'product days', concat_ws('|', month, sku, kind, currency, of_day.day, trim_scale(of_day.amount))
 FROM service.product_days, unnest(days, amounts_of_days) AS of_day (day, amount) WHERE kind = ANY (%(kinds)s)
 UNION ALL SELECT 'days', sums::text FROM service.day_sums AS sums WHERE kind = ANY (%(kinds)s)
 """

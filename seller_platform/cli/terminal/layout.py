@@ -13,6 +13,7 @@ line.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from click import unstyle
 from rich.cells import cell_len
 
 from seller_platform.cli.terminal.colours import Colour, colour_of
@@ -85,12 +86,15 @@ def table_lines(
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Return a text in lines of at most this width, broken at spaces; a longer word has a line of its own."""
+    """Return a text in lines of at most this width, broken at spaces; a longer word has a line of its own.
+
+    The codes of colours take no width.
+    """
     lines: list[str] = []
     for paragraph in text.split("\n"):
         line, *words = paragraph.split(" ")
         for word in words:
-            if line.strip() and cell_len(line) + 1 + cell_len(word) > width:
+            if line.strip() and cell_len(unstyle(f"{line} {word}")) > width:
                 lines.append(line)
                 line = word
             else:

@@ -135,14 +135,17 @@ def _months(plan: Plan, more: LiteralString) -> sql.Composed:
 
 
 async def store_months(
-    connection: Connection, statement: sql.Composed, settings: LiteralString, values: Mapping[str, object]
+    connection: Connection,
+    accounts: Sequence[str],
+    statement: sql.Composed,
+    values: Mapping[str, object],
+    *,
+    settings: LiteralString,
 ) -> bool:
     """Store sums of months and return True, unless others are written now, or the service may not write.
 
     Of an account, the sums in the currencies that were summed last are kept.
     """
-    accounts = values["accounts"]
-    assert isinstance(accounts, Sequence)
     try:
         async with connection.transaction():
             for account in accounts:

@@ -96,7 +96,9 @@ async def read_statistics(
             row = await (await connection.execute(_statement(plan), values, prepare=False)).fetchone()
         is_current, total, lacks_rates, has_unnamed, lacks_months, rows = row or (True, 0, False, False, False, "")
         if is_current and lacks_months:
-            is_stored = may_store and await store_months(connection, _storing(plan), _SETTINGS, values)
+            is_stored = may_store and await store_months(
+                connection, selected.keys, _storing(plan), values, settings=_SETTINGS
+            )
             return await read(is_kept=True, uses_months=is_stored, may_store=False)
         if is_current and has_unnamed and not names_unnamed:
             return await read(is_kept=is_kept, names_unnamed=True, uses_months=uses_months)

@@ -314,6 +314,29 @@ def test_a_sum_at_any_statement_of_a_load_counts_it_once(service: Served) -> Non
         assert _figures(service, "platform_fees") == [(Decimal(fees),)]
 
 
+@pytest.mark.parametrize("is_load_interrupted", [False, True])
+def test_a_load_and_a_request_at_any_of_its_statements_agree(service: Served, *, is_load_interrupted: bool) -> None:
+    sizes, fees = iter(range(1, 100)), 0
+
+    def load() -> None:
+        nonlocal fees
+        fees = next(sizes)
+        _store(service.database, LEDGER, US, MARCH, [_fee(FIRST, "-1.00") for _ in range(fees)])
+
+    def ask() -> list[tuple[Any, ...]]:
+        return _figures(service, "platform_fees", view_by="product", group_by="sku")
+
+    _store(service.database, DAILY, US, MARCH, [_sale(FIRST, 1, "10.00")])
+    load()
+    statements = 0
+    for _ in at_each_statement(load, ask) if is_load_interrupted else at_each_statement(ask, load):
+        assert ask() == ask() == [(Decimal(fees),)]
+        load()
+        statements += 1
+
+    assert statements > 5
+
+
 def test_a_sandbox_that_is_loaded_again_is_counted_again(service: Served) -> None:
     def announced() -> tuple[object, ...]:
         asked = {"account_title": title, "start_date": "2026-02-01", "end_date": "2026-02-28"}
