@@ -139,7 +139,11 @@ def _exported(database: Database, partition: _Partition, folder: Path) -> Export
         table=source.table,
         account=account,
         month=f"{month.start:%Y-%m}" if month else None,
-        **dict.fromkeys(("files", "replaced", "rows", "path", "reason")),
+        files=None,
+        replaced=None,
+        rows=None,
+        path=None,
+        reason=None,
     )
     try:
         files = export_partition(database, source, account, month, folder)

@@ -100,7 +100,7 @@ def test_a_full_disk_of_the_server_and_one_that_only_reads_are_named(
     with pytest.raises(kind, match=words) as raised, database.begin() as connection:
         connection.execute(text(statement))
 
-    assert database.where in str(raised.value)
+    assert Path(database.where).name in str(raised.value)  # a long folder is reached under a shorter name, too
 
 
 @pytest.mark.parametrize(
