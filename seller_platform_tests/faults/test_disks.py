@@ -210,6 +210,7 @@ def test_dagsters_storage_names_a_full_disk_instead_of_its_statement(
     server.close()
 
 
+@pytest.mark.nightly  # a command of each other kind is tried on a full disk above
 @pytest.mark.usefixtures("open_to_the_server")
 def test_sync_names_a_disk_that_fills_up_and_goes_on_once_there_is_room(
     mount: Callable[[int], Path], tmp_path: Path

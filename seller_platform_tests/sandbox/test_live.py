@@ -35,7 +35,7 @@ from seller_platform_tests.support.postgres import TEMPLATE, drop_database
 from seller_platform_tests.support.sandbox_tables import TABLES, rows
 from seller_platform_tests.support.served import ANN, issue_token, served
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly  # weeks of a sandbox, and the law of its changes
 
 SINCE, FIRST, UNTIL = date(2026, 2, 20), date(2026, 1, 1), date(2026, 3, 9)
 OPTIONS = LiveOptions(SINCE, accounts=2, months=2, orders_per_month=150, seed=1)

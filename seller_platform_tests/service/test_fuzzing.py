@@ -23,7 +23,7 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.journey
 
-_CASES = int(os.environ.get("FUZZ_CASES", "500"))
+_CASES = int(os.environ.get("FUZZ_CASES", "250"))
 _CASES_OF_COVERAGE = 1_500  # at least; they are made for each keyword of each schema, however many others there are
 _PHASES = "examples,coverage,fuzzing" if _CASES > _CASES_OF_COVERAGE else "examples,fuzzing"
 _FRUITFUL = 0.8  # of the operations; the others have too few parameters for many different cases
