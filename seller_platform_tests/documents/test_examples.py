@@ -1,5 +1,6 @@
 """A reader types every command of the documents, and runs every example in SQL, Python and YAML."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,6 +23,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.documentation import PAGES, README
 from seller_platform_tests.documents.markdown import Document
 from seller_platform_tests.documents.shell import PASSWORD, Shell
+from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.processes import environment, free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(900)]
@@ -119,8 +121,10 @@ class Reader:
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     """A reader in a clone of the repository, before anything is connected."""
+    # `doctor` lists what deleted homes have left there, also those of other tests.
+    monkeypatch.setenv(ROOT_DATA, f"{os.environ[ROOT_DATA]}/{tmp_path.name}")
     clone = tmp_path / "seller platform"
     shutil.copytree(TOP / "docker", clone / "docker", ignore=shutil.ignore_patterns("secrets"))
     for name in ("dagster.yaml", "workspace.yaml"):

@@ -27,6 +27,7 @@ from seller_platform_tests.support.served import (
     ANN,
     BOB,
     LAST_DAY,
+    WIDE,
     Served,
     execute,
     insert_rows,
@@ -270,12 +271,11 @@ def test_a_user_has_bounded_bytes_of_reports_until_they_expire(narrow: Served) -
     assert 2 * 86_400 < int(refused.headers["retry-after"]) < 3 * 86_400
 
 
-def test_simultaneous_requests_do_not_exceed_the_open_reports(narrow: Served) -> None:
-    tokens = [issue_token(narrow.database, ANN) for _ in range(4)]
-    start = threading.Barrier(len(tokens))
+def test_simultaneous_requests_do_not_exceed_the_open_reports(database: Database, database_url: str) -> None:
+    start = threading.Barrier(4)
 
     def request(token: str) -> list[int]:
-        with narrow.client() as client:
+        with running.client() as client:
             start.wait()
             sent = [
                 client.post("/reports/request", params=REPORT, headers={"Authorization": f"Bearer {token}"})
@@ -283,7 +283,9 @@ def test_simultaneous_requests_do_not_exceed_the_open_reports(narrow: Served) ->
             ]
             return [answer.status_code for answer in sent]
 
-    with ThreadPoolExecutor(len(tokens)) as threads:
+    limits = replace(WIDE, reports=NARROW.reports)
+    with served(database, database_url, limits=limits) as running, ThreadPoolExecutor(start.parties) as threads:
+        tokens = [issue_token(database, ANN) for _ in range(start.parties)]
         statuses = [status for each in threads.map(request, tokens) for status in each]
 
     assert statuses.count(200) == 3
