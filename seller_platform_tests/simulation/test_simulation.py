@@ -82,7 +82,7 @@ def rows_of(upstream: UpstreamModel) -> Counter[tuple[str, str, int]]:
     return Counter((str(row.day), row.text(LEDGER), 1) for row in upstream.rows(LEDGER.name))
 
 
-@pytest.mark.nightly  # the forty seeds are only repeatable with it, and do not depend on it
+@pytest.mark.nightly  # without it a failing seed could not be repeated, but would still fail
 def test_the_same_seed_gives_the_same_log_also_where_it_ends_early() -> None:
     # Its sessions wait for one transaction: an order that a hash decides would differ.
     first, second = (simulate("--seed", "2", "--log", hash_seed=number) for number in (1, 2))
