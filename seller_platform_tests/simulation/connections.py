@@ -32,7 +32,7 @@ _TABLE = re.compile(
     r"\b(?:seller|history|platform|service|pg_temp)\"?\.\"?\w+|pg_\w*advisory\w*|nextval|pg_temp\"?\.\"?\w+"
 )
 _NOT_JUDGED = {
-    *("platform.accounts", "platform.connections", "platform.grants", "platform.known_pages", "platform.refusals"),
+    *("platform.accounts", "platform.connections", "platform.grants", "platform.known_pages", "platform.slices"),
     "platform.sent_requests",
 }
 """A statement that names these alone changes no table that the model reads."""

@@ -13,6 +13,7 @@ import psycopg
 from seller_platform.contract import Dataset, Kind, Window
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
+from seller_platform.warehouse.schema.slices import fill_slices
 from seller_platform.warehouse.sums.keeping import IS_CURRENT, lock_name, sum_statement, values_of
 from seller_platform_tests.simulation.upstream import ACCOUNT, DATED, SNAPSHOT, Group, Report
 
@@ -42,11 +43,16 @@ UNION ALL SELECT 'product days', concat_ws('|', month, sku, kind, currency, of_d
 FROM service.product_days, unnest(days, amounts_of_days) AS of_day (day, amount) WHERE kind = ANY (%(kinds)s)
 UNION ALL SELECT 'days', sums::text FROM service.day_sums AS sums WHERE kind = ANY (%(kinds)s)
 """
+_SLICES = """
+SELECT dataset, account, month::text, load_id, changed_load_id, rows, read_at::text, current_at::text, days_read::text,
+       time_zone, currency, mismatched_load_ids::text, held_load_ids::text
+FROM platform.slices WHERE load_id IS NOT NULL OR held_load_ids <> '{}'
+"""
 _EMPTY = (
     "platform.kept_settledness",
     "platform.known_pages",
     "platform.loads",
-    "platform.refusals",
+    "platform.slices",
     "platform.report_jobs",
     "platform.grants",
     "platform.accounts",
@@ -314,3 +320,12 @@ def _cell(name: str, kind: Kind) -> str:
 def some(rows: Counter[Any]) -> str:
     """Return up to three rows as text, for a message."""
     return str(sorted(map(str, rows.elements()))[:3])
+
+
+def kept_slices(connection: psycopg.Connection[Any]) -> tuple[Counter[Any], Counter[Any]]:
+    """Return the rows of slices, and those that follow from the receipts: in a transaction that is rolled back."""
+    with connection.transaction(force_rollback=True):
+        kept = Counter(connection.execute(_SLICES).fetchall())
+        connection.execute("DELETE FROM platform.slices")
+        fill_slices(connection)
+        return kept, Counter(connection.execute(_SLICES).fetchall())

@@ -17,7 +17,7 @@ from sqlalchemy import select, text
 from seller_platform.contract import Dataset, Source, Window
 from seller_platform.warehouse.loads.products import skus_of_account
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import REFUSALS
+from seller_platform.warehouse.schema.tables import SLICES
 
 SECONDS_OF_A_REQUEST = 0.5
 """How long a request is expected to take where no receipt says."""
@@ -134,10 +134,10 @@ def _requests_after(sent: int, requests_per_day: int | None) -> int:
 
 def _requests_in_vain(database: Database) -> Mapping[tuple[str, str, str], int]:
     """Return how many requests were sent in vain, by dataset, account and month."""
-    slices = (REFUSALS.c.dataset, REFUSALS.c.account, REFUSALS.c.month, REFUSALS.c.requests)
+    columns = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month, SLICES.c.requests_in_vain)
     with database.begin() as connection:
-        rows = connection.execute(select(*slices).where(REFUSALS.c.requests > 0))
-        return {(dataset, account, month): requests for dataset, account, month, requests in rows}
+        rows = connection.execute(select(*columns).where(SLICES.c.requests_in_vain > 0))
+        return {(dataset, account, f"{month:%Y-%m}" if month else ""): sent for dataset, account, month, sent in rows}
 
 
 def _past_loads(

@@ -4,14 +4,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import case, delete, func, select
+from sqlalchemy import case, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Window
 from seller_platform.errors import RequestsUsedUpError, SellerPlatformError
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import REFUSALS
+from seller_platform.warehouse.schema.tables import SLICES
 
 
 @dataclass(frozen=True)
@@ -51,40 +51,48 @@ def keep_refusal(
     latest = {
         "error": type(error).__name__,
         "message": str(error).replace("\x00", ""),
-        "refused_at": utc_now(),
-        "run_id": run_id,
-        "requests": error.sent if isinstance(error, RequestsUsedUpError) else 0,
+        "failed_at": utc_now(),
+        "failed_run_id": run_id,
+        "requests_in_vain": error.sent if isinstance(error, RequestsUsedUpError) else 0,
     }
-    statement = insert(REFUSALS).values(
-        dataset=dataset.name, account=account, month=_key(month), since=latest["refused_at"], **latest
+    statement = insert(SLICES).values(
+        dataset=dataset.name,
+        account=account,
+        month=month and month.start.replace(day=1),
+        failed_since=latest["failed_at"],
+        **latest,
     )
     is_same = isinstance(error, RequestsUsedUpError)
-    waited = 0 if is_same else case((REFUSALS.c.error == RequestsUsedUpError.__name__, 1), else_=0)
-    most = func.greatest(REFUSALS.c.requests, statement.excluded.requests, waited)
-    update = statement.on_conflict_do_update(constraint=REFUSALS.primary_key, set_={**latest, "requests": most})
+    waited = 0 if is_same else case((SLICES.c.error == RequestsUsedUpError.__name__, 1), else_=0)
+    update_ = statement.on_conflict_do_update(
+        index_elements=["dataset", "account", "month"],
+        set_={
+            **latest,
+            "failed_since": func.coalesce(SLICES.c.failed_since, statement.excluded.failed_since),
+            "requests_in_vain": func.greatest(SLICES.c.requests_in_vain, statement.excluded.requests_in_vain, waited),
+        },
+    )
     with database.begin() as connection:
-        connection.execute(update)
+        connection.execute(update_)
 
 
 def forget_refusal(database: Database, dataset: Dataset, account: str, month: Window | None) -> None:
-    """Delete the refusal of a slice that was loaded."""
-    statement = delete(REFUSALS).where(
-        REFUSALS.c.dataset == dataset.name, REFUSALS.c.account == account, REFUSALS.c.month == _key(month)
-    )
+    """Forget the refusal of a slice that was loaded."""
+    of_month = SLICES.c.month.is_(None) if month is None else SLICES.c.month == month.start.replace(day=1)
+    nothing = dict.fromkeys(("error", "message", "failed_since", "failed_at", "failed_run_id"), None)
+    of_slice = (SLICES.c.dataset == dataset.name, SLICES.c.account == account, of_month)
+    statement = update(SLICES).where(*of_slice, SLICES.c.error.is_not(None))
     with database.begin() as connection:
-        connection.execute(statement)
+        connection.execute(statement.values(requests_in_vain=0, **nothing))
 
 
 def refusals(database: Database) -> dict[tuple[str, str], tuple[Refusal, ...]]:
     """Return all refusals by name of dataset and account, oldest months first."""
     by_pair: dict[tuple[str, str], list[Refusal]] = defaultdict(list)
-    columns = [REFUSALS.c[name] for name in Refusal.__dataclass_fields__]
-    statement = select(REFUSALS.c.dataset, REFUSALS.c.account, *columns).order_by(*REFUSALS.primary_key)
+    names = ("error", "message", "failed_since", "failed_at", "failed_run_id", "requests_in_vain")
+    key = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month)
+    statement = select(*key, *(SLICES.c[name] for name in names)).where(SLICES.c.error.is_not(None)).order_by(*key)
     with database.begin() as connection:
-        for dataset, account, *facts in connection.execute(statement):
-            by_pair[dataset, account].append(Refusal(*facts))
+        for dataset, account, month, *facts in connection.execute(statement):
+            by_pair[dataset, account].append(Refusal(f"{month:%Y-%m}" if month else "", *facts))
     return {pair: tuple(of_pair) for pair, of_pair in by_pair.items()}
-
-
-def _key(month: Window | None) -> str:
-    return f"{month.start:%Y-%m}" if month else ""

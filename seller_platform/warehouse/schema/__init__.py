@@ -7,5 +7,6 @@
 - `latest_views`: the views of the newest snapshots
 - `comments`: what each schema holds
 - `readers`: roles that may only read
+- `slices`: keeps the row of each slice
 - `service_tables`: the tables of the service
 """

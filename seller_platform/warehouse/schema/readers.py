@@ -31,10 +31,10 @@ READABLE_OF_PLATFORM = (
     "history_start",
     "loads",
     "mart_builds",
-    "refusals",
     "repeated_ledgers",
     "report_jobs",
     "settledness",
+    "slices",
 )
 """The tables and views of schema `platform` that a reader may read. The others have secrets, or facts for programs."""
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -332,26 +333,63 @@ IS_PUBLISHED = LOADS.c.verdict != HELD
 IS_READING = LOADS.c.notes["reverts_load"].is_(None)
 """The condition for receipts of readings of the upstream; the others are of reverts."""
 
-REFUSALS = Table(
-    "refusals",
+SLICES = Table(
+    "slices",
     METADATA,
-    Column("dataset", Text, primary_key=True, comment="The table in schema seller that was to be loaded."),
-    Column("account", Text, primary_key=True, comment="Key of the account."),
-    Column("month", Text, primary_key=True, comment="The month of the slice, as 2026-03; empty for a snapshot."),
-    Column("error", Text, nullable=False, comment="The class of the error."),
-    Column("message", Text, nullable=False, comment="What happened, and the next step."),
-    Column("since", DateTime(timezone=True), nullable=False, comment="When it failed first, after its last load."),
-    Column("refused_at", DateTime(timezone=True), nullable=False, comment="When it failed last."),
-    Column("run_id", Text, comment="The Dagster run that failed last."),
+    Column("dataset", Text, nullable=False, comment="The table in schema seller."),
+    Column("account", Text, nullable=False, comment="Account key; for seller.accounts the connection."),
+    Column("month", Date, comment="The first day of the month; null where the list has no days."),
     Column(
-        "requests",
+        "load_id", BigInteger, comment="The newest load of any of its days: platform.loads.id; null if never loaded."
+    ),
+    Column("changed_load_id", BigInteger, comment="The newest load that changed its rows."),
+    Column("rows", BigInteger, nullable=False, server_default="0", comment="Rows stored; of a snapshot the newest."),
+    Column("read_at", DateTime(timezone=True), comment="When the newest published reading of it began."),
+    Column(
+        "current_at", DateTime(timezone=True), comment="When the newest with the account's present day in it began."
+    ),
+    Column(
+        "days_read",
+        ARRAY(DateTime(timezone=True)),
+        comment="When each of its days was last read, from the first; null days are to be read.",
+    ),
+    Column("time_zone", Text, comment="The account's time zone, as it was last read."),
+    Column("currency", Text, comment="The account's currency, as it was last read."),
+    Column(
+        "mismatched_load_ids",
+        ARRAY(BigInteger),
+        nullable=False,
+        server_default="{}",
+        comment="Loads whose rows do not add up to the announced total, and that no later load replaced.",
+    ),
+    Column(
+        "held_load_ids",
+        ARRAY(BigInteger),
+        nullable=False,
+        server_default="{}",
+        comment="Readings that are held: no later loads published their days, or held them again.",
+    ),
+    Column("error", Text, comment="The class of the error when it was last tried; null if it was loaded."),
+    Column("message", Text, comment="What happened, and the next step."),
+    Column("failed_since", DateTime(timezone=True), comment="When it failed first, after its last load."),
+    Column("failed_at", DateTime(timezone=True), comment="When it failed last."),
+    Column("failed_run_id", Text, comment="The Dagster run that failed last."),
+    Column(
+        "requests_in_vain",
         Integer,
         nullable=False,
         server_default="0",
         comment="The most requests that were sent in vain, before those of a day were used up.",
     ),
+    Index("uq_slices", "dataset", "account", "month", unique=True, postgresql_nulls_not_distinct=True),
+    Index(
+        "ix_slices_troubled",
+        "dataset",
+        "account",
+        postgresql_where=text("error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}'"),
+    ),
     schema=PLATFORM,
-    comment="Slices that could not be loaded when they were last tried; deleted when they are.",
+    comment="What is true of each slice now: stored, held or failed.",
 )
 
 REPEATED_LEDGERS = Table(

@@ -1,5 +1,6 @@
 """Tests that a new database has the declared tables, and how the next migration is written."""
 
+from datetime import date
 from pathlib import Path
 from runpy import run_path
 from shutil import copytree, ignore_patterns
@@ -12,7 +13,8 @@ from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
-from seller_platform.contract import DATASETS
+from seller_platform.contract import DATASETS, Window
+from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.errors import SchemaVersionError
 from seller_platform.warehouse import migrations
 from seller_platform.warehouse.postgres.database import IS_NEW, VERSION_SCHEMA, VERSION_TABLE, Database, revisions
@@ -21,8 +23,20 @@ from seller_platform.warehouse.schema import service_tables
 from seller_platform.warehouse.schema.tables import METADATA
 from seller_platform_tests.migration import write_migration
 from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.receipts import mark_loaded
 
 pytestmark = pytest.mark.slow
+
+_BEFORE_SLICES = f"""
+DROP TRIGGER keep_slice ON platform.loads; DROP TABLE platform.slices;
+CREATE TABLE platform.refusals (dataset text, account text, month text, error text NOT NULL, message text NOT NULL,
+    since timestamptz NOT NULL, refused_at timestamptz NOT NULL, run_id text, requests integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (dataset, account, month));
+INSERT INTO platform.refusals VALUES ('orders', 'A.DE', '2026-04', 'ListChangedError', 'It changed.', now(), now()),
+    ('inventory', 'A.DE', '', 'CheckFailedError', 'It failed.', now(), now());
+UPDATE {VERSION_SCHEMA}.{VERSION_TABLE} SET version_num = '0100'
+"""
+"""Makes a database one of the first release, before slices had rows."""
 
 
 @pytest.fixture
@@ -61,6 +75,25 @@ def test_the_migrations_are_known_by_the_numbers_of_their_files(database: Databa
     assert database.version() == scripts.get_current_head() == revisions()[-1]
 
 
+def test_an_existing_database_gets_its_slices_from_its_receipts(database: Database, folder: Path) -> None:
+    march, april = Window(date(2026, 3, 1), date(2026, 4, 1)), Window(date(2026, 4, 1), date(2026, 4, 3))
+    mark_loaded(database, ORDERS, "A.DE", march, april, april)
+    rows = "SELECT dataset, account, month, load_id, rows, days_read, error FROM platform.slices ORDER BY 3"
+    with database.begin() as connection:
+        kept = connection.execute(text(rows)).all()
+        for statement in _BEFORE_SLICES.split(";"):
+            connection.execute(text(statement))
+
+    database.migrate()
+
+    with database.begin() as connection:
+        filled = connection.execute(text(rows)).all()
+    assert [row[:6] for row in filled[:2]] == [row[:6] for row in kept]
+    assert [row.error for row in filled] == [None, "ListChangedError", "CheckFailedError"]
+    assert filled[2].month is None
+    assert write_migration(database, "Lacking", folder) is None
+
+
 def test_migrating_twice_changes_nothing(database: Database) -> None:
     with database.begin() as connection:
         connection.execute(text("INSERT INTO platform.connections VALUES ('a', 'b', 'c', 'd')"))
@@ -82,8 +115,10 @@ def test_a_database_of_another_version_is_not_changed(database: Database, versio
 
 def test_a_new_database_needs_none_of_the_migrations(postgres: EmbeddedServer, folder: Path) -> None:
     """The next migration adds what is declared already."""
-    (folder / "versions" / "0101_next.py").write_text(
-        'revision, down_revision = "0101", "0100"\n\n\ndef upgrade() -> None:\n    raise AssertionError\n'
+    newest = revisions()[-1]
+    number = f"{int(newest) + 1:04d}"
+    (folder / "versions" / f"{number}_next.py").write_text(
+        f'revision, down_revision = "{number}", "{newest}"\n\n\ndef upgrade() -> None:\n    raise AssertionError\n'
     )
     with Database(postgres.database("new")) as database, database.begin() as connection:
         connection.execute(text(f"CREATE SCHEMA {VERSION_SCHEMA}"))
@@ -94,7 +129,7 @@ def test_a_new_database_needs_none_of_the_migrations(postgres: EmbeddedServer, f
         version = connection.execute(text(f"SELECT version_num FROM {VERSION_SCHEMA}.{VERSION_TABLE}")).scalar_one()
     drop_database(postgres, "new")
 
-    assert version == "0101"
+    assert version == number
 
 
 def test_every_dataset_has_a_table_and_every_column_a_sentence(database: Database) -> None:

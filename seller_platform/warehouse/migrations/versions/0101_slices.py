@@ -1,0 +1,104 @@
+"""Slices get a row each, filled from the receipts. Why a slice failed moves there."""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+
+from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.schema.slices import fill_slices, keep_slices
+
+revision = "0101"
+down_revision = "0100"
+branch_labels = None
+depends_on = None
+
+_FAILURES = """
+INSERT INTO platform.slices (dataset, account, month, error, message, failed_since, failed_at, failed_run_id,
+                             requests_in_vain)
+SELECT dataset, account, CAST(nullif(month, '') || '-01' AS date), error, message, since, refused_at, run_id, requests
+FROM platform.refusals
+ON CONFLICT (dataset, account, month) DO UPDATE SET
+    error = excluded.error, message = excluded.message, failed_since = excluded.failed_since,
+    failed_at = excluded.failed_at, failed_run_id = excluded.failed_run_id,
+    requests_in_vain = excluded.requests_in_vain
+"""
+
+
+def upgrade() -> None:
+    moment = sa.DateTime(timezone=True)
+    op.create_table(
+        "slices",
+        sa.Column("dataset", sa.Text(), nullable=False, comment="The table in schema seller."),
+        sa.Column("account", sa.Text(), nullable=False, comment="Account key; for seller.accounts the connection."),
+        sa.Column("month", sa.Date(), comment="The first day of the month; null where the list has no days."),
+        sa.Column(
+            "load_id",
+            sa.BigInteger(),
+            comment="The newest load of any of its days: platform.loads.id; null if never loaded.",
+        ),
+        sa.Column("changed_load_id", sa.BigInteger(), comment="The newest load that changed its rows."),
+        sa.Column(
+            "rows",
+            sa.BigInteger(),
+            server_default="0",
+            nullable=False,
+            comment="Rows stored; of a snapshot the newest.",
+        ),
+        sa.Column("read_at", moment, comment="When the newest published reading of it began."),
+        sa.Column("current_at", moment, comment="When the newest with the account's present day in it began."),
+        sa.Column(
+            "days_read",
+            postgresql.ARRAY(moment),
+            comment="When each of its days was last read, from the first; null days are to be read.",
+        ),
+        sa.Column("time_zone", sa.Text(), comment="The account's time zone, as it was last read."),
+        sa.Column("currency", sa.Text(), comment="The account's currency, as it was last read."),
+        sa.Column(
+            "mismatched_load_ids",
+            postgresql.ARRAY(sa.BigInteger()),
+            server_default="{}",
+            nullable=False,
+            comment="Loads whose rows do not add up to the announced total, and that no later load replaced.",
+        ),
+        sa.Column(
+            "held_load_ids",
+            postgresql.ARRAY(sa.BigInteger()),
+            server_default="{}",
+            nullable=False,
+            comment="Readings that are held: no later loads published their days, or held them again.",
+        ),
+        sa.Column("error", sa.Text(), comment="The class of the error when it was last tried; null if it was loaded."),
+        sa.Column("message", sa.Text(), comment="What happened, and the next step."),
+        sa.Column("failed_since", moment, comment="When it failed first, after its last load."),
+        sa.Column("failed_at", moment, comment="When it failed last."),
+        sa.Column("failed_run_id", sa.Text(), comment="The Dagster run that failed last."),
+        sa.Column(
+            "requests_in_vain",
+            sa.Integer(),
+            server_default="0",
+            nullable=False,
+            comment="The most requests that were sent in vain, before those of a day were used up.",
+        ),
+        schema="platform",
+        comment="What is true of each slice now: stored, held or failed.",
+    )
+    op.create_index(
+        "uq_slices",
+        "slices",
+        ["dataset", "account", "month"],
+        unique=True,
+        schema="platform",
+        postgresql_nulls_not_distinct=True,
+    )
+    op.create_index(
+        "ix_slices_troubled",
+        "slices",
+        ["dataset", "account"],
+        schema="platform",
+        postgresql_where=sa.text("error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}'"),
+    )
+    connection = op.get_bind()
+    keep_slices(connection)
+    fill_slices(driver_of(connection))
+    connection.execute(sa.text(_FAILURES))
+    op.drop_table("refusals", schema="platform")

@@ -1,0 +1,204 @@
+"""Keeps `platform.slices`: what is true of each slice now, after every receipt.
+
+A trigger writes the row of a slice in the transaction of its load, whatever stored the receipt. A slice of a dated list
+is a month of an account; of another list it is the list itself, which has no month.
+"""
+
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import Connection
+
+from seller_platform.contract import DATASETS
+from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.schema.tables import SELLER
+
+# A hold ends when later loads, published or held, have all its days together; of a whole list with any later load.
+# A reading that does not add up to its total counts until a later published one has all of its days.
+_OPEN = """
+CREATE OR REPLACE FUNCTION platform.open_holds(holds bigint[]) RETURNS bigint[] LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(held.id ORDER BY held.id), '{}')
+    FROM platform.loads AS held
+    WHERE held.id = ANY (holds) AND NOT (
+        SELECT count(*) > 0 AND (coalesce(CAST(held.notes #>> '{held,covers_all}' AS boolean), false)
+                                 OR daterange(held.window_start, held.window_end)
+                                    <@ range_agg(daterange(later.window_start, later.window_end)))
+        FROM platform.loads AS later
+        WHERE later.dataset = held.dataset AND later.account = held.account AND later.id > held.id)
+$$;
+CREATE OR REPLACE FUNCTION platform.open_mismatches(mismatches bigint[]) RETURNS bigint[] LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(load.id ORDER BY load.id), '{}')
+    FROM platform.loads AS load
+    WHERE load.id = ANY (mismatches) AND NOT EXISTS (
+        SELECT FROM platform.loads AS later
+        WHERE later.dataset = load.dataset AND later.account = load.account AND later.id > load.id
+          AND later.verdict <> 'held'
+          AND later.window_start <= load.window_start AND later.window_end >= load.window_end)
+$$
+"""
+
+_MONTH_OF_SLICE = sql.SQL("""
+CREATE OR REPLACE FUNCTION platform.month_of_slice(dataset text, first_day date) RETURNS date LANGUAGE sql IMMUTABLE
+AS $$ SELECT CASE WHEN dataset = ANY ({dated}) THEN CAST(date_trunc('month', CAST(first_day AS timestamp)) AS date) END
+$$
+""")
+
+# Days that were read under another time zone or currency have to be read again. A revert reads nothing.
+_KEEP = """
+CREATE OR REPLACE FUNCTION platform.keep_slice() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    of_month CONSTANT date := platform.month_of_slice(NEW.dataset, NEW.window_start);
+    first CONSTANT integer := extract(day FROM NEW.window_start);
+    last CONSTANT integer := first + (NEW.window_end - NEW.window_start) - 1;
+    is_reading CONSTANT boolean := NEW.notes -> 'reverts_load' IS NULL;
+    has_today CONSTANT boolean :=
+        is_reading AND NEW.window_end > CAST(NEW.started_at AT TIME ZONE coalesce(NEW.time_zone, 'UTC') AS date);
+    is_whole CONSTANT boolean := of_month IS NULL OR first = 1 AND NEW.window_end = of_month + interval '1 month';
+    mismatches CONSTANT bigint[] := CASE WHEN NEW.verdict = 'mismatch' THEN ARRAY[NEW.id] ELSE '{}' END;
+BEGIN
+    IF NEW.verdict = 'held' THEN
+        INSERT INTO platform.slices AS slice (dataset, account, month, held_load_ids)
+        VALUES (NEW.dataset, NEW.account, of_month, ARRAY[NEW.id])
+        ON CONFLICT (dataset, account, month) DO UPDATE
+        SET held_load_ids = platform.open_holds(slice.held_load_ids || NEW.id);
+        RETURN NULL;
+    END IF;
+    INSERT INTO platform.slices AS slice (
+        dataset, account, month, load_id, changed_load_id, rows, read_at, current_at, days_read, time_zone, currency,
+        mismatched_load_ids
+    ) VALUES (
+        NEW.dataset, NEW.account, of_month, NEW.id, NEW.id, NEW.rows,
+        CASE WHEN is_reading THEN NEW.started_at END, CASE WHEN has_today THEN NEW.started_at END,
+        CASE WHEN is_reading AND of_month IS NOT NULL THEN ARRAY(
+            SELECT CASE WHEN day BETWEEN first AND last THEN NEW.started_at END FROM generate_series(1, 31) AS day
+        ) END,
+        NEW.time_zone, NEW.currency, mismatches
+    )
+    ON CONFLICT (dataset, account, month) DO UPDATE SET
+        load_id = NEW.id,
+        changed_load_id = CASE WHEN NEW.changed THEN NEW.id ELSE slice.changed_load_id END,
+        rows = CASE
+            WHEN is_whole THEN NEW.rows
+            WHEN NOT NEW.changed THEN slice.rows
+            WHEN NEW.changed_days IS NULL THEN slice.rows + NEW.rows
+            ELSE slice.rows + (
+                SELECT coalesce(sum(CAST(day.value ->> 0 AS bigint) - CAST(day.value ->> 1 AS bigint)), 0)
+                FROM jsonb_each(NEW.changed_days) AS day
+            )
+        END,
+        read_at = coalesce(excluded.read_at, slice.read_at),
+        current_at = coalesce(excluded.current_at, slice.current_at),
+        days_read = CASE
+            WHEN excluded.days_read IS NULL THEN slice.days_read
+            WHEN slice.days_read IS NULL
+                 OR coalesce(slice.time_zone <> NEW.time_zone OR slice.currency <> NEW.currency, false)
+            THEN excluded.days_read
+            ELSE ARRAY(
+                SELECT coalesce(day.later, day.former)
+                FROM unnest(excluded.days_read, slice.days_read) WITH ORDINALITY AS day (later, former, number)
+                ORDER BY number
+            )
+        END,
+        time_zone = coalesce(excluded.time_zone, slice.time_zone),
+        currency = coalesce(excluded.currency, slice.currency),
+        mismatched_load_ids = platform.open_mismatches(slice.mismatched_load_ids) || mismatches,
+        held_load_ids = platform.open_holds(slice.held_load_ids);
+    RETURN NULL;
+END
+$$;
+CREATE OR REPLACE TRIGGER keep_slice AFTER INSERT ON platform.loads FOR EACH ROW EXECUTE FUNCTION platform.keep_slice();
+COMMENT ON FUNCTION platform.open_holds IS 'The ones of these held readings whose days no later loads have.';
+COMMENT ON FUNCTION platform.open_mismatches IS 'The ones of these loads that no later load replaced.';
+COMMENT ON FUNCTION platform.month_of_slice IS 'The month of the slice with a day; null where a list has no days.';
+COMMENT ON FUNCTION platform.keep_slice IS 'Writes the row of a slice after a receipt of it.'
+"""
+
+_FILL = sql.SQL("""
+WITH load AS MATERIALIZED (
+    SELECT id, dataset, account, platform.month_of_slice(dataset, window_start) AS month, window_start, window_end,
+           rows, verdict, changed, started_at, time_zone, currency, verdict = 'held' AS is_held,
+           verdict <> 'held' AND notes -> 'reverts_load' IS NULL AS is_reading,
+           window_end > CAST(started_at AT TIME ZONE coalesce(time_zone, 'UTC') AS date) AS has_today
+    FROM platform.loads
+),
+slice AS MATERIALIZED (
+    SELECT dataset, account, month, max(id) FILTER (WHERE NOT is_held) AS load_id,
+           max(id) FILTER (WHERE NOT is_held AND changed) AS changed_load_id,
+           (array_agg(started_at ORDER BY id DESC) FILTER (WHERE is_reading))[1] AS read_at,
+           (array_agg(started_at ORDER BY id DESC) FILTER (WHERE is_reading AND has_today))[1] AS current_at,
+           (array_agg(time_zone ORDER BY id DESC) FILTER (WHERE NOT is_held AND time_zone IS NOT NULL))[1] AS time_zone,
+           (array_agg(currency ORDER BY id DESC) FILTER (WHERE NOT is_held AND currency IS NOT NULL))[1] AS currency,
+           array_agg(id) FILTER (WHERE verdict = 'mismatch') AS mismatches,
+           array_agg(id) FILTER (WHERE is_held) AS holds
+    FROM load
+    GROUP BY dataset, account, month
+),
+reading AS (
+    SELECT load.*, coalesce(load.time_zone <> slice.time_zone OR load.currency <> slice.currency, false) AS is_of_other
+    FROM load JOIN slice USING (dataset, account, month)
+    WHERE is_reading AND month IS NOT NULL
+),
+day_read AS (
+    SELECT DISTINCT ON (dataset, account, month, day) dataset, account, month, day, started_at
+    FROM (SELECT *, max(id) FILTER (WHERE is_of_other) OVER (PARTITION BY dataset, account, month) AS stale_to
+          FROM reading) AS reading,
+         generate_series(CAST(extract(day FROM window_start) AS integer),
+                         CAST(extract(day FROM window_end - 1) AS integer)) AS day
+    WHERE id > coalesce(stale_to, 0)
+    ORDER BY dataset, account, month, day, id DESC
+),
+days AS (
+    SELECT dataset, account, month, array_agg(started_at ORDER BY number) AS days_read
+    FROM (SELECT DISTINCT dataset, account, month FROM day_read) AS slice
+    CROSS JOIN generate_series(1, 31) AS number
+    LEFT JOIN (SELECT dataset, account, month, day AS number, started_at FROM day_read) AS day
+              USING (dataset, account, month, number)
+    GROUP BY dataset, account, month
+)
+INSERT INTO platform.slices (dataset, account, month, load_id, changed_load_id, rows, read_at, current_at, days_read,
+                             time_zone, currency, mismatched_load_ids, held_load_ids)
+SELECT slice.dataset, slice.account, slice.month, load_id, changed_load_id,
+       CASE WHEN load.id IS NULL THEN 0
+            WHEN slice.month IS NULL OR load.window_start = slice.month
+                                    AND load.window_end = slice.month + interval '1 month' THEN load.rows
+            ELSE CASE slice.dataset {counts} ELSE 0 END END,
+       read_at, current_at, days_read, slice.time_zone, slice.currency,
+       platform.open_mismatches(mismatches), platform.open_holds(holds)
+FROM slice
+LEFT JOIN days USING (dataset, account, month)
+LEFT JOIN load ON load.id = slice.load_id
+ON CONFLICT (dataset, account, month) DO UPDATE SET
+    load_id = excluded.load_id, changed_load_id = excluded.changed_load_id, rows = excluded.rows,
+    read_at = excluded.read_at, current_at = excluded.current_at, days_read = excluded.days_read,
+    time_zone = excluded.time_zone, currency = excluded.currency,
+    mismatched_load_ids = excluded.mismatched_load_ids, held_load_ids = excluded.held_load_ids
+""")
+
+_COUNT = sql.SQL(
+    "WHEN {dataset} THEN (SELECT count(*) FROM {table} WHERE account = slice.account AND {day} >= slice.month "
+    "AND {day} < slice.month + interval '1 month')"
+)
+
+
+def keep_slices(connection: Connection) -> None:
+    """Create the trigger that writes the row of a slice after each receipt, and its functions, anew."""
+    driver = driver_of(connection)
+    dated = [dataset.name for dataset in DATASETS if dataset.is_dated]
+    driver.execute(_MONTH_OF_SLICE.format(dated=sql.Literal(dated)))
+    driver.execute(_OPEN)
+    driver.execute(_KEEP)
+
+
+def fill_slices(driver: psycopg.Connection[Any]) -> None:
+    """Write the row of every slice from its receipts, with one statement. Why slices failed stays as it is."""
+    counts = [
+        _COUNT.format(
+            dataset=sql.Literal(dataset.name),
+            table=sql.Identifier(SELLER, dataset.name),
+            day=sql.Identifier(dataset.slice_column),
+        )
+        for dataset in DATASETS
+        if dataset.is_dated
+    ]
+    driver.execute(_FILL.format(counts=sql.SQL(" ").join(counts)))
