@@ -229,14 +229,14 @@ def _grant_row(grant: GrantFacts) -> tuple[object, ...]:
 
 def _document(database: Database, state: Overview, coverage: list[CoveredDataset]) -> StatusDocument:
     """Return what the screen shows, and what is stored of every dataset and account."""
-    months = [f"{month:%Y-%m}" for month in state.months.months]
+    months = [f"{month.start:%Y-%m}" for month in state.states.months]
     sent = state.requests_today
     return StatusDocument(
         history_start=state.since,
         coverage=coverage,
         grants=msgspec.convert(state.grants, list[ConnectionGrant], from_attributes=True),
         months={
-            account.key: dict(zip(months, state.months.states_of(account.key), strict=True))
+            account.key: dict(zip(months, state.states.months_of(account.key), strict=True))
             for account in state.accounts
         },
         late=[

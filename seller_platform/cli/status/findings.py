@@ -92,7 +92,7 @@ def _held(overview: Overview) -> Iterator[Notice]:
 
 
 def _mismatched(overview: Overview) -> Iterator[Notice]:
-    for dataset, account, month in overview.months.mismatched:
+    for dataset, account, month in overview.states.mismatched:
         whose = with_title(account, overview.titles)
         command = f"{_SYNC} --dataset {dataset} --account {account} --from {month} --to {month}"
         text = f"{dataset} of {whose}, {month}: the rows do not add up to the announced total"
@@ -129,11 +129,11 @@ def _late(overview: Overview) -> Iterator[Notice]:
 
 
 def _missing(overview: Overview) -> Iterator[Notice]:
-    months = overview.months
-    if months.missing and len(overview.unread) == 0:
-        named = [account.key for account in overview.accounts if months.problems_of(account.key)]
+    missing = overview.states.missing
+    if missing and len(overview.unread) == 0:
+        named = [account.key for account in overview.accounts if overview.states.troubled_months(account.key)]
         whose = with_title(named[0], overview.titles) if len(named) == 1 else count_of(len(named), "account")
-        text = f"{count_of(months.missing, 'month')} of datasets of {whose}: days were never loaded"
+        text = f"{count_of(missing, 'month')} of datasets of {whose}: days were never loaded"
         yield Notice("missing", Colour.DOUBTFUL, text, _SYNC)
 
 

@@ -12,10 +12,10 @@ from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import Refusal, refusals
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.monitoring.account_months import AccountMonths, account_months
 from seller_platform.warehouse.monitoring.freshness import READ_WITHIN, LastReading, last_readings
 from seller_platform.warehouse.monitoring.repeated_ledgers import RepeatedLedger, repeated_ledgers
 from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
+from seller_platform.warehouse.monitoring.slice_states import SliceStates, slice_states
 from seller_platform.warehouse.monitoring.zone_changes import ZoneChange, zone_changes
 from seller_platform.warehouse.postgres.database import Database
 
@@ -47,7 +47,7 @@ class Overview:
     since: date
     accounts: Sequence[KnownAccount]
     titles: Mapping[str, str]
-    months: AccountMonths
+    states: SliceStates
     late: Sequence[LastReading]
     unread: Sequence[LastReading]
     failed: Mapping[tuple[str, str], Sequence[Refusal]]
@@ -86,7 +86,7 @@ def overview(database: Database, *, since: date, now: datetime, requests_per_day
         since,
         listed,
         account_titles(database),
-        account_months(database, REFRESHED, listed, since=since, now=now, failed=failed, held=held),
+        slice_states(database, since=since, now=now, listed=listed),
         sorted(late, key=lambda each: each.age_hours(now), reverse=True),
         [each for each in readings if not each.is_loaded],
         failed,

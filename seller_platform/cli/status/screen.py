@@ -76,12 +76,12 @@ def _head(overview: Overview, width: int, data: Path | None) -> list[str]:
 
 def _map(overview: Overview, width: int, room: int | None) -> Iterator[str]:
     """Yield the heat map, the accounts with most problems first."""
-    months = overview.months
-    order = sorted(overview.accounts, key=lambda account: (-months.problems_of(account.key), account.key))
+    states = overview.states
+    order = sorted(overview.accounts, key=lambda account: (-states.troubled_months(account.key), account.key))
     shown = order if room is None else order[: max(room, _FEWEST_ACCOUNTS)]
     longest = max((len(account.key) for account in shown), default=0)
-    count = max(1, min(len(months.months), _MOST_MONTHS, width - longest - 2))
-    latest = months.months[-count:]
+    count = max(1, min(len(states.months), _MOST_MONTHS, width - longest - 2))
+    latest = [month.start for month in states.months[-count:]]
     years = ""
     for position, month in enumerate(latest):
         if position == 0 or (month.month == 1 and len(years) < position):
@@ -89,19 +89,19 @@ def _map(overview: Overview, width: int, room: int | None) -> Iterator[str]:
     yield _painted(years, Colour.FAINT)
     yield _painted("".join("JFMAMJJASOND"[month.month - 1] for month in latest), Colour.FAINT)
     for account in shown:
-        states = months.states_of(account.key)[-count:]
-        yield f"{''.join(map(_sign, states))}  {_name(overview, account, width - count - 2)}"
+        signs = map(_sign, states.months_of(account.key)[-count:])
+        yield f"{''.join(signs)}  {_name(overview, account, width - count - 2)}"
     if len(order) > len(shown):
         rest = order[len(shown) :]
-        troubled = sum(months.problems_of(account.key) > 0 for account in rest)
+        troubled = sum(states.troubled_months(account.key) > 0 for account in rest)
         which = f"{troubled:,} of them with months that are not loaded" if troubled else "with every month loaded"
         yield _painted(f"and {count_of(len(rest), 'more account')}, {which}", Colour.FAINT)
     states_shown = {
         SliceState.LOADED,
-        *(state for account in shown for state in months.states_of(account.key)[-count:]),
+        *(state for account in shown for state in states.months_of(account.key)[-count:]),
     }
     named = [state.value for state in SliceState if state in states_shown]
-    earlier = len(months.months) - count
+    earlier = len(states.months) - count
     left_out = f"({count_of(earlier, 'earlier month')} left out)" if earlier else ""
     signs = [_sign(SliceState(name)) for name in named]
     if sum(map(len, named)) + 4 * len(named) + len(left_out) <= width:

@@ -83,8 +83,9 @@ def coverage_definitions(
 def metadata_of(states: SliceStates, now: datetime) -> dict[str, dg.MetadataValue | int | float]:
     """Return the heat map, the counts, and the slices that are not loaded."""
     listed = {account.key for account in states.accounts}
-    pairs = {pair: of_pair for pair, of_pair in states.of_pair.items() if pair[1] in listed}
-    counts = Counter(state for of_pair in pairs.values() for state in of_pair)
+    counts = Counter(
+        state for dataset in states.datasets for account in listed for state in states.of_pair(dataset, account)
+    )
     ages = [(now - moment).total_seconds() / 3600 for pair, moment in states.read_at.items() if pair[1] in listed]
     problems = sum(counts.values()) - counts[SliceState.LOADED]
     lines = list(islice(_lines(states), _LINES_SHOWN))
@@ -106,7 +107,7 @@ def _lines(states: SliceStates) -> Iterator[dg.TableRecord]:
     """Yield a line for each slice that is not loaded, of the accounts with most of them first."""
     for account in shown_accounts(states):
         for dataset in states.datasets:
-            of_pair = states.of_pair[dataset.name, account.key]
+            of_pair = states.of_pair(dataset, account.key)
             months = [f"{month.start:%Y-%m}" for month in states.months] if dataset.is_dated else [""]
             for month, state in zip(months, of_pair, strict=True):
                 if state is not SliceState.LOADED:

@@ -105,7 +105,7 @@ def _parts(states: SliceStates, shown: Sequence[KnownAccount], now: datetime, he
         short = label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
         yield _text(_LABELS - 8, top + 12, short, anchor="end", colour=_INK)
         for column in columns:
-            cells = states.of_pair[column.dataset.name, account.key]
+            cells = states.of_pair(column.dataset, account.key)
             yield from _cells(cells[-len(months) :] if column.dataset.is_dated else cells, column, top)
         yield _text(_WIDTH - 20, top + 12, _age(states, account.key, now), anchor="end")
     yield from _legend(height)

@@ -13,6 +13,7 @@ from seller_platform.warehouse.schema.comments import comment_on_schemas
 from seller_platform.warehouse.schema.creation import create_tables
 from seller_platform.warehouse.schema.functions import create_functions
 from seller_platform.warehouse.schema.latest_views import create_latest_views
+from seller_platform.warehouse.schema.problems import create_problems
 from seller_platform.warehouse.schema.readers import grant_to_readers
 from seller_platform.warehouse.schema.slices import keep_slices
 from seller_platform.warehouse.schema.tables import METADATA
@@ -33,5 +34,12 @@ with context.begin_transaction():
         create_tables(connection)
     context.run_migrations()
     if is_new is not None:
-        for create in (create_functions, keep_slices, create_latest_views, comment_on_schemas, grant_to_readers):
+        for create in (
+            create_functions,
+            keep_slices,
+            create_problems,
+            create_latest_views,
+            comment_on_schemas,
+            grant_to_readers,
+        ):
             create(connection)

@@ -2,7 +2,6 @@
 
 - `coverage`: what should be stored, and what is
 - `slice_states`: the state of every slice that should be stored
-- `account_months`: the state of every account's months
 - `repeated_ledgers`: accounts of one seller that have the same ledger
 - `restatements`: which stored days changed since a moment
 - `zone_changes`: accounts with rows of a former time zone or currency

@@ -7,9 +7,9 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Select, func, select, text
+from sqlalchemy import text
 
-from seller_platform.contract import LOCAL_DAY, REFRESHED, Dataset, Slicing, dataset_named
+from seller_platform.contract import REFRESHED
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.warehouse.connections.accounts import accounts, connections
@@ -17,7 +17,6 @@ from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import Refusal, refusals
 from seller_platform.warehouse.loads.slices import Receipt, held_error
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import table_for
 
 
 class CoverageState(StrEnum):
@@ -67,24 +66,24 @@ class Coverage:
 
 _Pairs = Container[tuple[str, str]]
 
+# Of a list without days, its receipts say when it was first read.
 _STORED = text("""
-    SELECT dataset, account, first_day, last_day, verdicts, read_at,
-           (SELECT coalesce(sum(upper(part) - lower(part)), 0)
-            FROM unnest(datemultirange(daterange(least(first_day, CAST(:since AS date)), last_day + 1)) - days) AS part
-           ) AS missing_days
-    FROM (
-        SELECT dataset, account, min(window_start) AS first_day, max(window_end) - 1 AS last_day,
-               array_agg(DISTINCT verdict) AS verdicts, max(finished_at) AS read_at,
-               range_agg(daterange(window_start, window_end)) AS days
-        FROM (
-            SELECT DISTINCT ON (dataset, account, window_start, window_end)
-                   dataset, account, window_start, window_end, verdict, finished_at
-            FROM platform.loads
-            WHERE verdict <> 'held'
-            ORDER BY dataset, account, window_start, window_end, id DESC
-        ) AS newest
-        GROUP BY dataset, account
-    ) AS stored
+    SELECT slice.dataset, slice.account,
+           min(coalesce(month + first - 1, (SELECT min(window_start) FROM platform.loads AS load
+                                            WHERE load.dataset = slice.dataset AND load.account = slice.account
+                                              AND load.verdict <> 'held'))) AS first_day,
+           max(coalesce(month + last - 1, newest.window_end - 1)) AS last_day,
+           array_agg(DISTINCT newest.verdict) || CAST(array_remove(array_agg(DISTINCT CASE
+               WHEN mismatched_load_ids <> '{}' THEN 'mismatch' END), NULL) AS text[]) AS verdicts,
+           max(read_at) AS read_at, sum(slice.rows) AS rows, sum(days) AS days
+    FROM platform.slices AS slice
+    JOIN platform.loads AS newest ON newest.id = slice.load_id
+    LEFT JOIN LATERAL (
+        SELECT min(number)::integer AS first, max(number)::integer AS last, count(*) AS days
+        FROM unnest(days_read) WITH ORDINALITY AS day (read_at, number)
+        WHERE day.read_at IS NOT NULL
+    ) AS read ON true
+    GROUP BY slice.dataset, slice.account
 """)
 
 
@@ -104,19 +103,13 @@ def coverage(database: Database, *, since: date) -> tuple[Coverage, ...]:
     for pair, receipt in held.items():
         refused.setdefault(pair, (_refusal_of(receipt),))
     with database.begin() as connection:
-        stored = {
-            (row["dataset"], row["account"]): row for row in connection.execute(_STORED, {"since": since}).mappings()
-        }
-        rows = {
-            name: dict(connection.execute(_counts(dataset_named(name))).tuples().all())
-            for name in {name for name, _ in stored}
-        }
+        stored = {(row["dataset"], row["account"]): row for row in connection.execute(_STORED).mappings()}
     return tuple(
         Coverage(
             dataset,
             account,
             _state_of((dataset, account), stored, refused, held),
-            **(_facts(stored[dataset, account], rows[dataset]) if (dataset, account) in stored else {}),
+            **(_facts(stored[dataset, account], since) if (dataset, account) in stored else {}),
             refusals=refused.get((dataset, account), ()),
         )
         for dataset, account in sorted({*expected, *stored})
@@ -138,23 +131,14 @@ def _refusal_of(receipt: Receipt) -> Refusal:
     return Refusal("", name, str(held), since=moment, refused_at=moment, run_id=receipt.run_id)
 
 
-def _facts(stored: Mapping[Any, Any], rows: Mapping[str, int]) -> dict[str, Any]:
+def _facts(stored: Mapping[Any, Any], since: date) -> dict[str, Any]:
+    first_day, last_day = stored["first_day"], stored["last_day"]
+    missing = (last_day - min(first_day, since)).days + 1 - int(stored["days"]) if stored["days"] else 0
     return {
-        "first_day": stored["first_day"],
-        "last_day": stored["last_day"],
-        "missing_days": stored["missing_days"] if dataset_named(stored["dataset"]).is_dated else 0,
-        "rows": rows.get(stored["account"], 0),
+        "first_day": first_day,
+        "last_day": last_day,
+        "missing_days": missing,
+        "rows": int(stored["rows"]),
         "verdict": CountVerdict.worst({CountVerdict(verdict) for verdict in stored["verdicts"]}),
         "read_at": stored["read_at"],
     }
-
-
-def _counts(dataset: Dataset) -> Select[tuple[str, int]]:
-    table = table_for(dataset)
-    if dataset.slicing is Slicing.CONNECTION:
-        return select(table.c[dataset.slice_column], func.count()).group_by(table.c[dataset.slice_column])
-    counts = select(table.c.account, func.count()).group_by(table.c.account)
-    if dataset.is_dated:
-        return counts
-    newest = select(table.c.account, func.max(table.c[LOCAL_DAY]).label("day")).group_by(table.c.account).subquery()
-    return counts.join(newest, (newest.c.account == table.c.account) & (newest.c.day == table.c[LOCAL_DAY]))

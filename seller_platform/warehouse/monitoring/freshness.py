@@ -10,9 +10,10 @@ from seller_platform.contract import Dataset
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.receipts import CLOCKS_DIFFER
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.problems import READ_WITHIN_HOURS
 
-READ_WITHIN = timedelta(hours=26)
-"""The refresh reads every account once a day; two hours are for its runs."""
+READ_WITHIN = timedelta(hours=READ_WITHIN_HOURS)
+"""How long ago the last reading of an account may be."""
 
 
 @dataclass(frozen=True)
@@ -36,31 +37,19 @@ class LastReading:
         return (now - (self.read_at or self.first_seen_at)).total_seconds() / 3600
 
 
-# Windows end at borders of months, so that those with the present day begin within the last 31 days. Older receipts are
-# looked at only where there is no such load.
 _LAST_READINGS = text("""
-    SELECT wanted.dataset, listed.account, coalesce(recent.read_at, older.read_at) AS read_at, seen.first_seen_at,
-           recent.read_at IS NOT NULL OR older.is_loaded AS is_loaded
-    FROM unnest(CAST(:accounts AS text[]), CAST(:zones AS text[])) AS listed (account, zone)
-    JOIN platform.accounts AS seen ON seen.key = listed.account
+    SELECT wanted.dataset, listed.account, stored.read_at, listed.first_seen_at, stored.is_loaded
+    FROM (SELECT key AS account, first_seen_at FROM platform.accounts
+          WHERE key = ANY(CAST(:accounts AS text[]))) AS listed
     CROSS JOIN unnest(CAST(:datasets AS text[]), CAST(:are_computed AS boolean[])) AS wanted (dataset, is_computed)
-    LEFT JOIN LATERAL (
-        SELECT max(started_at) AS read_at
-        FROM platform.loads
-        WHERE loads.dataset = wanted.dataset AND loads.account = listed.account AND verdict <> 'held'
-          AND window_start > CAST(CAST(:now AS timestamptz) AS date) - 40
-          AND notes -> 'reverts_load' IS NULL AND started_at < CAST(:now AS timestamptz) + :clocks_differ
-          AND window_end > CAST(started_at AT TIME ZONE listed.zone AS date)
-    ) AS recent ON true
-    LEFT JOIN LATERAL (
-        SELECT max(started_at) FILTER (WHERE window_end > CAST(started_at AT TIME ZONE listed.zone AS date)) AS read_at,
+    CROSS JOIN LATERAL (
+        SELECT max(current_at) FILTER (WHERE current_at < CAST(:now AS timestamptz) + :clocks_differ) AS read_at,
                count(*) > 0 AS is_loaded
-        FROM platform.loads
-        WHERE recent.read_at IS NULL AND loads.dataset = wanted.dataset AND loads.account = listed.account
-          AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL
-          AND started_at < CAST(:now AS timestamptz) + :clocks_differ
-    ) AS older ON true
-    WHERE recent.read_at IS NOT NULL OR older.read_at IS NOT NULL OR NOT wanted.is_computed
+        FROM platform.slices
+        WHERE slices.dataset = wanted.dataset AND slices.account = listed.account
+          AND read_at < CAST(:now AS timestamptz) + :clocks_differ
+    ) AS stored
+    WHERE is_loaded OR NOT wanted.is_computed
     ORDER BY 1, 2
 """)
 
@@ -76,7 +65,6 @@ def last_readings(database: Database, datasets: Sequence[Dataset], *, now: datet
         "datasets": [dataset.name for dataset in datasets],
         "are_computed": [dataset.is_computed for dataset in datasets],
         "accounts": [account.key for account in usable],
-        "zones": [account.zone_or_utc.key for account in usable],
         "now": now,
         "clocks_differ": CLOCKS_DIFFER,
     }

@@ -6,6 +6,7 @@
 - `functions`: the functions of schema `history`
 - `latest_views`: the views of the newest snapshots
 - `comments`: what each schema holds
+- `problems`: the view of what is wrong now
 - `readers`: roles that may only read
 - `slices`: keeps the row of each slice
 - `service_tables`: the tables of the service

@@ -1,5 +1,9 @@
 """The comments of the schemas, and of what libraries create in them."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
@@ -30,3 +34,12 @@ def comment_on_schemas(connection: Connection) -> None:
         kind = sql.SQL("COLUMN" if column else "TABLE")
         named = sql.Identifier(VERSION_SCHEMA, VERSION_TABLE, *column)
         driver.execute(sql.SQL("COMMENT ON {} {} IS {}").format(kind, named, sql.Literal(comment)))
+
+
+def comment_on_view(driver: psycopg.Connection[Any], view: str, comment: str, columns: Mapping[str, str]) -> None:
+    """Comment on a view of schema `platform` and on its columns."""
+    name = sql.Identifier("platform", view)
+    driver.execute(sql.SQL("COMMENT ON VIEW {} IS {}").format(name, sql.Literal(comment)))
+    for column, described in columns.items():
+        commented = sql.SQL("{}.{}").format(name, sql.Identifier(column))
+        driver.execute(sql.SQL("COMMENT ON COLUMN {} IS {}").format(commented, sql.Literal(described)))

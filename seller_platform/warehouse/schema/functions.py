@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS
 from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.schema.comments import comment_on_view
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, SELLER
 
 _COLUMNS = """
@@ -140,10 +141,7 @@ def create_functions(connection: Connection) -> None:
         if dataset.is_dated
     ]
     driver.execute(_SETTLEDNESS.format(amounts=sql.SQL(", ").join(dated)))
-    driver.execute("COMMENT ON VIEW platform.settledness IS 'How much of a day still changes after how many days.'")
-    for column, described in _SETTLEDNESS_COLUMNS.items():
-        commented = sql.Identifier("platform", "settledness", column)
-        driver.execute(sql.SQL("COMMENT ON COLUMN {} IS {}").format(commented, sql.Literal(described)))
+    comment_on_view(driver, "settledness", "How much of a day still changes after how many days.", _SETTLEDNESS_COLUMNS)
     found = driver.execute(_COLUMNS, [SELLER, HISTORY]).fetchall()
     for table, columns in groupby(found, key=itemgetter(0)):
         types = {name: kind for _, name, kind in columns}

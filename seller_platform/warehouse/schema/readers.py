@@ -31,6 +31,7 @@ READABLE_OF_PLATFORM = (
     "history_start",
     "loads",
     "mart_builds",
+    "problems",
     "repeated_ledgers",
     "report_jobs",
     "settledness",

@@ -75,7 +75,7 @@ def test_every_slice_has_a_state(database: Database) -> None:
 
     assert [month.start for month in states.months] == MONTHS
     assert [dataset.name for dataset in states.datasets if dataset.is_computed] == []
-    assert {name: list(of_pair) for (name, _), of_pair in states.of_pair.items()} == {
+    assert {dataset.name: list(states.of_pair(dataset, "S0000.US")) for dataset in states.datasets} == {
         "orders": ["loaded", "incomplete", "loaded"],
         "transactions": ["missing", "mismatched", "failed"],
         "daily_product_sales": ["missing"] * 3,
@@ -113,7 +113,7 @@ def test_the_heat_map_shows_the_worst_accounts_and_says_what_it_leaves_out(datab
     for dataset in OFFERED:
         _load(database, dataset.name, MONTHS[2] if dataset.is_dated else NOW.date(), NOW.date(), at=NOW)
     with database.begin() as connection:
-        connection.execute(text("DELETE FROM platform.loads WHERE dataset = 'orders' AND account = 'S0059.US'"))
+        connection.execute(text("DELETE FROM platform.slices WHERE dataset = 'orders' AND account = 'S0059.US'"))
 
     metadata: Mapping[str, Any] = metadata_of(slice_states(database, since=MONTHS[2], now=NOW), NOW)
     svg = _svg(metadata)

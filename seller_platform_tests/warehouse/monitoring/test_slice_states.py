@@ -11,13 +11,14 @@ from sqlalchemy import text
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import CheckFailedError
-from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, save_accounts, save_connection
-from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.loads.history_start import keep_history_start
+from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.loads.slices import Slice, open_load
-from seller_platform.warehouse.monitoring.account_months import account_months
 from seller_platform.warehouse.monitoring.restatements import activity_since
-from seller_platform.warehouse.monitoring.slice_states import SliceState
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.slices import fill_slices
 from seller_platform_tests.support.receipts import end_in_the_past, mark_loaded
 
 NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
@@ -36,11 +37,9 @@ def _listed(database: Database) -> None:
 
 
 def _states(database: Database) -> tuple[Mapping[str, list[str]], int]:
-    months = account_months(
-        database, REFRESHED, accounts(database), since=SINCE, now=NOON, failed=refusals(database), held=()
-    )
-    assert [f"{month:%Y-%m}" for month in months.months] == ["2026-02", "2026-03", "2026-04"]
-    return {key: list(months.states_of(key)) for key in KEYS}, months.missing
+    states = slice_states(database, since=SINCE, now=NOON)
+    assert [f"{month.start:%Y-%m}" for month in states.months] == ["2026-02", "2026-03", "2026-04"]
+    return {key: list(states.months_of(key)) for key in KEYS}, states.missing
 
 
 def test_the_days_that_a_refresh_should_have_brought_make_a_month_whole(database: Database) -> None:
@@ -70,6 +69,8 @@ def test_one_day_or_one_dataset_that_lacks_makes_a_month_incomplete(database: Da
             text("UPDATE platform.loads SET window_end = '2026-02-28' WHERE account = 'B.DE' AND window_start = :day"),
             {"day": FEBRUARY.start},
         )
+        connection.execute(text("DELETE FROM platform.slices"))
+        fill_slices(driver_of(connection))
     mark_loaded(database, ORDERS, "B.DE", FEBRUARY)
 
     states, missing = _states(database)
@@ -87,6 +88,7 @@ def test_a_mismatch_counts_until_a_later_reading_covers_its_days(database: Datab
             text("UPDATE platform.loads SET verdict = 'mismatch' WHERE dataset = 'orders' AND window_start = :day"),
             {"day": MARCH.start},
         )
+        fill_slices(driver_of(connection))
 
     before, _ = _states(database)
     mark_loaded(database, ORDERS, "A.DE", MARCH)
@@ -94,6 +96,33 @@ def test_a_mismatch_counts_until_a_later_reading_covers_its_days(database: Datab
 
     assert before["A.DE"][1] == SliceState.MISMATCHED
     assert after["A.DE"][1] == SliceState.LOADED
+
+
+def test_the_view_of_problems_names_each_with_its_cause(database: Database) -> None:
+    keep_history_start(database, MARCH.start)
+    mark_loaded(database, ORDERS, "A.DE", MARCH, APRIL)
+    stock = dataset_named("inventory")
+    mark_loaded(database, stock, "A.DE", Window.day(NOON.date()))
+    keep_refusal(database, ORDERS, "A.DE", APRIL, CheckFailedError("it was away"), run_id=None)
+    with database.begin() as connection:
+        connection.execute(
+            text("UPDATE platform.loads SET verdict = 'mismatch', announced = 7 WHERE window_start = :day"),
+            {"day": MARCH.start},
+        )
+        connection.execute(text("UPDATE platform.loads SET started_at = now() - interval '3 days'"))
+        fill_slices(driver_of(connection))
+
+    with database.begin() as connection:
+        found = connection.execute(
+            text("SELECT dataset, month, kind, message FROM platform.problems WHERE account = 'A.DE'")
+        ).all()
+
+    assert {
+        ("orders", MARCH.start, "mismatched", "The list announced 7 rows, and 0 were read."),
+        ("orders", APRIL.start, "failed", "it was away"),
+        ("inventory", None, "late", "It was not read for more than 26 hours."),
+        ("transactions", MARCH.start, "missing", "It was never loaded."),
+    } <= set(map(tuple, found))
 
 
 def test_only_days_that_had_been_read_when_they_were_over_are_restated(database: Database) -> None:
