@@ -1,6 +1,7 @@
 """The errors that are raised on purpose, with the next step of each.
 
-The class of an error says what to do next; its message ends with the exact step.
+The class of an error says what to do next; its message ends with the exact step. An error has a class of its own where
+it is caught, or where it stands for an exit code or an HTTP status; all others are a general class with a `code`.
 
 | class | what to do | exit code |
 |---|---|---|
@@ -19,7 +20,6 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import ClassVar
 
 from seller_platform.commands import PLAIN, runnable
 from seller_platform.counts import count_of
@@ -32,19 +32,25 @@ _STATEMENT_SHOWN = 70
 class SellerPlatformError(Exception):
     """The base of every error raised on purpose."""
 
-    next_step: ClassVar[str] = "Look at what the message names as the cause."
+    next_step = "Look at what the message names as the cause."
     exit_code = 1
 
-    def __init__(self, message: str, *, with_step: bool = False) -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, step: str | None = None, with_step: bool = False
+    ) -> None:
         """Keep the message.
 
         Args:
+            code: The word by which programs recognise the error; without it, the name of the class.
+            step: The next step of this error, in place of that of the class; it is appended to the message.
             with_step: Append the next step of the class. Without it, the message itself ends with a more exact one.
 
         `problem_alone` is the message without the step of the class.
         """
+        self.code = code or type(self).__name__
+        self.next_step = step or self.next_step
         self.problem_alone = runnable(message)
-        text = f"{message}. {self.next_step.removesuffix('.')}" if with_step else message
+        text = f"{message}. {self.next_step.removesuffix('.')}" if with_step or step else message
         super().__init__(runnable(text))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -252,16 +258,6 @@ class StatementForbiddenError(RequestError):
         super().__init__(problem, with_step=True)
 
 
-class UnknownLoadError(RequestError):
-    """No load has that number, or its receipt was pruned."""
-
-    next_step = "Take the number of a load from `seller-platform explain` or `seller-platform diff`."
-
-    def __init__(self, load_id: int) -> None:
-        self.load_id = load_id
-        super().__init__(f"there is no receipt of load {load_id}", with_step=True)
-
-
 class NotHeldError(RequestError):
     """No reading of that load is held."""
 
@@ -282,18 +278,6 @@ class InvalidRowKeyError(RequestError):
         self.dataset = dataset
         keyed = f"the values of {', '.join(key)} in this order, or " if key else ""
         super().__init__(f"{dataset}: {problem}. Give {keyed}column=value with one of {', '.join(columns)}")
-
-
-class RowNotFoundError(RequestError):
-    """No stored row has that key."""
-
-    next_step = "Look with `seller-platform status` whether its days were loaded."
-
-    def __init__(self, dataset: str, conditions: Mapping[str, str], account: str | None) -> None:
-        self.dataset, self.conditions = dataset, dict(conditions)
-        named = " and ".join(f"{name} = {value!r}" for name, value in conditions.items())
-        of = f" of {account}" if account else ""
-        super().__init__(f"{dataset} has no stored row{of} with {named}", with_step=True)
 
 
 class NotConnectedError(RequestError):
@@ -520,26 +504,6 @@ class ProductFileError(SheetError):
     outcome, command = "was not loaded", "`seller-platform service products load`"
 
 
-class UnknownTableError(RequestError):
-    """The warehouse has no table or view of that name."""
-
-    next_step = "Name a CSV file, or a table of the warehouse as `schema.table`."
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"there is neither a file nor a table or view {name!r}", with_step=True)
-
-
-class UnknownCostPlanError(RequestError):
-    """No plan with that id is stored."""
-
-    next_step = "Make one with `seller-platform costs plan`, which prints its id."
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        super().__init__(f"there is no cost plan {number}", with_step=True)
-
-
 class InvalidCostPlanError(RequestError):
     """A cost plan cannot be read, applied or undone."""
 
@@ -575,18 +539,6 @@ class OpenCostPeriodError(RequestError):
             f"the upstream has a cost period without a last day for SKU {_first_few(skus)}, which could not be put "
             "back if writing failed",
             with_step=True,
-        )
-
-
-class CostWritesBusyError(SellerPlatformError):
-    """Another process is writing costs of the account."""
-
-    next_step = "Run `seller-platform costs apply` again when it is done."
-
-    def __init__(self, account: str) -> None:
-        self.account = account
-        super().__init__(
-            f"another process is writing costs of account {account!r}; nothing was written here", with_step=True
         )
 
 
@@ -1239,16 +1191,6 @@ class ReportFailedError(UpstreamError):
         super().__init__(f"{report}: {problem}", with_step=True)
 
 
-class UnknownReportError(RequestError):
-    """No report was requested with that number."""
-
-    next_step = "Take a number that `seller-platform report list` shows."
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        super().__init__(f"there is no report number {number}", with_step=True)
-
-
 class ReportPendingError(RetryableError):
     """The upstream has not completed a report yet."""
 
@@ -1347,16 +1289,6 @@ class MissingRightError(WarehouseError):
         super().__init__(f"the user of {where} lacks {right} (PostgreSQL: {problem}). {step}")
 
 
-class ReadOnlyDatabaseError(WarehouseError):
-    """The server, or the user of the database, may only read."""
-
-    next_step = "Name the primary server in the URL of the database, or a user that may write."
-
-    def __init__(self, where: str, problem: str) -> None:
-        self.where = where
-        super().__init__(f"{where} can only be read: {problem}", with_step=True)
-
-
 class DatabaseFullError(WarehouseError):
     """The disk of the PostgreSQL server is full."""
 
@@ -1366,16 +1298,6 @@ class DatabaseFullError(WarehouseError):
         self.where = where
         room = f" ({free})" if free else ""
         super().__init__(f"the disk of PostgreSQL at {where} is full{room}: {problem}", with_step=True)
-
-
-class SpoolError(WarehouseError):
-    """The disk has no room for the rows of a slice until the slice is complete."""
-
-    next_step = "Nothing was stored; make room there, or name another folder by TMPDIR, and run the command again."
-
-    def __init__(self, what: str, folder: str, problem: str) -> None:
-        self.what, self.folder = what, folder
-        super().__init__(f"{what}: its rows cannot be kept in {folder} while it is read: {problem}", with_step=True)
 
 
 class GrantSpoolError(WarehouseError):
@@ -1390,16 +1312,6 @@ class GrantSpoolError(WarehouseError):
             f"{problem}",
             with_step=True,
         )
-
-
-class MartBuildError(WarehouseError):
-    """PostgreSQL could not compute or store a partition of a mart."""
-
-    next_step = "The partition is unchanged; look for such a value in the rows that the mart is computed from."
-
-    def __init__(self, what: str, problem: str) -> None:
-        self.what, self.problem = what, problem
-        super().__init__(f"{what} was not built: {problem}", with_step=True)
 
 
 class ReaderRightsError(WarehouseError):
@@ -1455,19 +1367,6 @@ class NotEmbeddedError(RequestError):
         )
 
 
-class EmbeddedServerInUseError(WarehouseError):
-    """Programs use an embedded server that was to be deleted."""
-
-    next_step = (
-        "Nothing was deleted; end the programs that use it (`dev`, `service run`, `dagster dev`, `database run` and "
-        "others), and run the command again."
-    )
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        super().__init__(f"the embedded PostgreSQL server in {folder} is in use", with_step=True)
-
-
 class WarehouseInUseError(RequestError):
     """Generated rows would replace those of a warehouse."""
 
@@ -1503,16 +1402,6 @@ class BackupError(WarehouseError):
 
     def __init__(self, what: str, problem: str, step: str) -> None:
         super().__init__(f"backup or restore of {what}: {problem}. {step}")
-
-
-class ExportFolderError(SellerPlatformError):
-    """A Parquet file cannot be written."""
-
-    next_step = "Make the folder writable, or name another one with `--folder` or SELLER_PLATFORM_EXPORT_DIR."
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path = path
-        super().__init__(f"{path}: cannot be written ({problem}). The former file is unchanged", with_step=True)
 
 
 class WebhookError(SellerPlatformError):

@@ -21,6 +21,7 @@ from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.loads.plausibility import RULES, TOTAL
+from seller_platform_tests.stored_names import coded_errors
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
 
 _TOP = Path(__file__).parents[1]
@@ -305,12 +306,14 @@ def _settings() -> str:
 
 def _errors() -> str:
     def rows() -> Iterator[tuple[str, ...]]:
-        for name, error in sorted(inspect.getmembers(errors, inspect.isclass)):
+        for name, error in inspect.getmembers(errors, inspect.isclass):
             if issubclass(error, SellerPlatformError):
                 meaning = (error.__doc__ or "").partition("\n\n    Args:")[0]
                 yield f"`{name}`", str(error.exit_code), _sentence(meaning), error.next_step
+        for code, exit_code, sentence, step in coded_errors():
+            yield f"`{code}`", str(exit_code), f"{sentence[:1].upper()}{sentence[1:]}.", step
 
-    return _table(("error", "exit code", "means", "next step"), rows())
+    return _table(("error", "exit code", "means", "next step"), sorted(rows()))
 
 
 def _on(status: str) -> str:

@@ -286,9 +286,31 @@ def _parameter(parameter: click.Parameter) -> str:
     return ", ".join([f"{spelled}{takes}", *(fact for fact, holds in facts.items() if holds)])
 
 
+def coded_errors() -> Iterator[tuple[str, int, str, str]]:
+    """Yield code, exit code, sentence and next step of each error that has a code in place of a class of its own."""
+    for path in PRODUCT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                facts = {each.arg: each.value for each in node.keywords}
+                kind = getattr(errors, node.func.id, None)
+                if "code" in facts and isinstance(kind, type) and issubclass(kind, SellerPlatformError):
+                    sentence = _template(node.args[0]).removesuffix(": …")
+                    code, step = ast.literal_eval(facts["code"]), ast.literal_eval(facts["step"])
+                    yield code, kind.exit_code, sentence, step
+
+
+def _template(node: ast.expr) -> str:
+    """Return a text with an ellipsis for each value that the code inserts."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts)
+
+
 def _exit_codes() -> dict[str, int]:
     classes = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}
-    return {name: kind.exit_code for name, kind in sorted(classes.items()) if issubclass(kind, SellerPlatformError)}
+    exit_codes = {name: kind.exit_code for name, kind in classes.items() if issubclass(kind, SellerPlatformError)}
+    for code, exit_code, *_ in coded_errors():
+        assert exit_codes.setdefault(code, exit_code) == exit_code, f"{code} is raised with several exit codes"
+    return dict(sorted(exit_codes.items()))
 
 
 _COLUMNS = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seller_platform.commands import keep_start, runnable, use_start
-from seller_platform.errors import NotConnectedError, UnknownLoadError
+from seller_platform.errors import NotConnectedError, RequestError
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def test_messages_name_the_home_of_the_sandbox(tmp_path: Path) -> None:
 
     assert "run `seller-platform connect --connection spring`" in before
     assert f"run `SELLER_PLATFORM_HOME='{home}' seller-platform connect --connection spring`" in after
-    assert str(UnknownLoadError(7)).count("SELLER_PLATFORM_HOME") == 2
+    assert str(RequestError("gone", step="Run `seller-platform sync`.")).count("SELLER_PLATFORM_HOME") == 1
     assert runnable(after) == after
 
 

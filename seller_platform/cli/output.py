@@ -175,7 +175,7 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Outcome | None 
     Args:
         document: The result up to the error; with `--json` it is printed in the same document.
     """
-    name, next_step = type(error).__name__, runnable(error.next_step)
+    name, next_step = error.code, runnable(error.next_step)
     if as_json:
         failure = CommandFailure(error=name, message=str(error), exit_code=error.exit_code, next_step=next_step)
         _write_json(*([failure] if document is None else [document, failure]))

@@ -93,7 +93,7 @@ def apply_plan(
 
     Raises:
         OutdatedCostPlanError: The upstream's costs have changed since the plan was made. Nothing was written.
-        CostWritesBusyError: Another process is writing costs of these accounts. Nothing was written.
+        SellerPlatformError: Another process is writing costs of these accounts. Nothing was written.
         SellerPlatformError: The products' costs could not be read. Nothing was written.
     """
     accounts = {write.account for write in plan_of(database, number).writes}

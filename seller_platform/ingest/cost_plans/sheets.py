@@ -57,7 +57,7 @@ def read_costs(database: Database, source: str, accounts: Mapping[str, str | Non
         accounts: The currency of each account by its key; None where it is unknown.
 
     Raises:
-        UnknownTableError: There is no such file or table.
+        RequestError: There is no such file or table.
         CostSheetError: It cannot be read, or has values that cannot be written.
     """
     path, problems = Path(source), Problems(source, CostSheetError)

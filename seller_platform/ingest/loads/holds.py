@@ -41,7 +41,7 @@ def accept_load(
         why: The reason, for the receipt.
 
     Raises:
-        UnknownLoadError: The load has no receipt.
+        RequestError: The load has no receipt.
         NotHeldError: It was not held, or a later reading was published.
         ReadingHeldError: The list says something else now, which is held, too.
     """
@@ -58,7 +58,7 @@ def _held_reading(database: Database, load_id: int) -> tuple[Receipt, Receipt]:
     """Return a held reading, and the last one of its slice, which a refresh may have held again since.
 
     Raises:
-        UnknownLoadError: The load has no receipt.
+        RequestError: The load has no receipt.
         NotHeldError: It was not held, or a later reading was published.
     """
     accepted, holds = receipt_of(database, load_id), open_holds(database)

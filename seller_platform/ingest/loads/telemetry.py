@@ -59,7 +59,7 @@ def observed_load(requested: Slice, *, run_id: str | None) -> Iterator[ObservedL
             yield ObservedLoad(current)
         except SellerPlatformError as error:
             if are_json():  # people see the error in Dagster, or at the end of the command
-                _LOG.error("%s", error, extra=facts(error=type(error).__name__, next_step=error.next_step))
+                _LOG.error("%s", error, extra=facts(error=error.code, next_step=error.next_step))
             raise
 
 

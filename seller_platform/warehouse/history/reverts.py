@@ -5,7 +5,7 @@ from sqlalchemy import select
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Slicing
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import RequestError, UnknownLoadError
+from seller_platform.errors import RequestError
 from seller_platform.warehouse.loads.slices import Receipt, open_load, slice_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS, loads_of
@@ -15,12 +15,16 @@ def receipt_of(database: Database, load_id: int) -> Receipt:
     """Return the receipt of a load.
 
     Raises:
-        UnknownLoadError: There is none.
+        RequestError: There is none.
     """
     with database.begin() as connection:
         row = connection.execute(select(LOADS).where(LOADS.c.id == load_id)).mappings().one_or_none()
     if row is None:
-        raise UnknownLoadError(load_id)
+        raise RequestError(
+            f"there is no receipt of load {load_id}",
+            code="UnknownLoadError",
+            step="Take the number of a load from `seller-platform explain` or `seller-platform diff`.",
+        )
     return Receipt.of(row)
 
 
@@ -30,7 +34,7 @@ def revert(database: Database, load_id: int) -> Receipt:
     Later loads of the window are undone with it. Rows that go move to schema `history` as with any load.
 
     Raises:
-        UnknownLoadError: The load has no receipt.
+        RequestError: The load has no receipt.
         RequestError: The load cannot be reverted: its reading was held, nothing was loaded before it, or it is a list
             of accounts, which other tables follow.
     """

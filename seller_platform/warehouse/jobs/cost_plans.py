@@ -17,7 +17,7 @@ import msgspec
 from sqlalchemy import Result, func, insert, literal_column, select, table, text, update
 
 from seller_platform.contract.cost_periods import CostElement, Periods
-from seller_platform.errors import CostWritesBusyError, UnknownCostPlanError, UnknownTableError
+from seller_platform.errors import RequestError, SellerPlatformError
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import COST_PLANS, COST_WRITES
@@ -107,12 +107,16 @@ def plan_of(database: Database, number: int) -> CostPlan:
     """Return the plan of that number, with its writes as they are now.
 
     Raises:
-        UnknownCostPlanError: There is none.
+        RequestError: There is none.
     """
     with database.begin() as connection:
         plan = connection.execute(select(COST_PLANS).where(COST_PLANS.c.id == number)).mappings().one_or_none()
         if plan is None:
-            raise UnknownCostPlanError(number)
+            raise RequestError(
+                f"there is no cost plan {number}",
+                code="UnknownCostPlanError",
+                step="Make one with `seller-platform costs plan`, which prints its id.",
+            )
         order = (func.convert_to(COST_WRITES.c[name], "UTF8") for name in ("account", "sku"))
         statement = select(COST_WRITES).where(COST_WRITES.c.plan == number).order_by(*order)
         writes = msgspec.convert(connection.execute(statement).all(), tuple[CostWrite, ...], from_attributes=True)
@@ -140,12 +144,16 @@ def hold_costs(database: Database, accounts: Sequence[str]) -> Iterator[None]:
     """Let only this process write costs of these accounts, until the block or process ends.
 
     Raises:
-        CostWritesBusyError: Another process writes costs of one of them.
+        SellerPlatformError: Another process writes costs of one of them.
     """
     with database.connect() as connection, releasing(connection):
         for account in sorted(accounts):
             if not try_hold(connection, f"cost writes of {account}"):
-                raise CostWritesBusyError(account)
+                raise SellerPlatformError(
+                    f"another process is writing costs of account {account!r}; nothing was written here",
+                    code="CostWritesBusyError",
+                    step="Run `seller-platform costs apply` again when it is done.",
+                )
         connection.commit()
         yield
 
@@ -159,13 +167,17 @@ def read_table(database: Database, name: str) -> tuple[tuple[str, ...], list[tup
     """Return the columns and the rows of a table or view, named with its schema.
 
     Raises:
-        UnknownTableError: There is none of that name.
+        RequestError: There is none of that name.
     """
     parts = _TABLE_NAME.fullmatch(name)
     with database.begin() as connection:
         exists = parts and connection.execute(text("SELECT to_regclass(:name)"), {"name": name}).scalar_one()
         if not parts or not exists:
-            raise UnknownTableError(name)
+            raise RequestError(
+                f"there is neither a file nor a table or view {name!r}",
+                code="UnknownTableError",
+                step="Name a CSV file, or a table of the warehouse as `schema.table`.",
+            )
         source = table(parts[2].lower(), schema=parts[1].lower())
         result: Result[Any] = connection.execute(select(literal_column("*")).select_from(source))
         return tuple(result.keys()), [tuple(row) for row in result]

@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Row, and_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from seller_platform.errors import UnknownReportError
+from seller_platform.errors import RequestError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import REPORT_JOBS
 
@@ -166,11 +166,15 @@ def find_job(database: Database, number: int) -> ReportJob:
     """Return the job of a number that a person wrote.
 
     Raises:
-        UnknownReportError: There is none.
+        RequestError: There is none.
     """
     jobs = _select(database, REPORT_JOBS.c.id == number)
     if not jobs:
-        raise UnknownReportError(number)
+        raise RequestError(
+            f"there is no report number {number}",
+            code="UnknownReportError",
+            step="Take a number that `seller-platform report list` shows.",
+        )
     return jobs[0]
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DataError
 from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Source, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import InvalidRowKeyError, RowNotFoundError
+from seller_platform.errors import InvalidRowKeyError, RequestError
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, connections
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
@@ -134,7 +134,7 @@ def explain(
 
     Raises:
         InvalidRowKeyError: A value cannot be one of its column.
-        RowNotFoundError: No stored row meets them.
+        RequestError: No stored row meets them.
         UnknownAccountError: No account has that key.
     """
     if account is not None:
@@ -157,7 +157,13 @@ def explain(
         reason = str(error.orig).partition("\n")[0]
         raise InvalidRowKeyError(dataset.name, reason, dataset.key, _columns(dataset)) from None
     if not origins:
-        raise RowNotFoundError(dataset.name, conditions, account)
+        named = " and ".join(f"{name} = {value!r}" for name, value in conditions.items())
+        of = f" of {account}" if account else ""
+        raise RequestError(
+            f"{dataset.name} has no stored row{of} with {named}",
+            code="RowNotFoundError",
+            step="Look with `seller-platform status` whether its days were loaded.",
+        )
     return count, tuple(origins)
 
 

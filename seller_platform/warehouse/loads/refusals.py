@@ -49,7 +49,7 @@ def keep_refusal(
     """
     # PostgreSQL stores every character but NUL, which a message may quote.
     latest = {
-        "error": type(error).__name__,
+        "error": error.code,
         "message": str(error).replace("\x00", ""),
         "failed_at": utc_now(),
         "failed_run_id": run_id,

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.loads import NO_PAGES, PageFacts
-from seller_platform.errors import SpoolError
+from seller_platform.errors import WarehouseError
 from seller_platform.files import free_room
 from seller_platform.warehouse.loads.copy_format import (
     HASH_BYTES,
@@ -216,10 +216,16 @@ class Spool:
 
     @contextmanager
     def _spool_errors(self) -> Iterator[None]:
-        """Turn an OSError into a SpoolError. A write may fail as late as in the step after it."""
+        """Turn an OSError into one of ours. A write may fail as late as in the step after it."""
         try:
             yield
         except OSError as error:
             folder = tempfile.tempdir or "the folder for temporary files"
             problem, room = error.strerror or str(error), free_room(Path(folder))
-            raise SpoolError(self._name, folder, f"{problem} ({room})" if room else problem) from error
+            problem = f"{problem} ({room})" if room else problem
+            raise WarehouseError(
+                f"{self._name}: its rows cannot be kept in {folder} while it is read: {problem}",
+                code="SpoolError",
+                step="Nothing was stored; make room there, or name another folder by TMPDIR, and run the command "
+                "again.",
+            ) from error

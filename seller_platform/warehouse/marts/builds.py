@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import Connection, func, insert, select, text
 
 from seller_platform.contract import Window
-from seller_platform.errors import MartBuildError, RequestError
+from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.warehouse.marts.declaration import Mart, MartCheck, Query
 from seller_platform.warehouse.marts.tables import ACCOUNT, BUILD_ID, BUILDS
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
@@ -98,7 +98,7 @@ def build_partition(
         parameters: Values of the mart's parameters; those left out have their defaults.
 
     Raises:
-        MartBuildError: PostgreSQL refused a value. The partition is as it was.
+        WarehouseError: PostgreSQL refused a value. The partition is as it was.
         RequestError: A parameter is unknown, too small or too large, or the window is not a month of the mart.
         WarehouseUnavailableError: The server went away. The partition is as it was, or as it should be.
     """
@@ -239,7 +239,7 @@ def _locked(database: Database, mart: Mart, account: str, window: Window | None)
 
 @contextmanager
 def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[None]:
-    """Turn PostgreSQL's errors into MartBuildError, without the rows in their details."""
+    """Turn PostgreSQL's errors into ours, without the rows in their details."""
     try:
         yield
     except (psycopg.OperationalError, psycopg.errors.InsufficientPrivilege):
@@ -247,7 +247,11 @@ def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[No
     except psycopg.Error as error:
         of = account if window is None else f"{account}, {window}"
         problem = f"{error.diag.message_primary or 'refused'} ({error.sqlstate})"
-        raise MartBuildError(f"{mart.name} of {of}", problem) from None
+        raise WarehouseError(
+            f"{mart.name} of {of} was not built: {problem}",
+            code="MartBuildError",
+            step="The partition is unchanged; look for such a value in the rows that the mart is computed from.",
+        ) from None
 
 
 # The condition on inputs is wide: it takes loads of other months that a partition may be computed from, too.

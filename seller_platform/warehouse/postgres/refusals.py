@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from seller_platform.errors import DatabaseFullError, MissingRightError, ReadOnlyDatabaseError, WarehouseError
+from seller_platform.errors import DatabaseFullError, MissingRightError, WarehouseError
 from seller_platform.files import free_room
 
 _MISSING_RIGHT, _FULL_DISK, _READ_ONLY = "42501", "53100", "25006"
@@ -41,7 +41,11 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
     if is_full:
         return DatabaseFullError(where, message)
     if state == _READ_ONLY:
-        return ReadOnlyDatabaseError(where, message)
+        return WarehouseError(
+            f"{where} can only be read: {message}",
+            code="ReadOnlyDatabaseError",
+            step="Name the primary server in the URL of the database, or a user that may write.",
+        )
     if state == _MISSING_RIGHT:
         statement = getattr(error, "statement", None)
         right, grant = _missing_right(message, statement if isinstance(statement, str) else "")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 
-from seller_platform.errors import EmbeddedServerInUseError
+from seller_platform.errors import WarehouseError
 from seller_platform.warehouse.postgres.embedded import START_LOCK, USERS_LOCK, remove_socket_folder, stop
 from seller_platform.warehouse.postgres.programs import SUPERUSER
 from seller_platform.warehouse.postgres.root_user import DATA, remove_data_folder
@@ -19,14 +19,14 @@ def remove_server(folder: Path) -> None:
     """Stop the embedded server of a folder, and delete the folder and the server's data.
 
     Raises:
-        EmbeddedServerInUseError: A program uses the server. Nothing was deleted.
+        WarehouseError: A program uses the server. Nothing was deleted.
     """
     with (folder / START_LOCK).open("a+") as starting, (folder / USERS_LOCK).open("a+") as users:
         fcntl.flock(starting, fcntl.LOCK_EX)
         try:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise EmbeddedServerInUseError(str(folder)) from None
+            raise _in_use(folder) from None
         data = folder / DATA
         if data.exists():
             _stop_unused(data)
@@ -43,7 +43,7 @@ def remove_abandoned(folder: Path) -> None:
         folder: One of `abandoned_folders`.
 
     Raises:
-        EmbeddedServerInUseError: Programs are connected to the server. Nothing was deleted.
+        WarehouseError: Programs are connected to the server. Nothing was deleted.
     """
     _stop_unused(folder / DATA)
     remove_data_folder(folder / DATA)
@@ -58,5 +58,14 @@ def _stop_unused(data: Path) -> None:
         sockets = (data / "postmaster.pid").read_text().splitlines()[4]
         with psycopg.connect(host=sockets, user=SUPERUSER, dbname="postgres") as connection:
             if connection.execute(_OTHERS).fetchone() != (0,):
-                raise EmbeddedServerInUseError(str(data.resolve()))
+                raise _in_use(data.resolve())
         stop(data)
+
+
+def _in_use(folder: Path) -> WarehouseError:
+    return WarehouseError(
+        f"the embedded PostgreSQL server in {folder} is in use",
+        code="EmbeddedServerInUseError",
+        step="Nothing was deleted; end the programs that use it (`dev`, `service run`, `dagster dev`, `database run` "
+        "and others), and run the command again.",
+    )

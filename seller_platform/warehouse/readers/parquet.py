@@ -24,7 +24,7 @@ from pyarrow import parquet
 from sqlalchemy import func, select
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Kind, Window
-from seller_platform.errors import ExportFolderError, NotLoadedError
+from seller_platform.errors import NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import reach
 from seller_platform.files import draft_beside
 from seller_platform.warehouse.postgres.advisory_locks import lock
@@ -70,7 +70,7 @@ def export_partition(
         month: None for a partition that is a whole account.
 
     Raises:
-        ExportFolderError: The folder cannot be written to. The file is as it was.
+        SellerPlatformError: The folder cannot be written to. The file is as it was.
         InexactNumberError: A number has more digits than its type. The file is as it was.
         NotLoadedError: The partition was never loaded or built.
     """
@@ -95,7 +95,7 @@ def export_snapshots(database: Database, dataset: Dataset, account: str, folder:
     The newest has a file even if it has no rows. The file of a day whose rows were deleted by `prune` is deleted.
 
     Raises:
-        ExportFolderError: The folder cannot be written to.
+        SellerPlatformError: The folder cannot be written to.
         InexactNumberError: A number has more digits than its type.
         NotLoadedError: No snapshot was ever loaded.
     """
@@ -136,7 +136,12 @@ def _slice_folder(
             slice_folder.mkdir(parents=True, exist_ok=True)
             yield slice_folder
         except OSError as error:
-            raise ExportFolderError(str(error.filename or slice_folder), error.strerror or str(error)) from error
+            raise SellerPlatformError(
+                f"{error.filename or slice_folder}: cannot be written ({error.strerror or error}). The former file is "
+                "unchanged",
+                code="ExportFolderError",
+                step="Make the folder writable, or name another one with `--folder` or SELLER_PLATFORM_EXPORT_DIR.",
+            ) from error
 
 
 def _replace(database: Database, source: Source, part: Selection | None, slice_folder: Path) -> Exported:

@@ -16,7 +16,7 @@ from click.testing import Result
 from seller_platform.cli.database.command import database as command
 from seller_platform.cli.doctor.local_checks import examine_root_data
 from seller_platform.cli.installation import make_home
-from seller_platform.errors import EmbeddedServerInUseError, NotEmbeddedError, NothingStoredError
+from seller_platform.errors import NotEmbeddedError, NothingStoredError, WarehouseError
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, embedded_server
@@ -52,7 +52,11 @@ def _remove(*arguments: str, answer: str = "") -> Result:
 
 def test_a_server_is_deleted_after_a_question_and_not_while_it_is_used(server: EmbeddedServer, home: Path) -> None:
     data = server.data_folder
-    with pytest.raises(EmbeddedServerInUseError, match=rf"{home}.* is in use\. Nothing was deleted; end the programs"):
+    with pytest.raises(
+        WarehouseError,
+        check=lambda error: error.code == "EmbeddedServerInUseError",
+        match=rf"{home}.* is in use\. Nothing was deleted; end the programs",
+    ):
         _remove("--yes")
     server.close()
 
@@ -91,7 +95,10 @@ def test_a_server_that_killed_programs_left_is_stopped_unless_in_use(server: Emb
     assert server._users is not None
     fcntl.flock(server._users, fcntl.LOCK_UN)  # as the end of the process does
 
-    with psycopg.connect(server.url(WAREHOUSE)), pytest.raises(EmbeddedServerInUseError):
+    with (
+        psycopg.connect(server.url(WAREHOUSE)),
+        pytest.raises(WarehouseError, check=lambda error: error.code == "EmbeddedServerInUseError"),
+    ):
         _remove("--yes")
     _remove("--yes")
 
@@ -106,7 +113,7 @@ def test_what_a_deleted_home_has_left_is_removed_by_the_command_of_doctor(server
         shutil.rmtree(home)
         (finding,) = examine_root_data(home / EMBEDDED_FOLDER, root_data)
         (line,) = re.findall("`seller-platform database remove ([^`]*)`", finding.next_step)
-        with pytest.raises(EmbeddedServerInUseError):
+        with pytest.raises(WarehouseError, check=lambda error: error.code == "EmbeddedServerInUseError"):
             _remove("--yes", *shlex.split(line))
 
     removed = _remove("--yes", "--json", *shlex.split(line))

@@ -10,13 +10,12 @@ from sqlalchemy import text
 
 from seller_platform.cli.terminal.foreseen import foreseen_error
 from seller_platform.errors import (
-    DatabaseFullError,
     FileAccessError,
     FullDiskError,
     HomeFolderError,
     InvalidSettingError,
     MissingRightError,
-    ReadOnlyDatabaseError,
+    WarehouseError,
 )
 from seller_platform.files import write_atomically
 from seller_platform.orchestration.instance.home import open_instance
@@ -86,20 +85,21 @@ def test_a_right_that_dagster_lacks_is_named_as_well(
 
 
 @pytest.mark.parametrize(
-    ("state", "kind", "words"),
+    ("state", "code", "words"),
     [
-        ("53100", DatabaseFullError, "the disk of PostgreSQL at"),
-        ("25006", ReadOnlyDatabaseError, "can only be read"),
+        ("53100", "DatabaseFullError", "the disk of PostgreSQL at"),
+        ("25006", "ReadOnlyDatabaseError", "can only be read"),
     ],
 )
 def test_a_full_disk_of_the_server_and_one_that_only_reads_are_named(
-    database: Database, state: str, kind: type[Exception], words: str
+    database: Database, state: str, code: str, words: str
 ) -> None:
     statement = f"DO $$ BEGIN RAISE EXCEPTION 'could not write' USING ERRCODE = '{state}'; END $$"
 
-    with pytest.raises(kind, match=words) as raised, database.begin() as connection:
+    with pytest.raises(WarehouseError, match=words) as raised, database.begin() as connection:
         connection.execute(text(statement))
 
+    assert raised.value.code == code
     assert Path(database.where).name in str(raised.value)  # a long folder is reached under a shorter name, too
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import ContractViolationError, SpoolError
+from seller_platform.errors import ContractViolationError, WarehouseError
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
@@ -229,7 +229,7 @@ def test_a_full_disk_is_reported_and_nothing_is_stored(database: Database) -> No
     _load(database, [_order(1)])
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    with pytest.raises(SpoolError, match="make room there"):
+    with pytest.raises(WarehouseError, check=lambda error: error.code == "SpoolError", match="make room there"):
         try:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limit[1]))
@@ -248,7 +248,7 @@ def test_a_disk_filled_by_the_last_rows_is_reported_when_they_are_read(database:
         load.spool.write([_order(1)] * 150_000, tags=("platform",), page=1)
         size = sum(len(chunk) for chunk in load.spool.chunks())
         load.spool.write([_order(2)], tags=("platform",), page=2)
-        with pytest.raises(SpoolError, match="make room there"):
+        with pytest.raises(WarehouseError, check=lambda error: error.code == "SpoolError", match="make room there"):
             try:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
                 load.store(LoadFacts(1, 1, 0, 150_001, CountVerdict.MATCH), started_at=datetime.now(UTC))

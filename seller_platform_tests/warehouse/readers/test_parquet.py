@@ -19,7 +19,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import ExportFolderError, InexactNumberError, NotLoadedError
+from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import VARIABLE
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
@@ -202,7 +202,11 @@ def test_what_cannot_be_written_or_held_leaves_the_old_file(database: Database, 
 
     with pytest.raises(InexactNumberError, match=r"seller\.orders\.order_total"):
         export_month(database, ORDERS, ACCOUNT, MARCH, tmp_path)
-    with pytest.raises(ExportFolderError, match=r"part\.parquet.*cannot be written.*SELLER_PLATFORM_EXPORT_DIR"):
+    with pytest.raises(
+        SellerPlatformError,
+        check=lambda error: error.code == "ExportFolderError",
+        match=r"part\.parquet.*cannot be written.*SELLER_PLATFORM_EXPORT_DIR",
+    ):
         export_month(database, ORDERS, ACCOUNT, MARCH, exported.path)
 
     assert parquet.read_table(exported.path, partitioning=None)["order_total"].to_pylist() == [1]
