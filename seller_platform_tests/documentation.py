@@ -4,7 +4,7 @@ import ast
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def _definitions() -> dg.Definitions:
     return definitions_for(read_settings().model_copy(update={"export_dir": Path("exports")}))
 
 
-def _table(columns: Sequence[str], rows: Iterator[tuple[str, ...]]) -> str:
+def _table(columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 

@@ -89,8 +89,8 @@ def _map(overview: Overview, width: int, room: int | None) -> Iterator[str]:
     yield _painted(years, Colour.FAINT)
     yield _painted("".join("JFMAMJJASOND"[month.month - 1] for month in latest), Colour.FAINT)
     for account in shown:
-        signs = map(_sign, states.months_of(account.key)[-count:])
-        yield f"{''.join(signs)}  {_name(overview, account, width - count - 2)}"
+        of_months = "".join(map(_sign, states.months_of(account.key)[-count:]))
+        yield f"{of_months}  {_name(overview, account, width - count - 2)}"
     if len(order) > len(shown):
         rest = order[len(shown) :]
         troubled = sum(states.troubled_months(account.key) > 0 for account in rest)

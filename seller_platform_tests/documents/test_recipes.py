@@ -1,0 +1,90 @@
+"""Tests that the recipes of CONTRIBUTING work: each is applied to a copy of the project, and then used."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+import pytest
+
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.structure.source import ROOT
+from seller_platform_tests.support.postgres import drop_database
+
+pytestmark = pytest.mark.slow
+
+_RECIPES = ROOT / ".github" / "recipes"
+_COMMAND = """
+import sys
+from seller_platform.cli import main
+sys.argv = ["seller-platform", "zones", "--json"]
+main()
+"""
+_MART = """
+from datetime import date
+from seller_platform.contract import Window
+from seller_platform.orchestration.definitions import defs
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.marts.builds import build_partition
+built = build_partition(database, mart_named("units_monthly"), "A.DE", Window.month_of(date(2026, 3, 1)))
+assert built.rows == 1 and all(each.passed for each in built.check_results)
+assert "marts/units_monthly" in {key.to_user_string() for key in defs.resolve_all_asset_keys()}
+"""
+_ENDPOINT = """
+from starlette.testclient import TestClient
+from seller_platform.service.app import create_app
+with TestClient(create_app(os.environ["SELLER_PLATFORM_DATABASE_URL"]), base_url="http://127.0.0.1") as client:
+    assert client.get("/user/zones").status_code == 401
+    assert client.get("/openapi.json").json()["paths"]["/user/zones"]["get"]["operationId"] == "list_zones"
+"""
+_DATASET = """
+import sys
+from sqlalchemy import text
+from seller_platform.cli import main
+url = os.environ["SELLER_PLATFORM_DATABASE_URL"]
+sys.argv = ["seller-platform", *"sandbox load --accounts 1 --months 1 --database-url".split(), url]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+with database.begin() as connection:
+    assert connection.execute(text("SELECT subject FROM seller.announcements")).scalars().all() == ["Holidays"]
+"""
+_OPENED = """
+import os
+from seller_platform.warehouse.postgres.database import Database
+database = Database(os.environ["SELLER_PLATFORM_DATABASE_URL"])
+database.migrate()
+"""
+_PROOFS = {"command": _COMMAND, "mart": _MART, "endpoint": _ENDPOINT, "dataset": _DATASET}
+_FILES = {"command": 2, "mart": 3, "endpoint": 2, "dataset": 2}
+"""How many files each recipe touches, beside those that `regenerate` writes."""
+
+
+@pytest.mark.parametrize("recipe", _PROOFS)
+def test_each_recipe_does_in_a_copy_what_it_says(recipe: str, postgres: EmbeddedServer, tmp_path: Path) -> None:
+    copy = tmp_path / "a copy"
+    copytree(ROOT / "seller_platform", copy / "seller_platform", ignore=ignore_patterns("__pycache__"))
+    patch = _RECIPES / f"{recipe}.patch"
+    subprocess.run(["git", "apply", str(patch)], cwd=copy, check=True)
+    name = f"recipe_{recipe}"
+    variables = os.environ | {
+        "PYTHONPATH": str(copy),
+        "SELLER_PLATFORM_HOME": str(tmp_path / "home"),
+        "SELLER_PLATFORM_DATABASE_URL": postgres.database(name),
+    }
+
+    proof = [sys.executable, "-c", _OPENED + _PROOFS[recipe]]
+    ended = subprocess.run(proof, cwd=copy, env=variables, capture_output=True, text=True, check=False)
+    drop_database(postgres, name)
+
+    assert ended.returncode == 0, ended.stderr
+    assert patch.read_text().count("\ndiff --git") + 1 == _FILES[recipe]
+
+
+def test_contributing_names_each_recipe() -> None:
+    text = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
+
+    assert {path.stem for path in _RECIPES.iterdir()} == set(_PROOFS)
+    assert all(f"recipes/{recipe}.patch" in text for recipe in _PROOFS)
