@@ -39,7 +39,7 @@ def test_words_inside_stored_values_are_still_in_the_code(store: str) -> None:
 
 
 def test_the_numbers_of_advisory_locks_are_still_in_the_code() -> None:
-    assert {0x5E11E4, 0x5EA1, 0x5EC4E, 0x5EC4F, 0x5A4DB0} <= constants()
+    assert {0x5E11E4, 0x5EA1, 0x5EC4F, 0x5A4DB0} <= constants()
 
 
 def test_a_stored_cursor_of_the_alert_sensors_is_read_and_kept() -> None:

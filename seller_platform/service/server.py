@@ -47,7 +47,6 @@ _OTHER_FILES = 256  # files of a process beside the connections of its clients
 _LEVELS = {
     "seller_platform.service": "INFO",
     "uvicorn": "WARNING",
-    "procrastinate": "CRITICAL",
     "psycopg.pool": "ERROR",
 }
 

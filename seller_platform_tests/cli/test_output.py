@@ -46,7 +46,7 @@ def test_a_reading_command_imports_no_large_library(arguments: list[str], tmp_pa
     assert imported & {*_LARGE, "alembic", "rich.console", "rich.progress"} == set()
 
 
-_LARGE = ("dagster", "pandas", "pyarrow", "numpy", "fastapi", "uvicorn", "procrastinate")
+_LARGE = ("dagster", "pandas", "pyarrow", "numpy", "fastapi", "uvicorn")
 
 
 def _imported(arguments: list[str], variables: dict[str, str]) -> set[str]:

@@ -7,17 +7,16 @@ Users take turns: the first open report of each comes before the second of any o
 after the user's newest one, but never an earlier one than those that are written now. Reports of one user are written
 one after another, so that a worker has room for others.
 
-The queue counts how often a job began; this module counts failures. They differ: a worker that is stopped puts its
-jobs back, which is no failure.
+The open reports are the queue. A worker leases the next one for some seconds, and extends the lease while it writes. A
+lease that ends by itself is a failure: the worker died, or could not write the report. The next lease counts it. A
+worker that is stopped returns its lease, which is no failure.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from functools import cache
 from typing import LiteralString
 
-from procrastinate import App, PsycopgConnector
 from psycopg.types.json import Jsonb
 
 from seller_platform.counts import count_of
@@ -26,13 +25,13 @@ from seller_platform.service.access import Caller, SelectedAccounts, Selector
 from seller_platform.service.http.parameters import SentParameter
 from seller_platform.service.limits.policy import ReportLimits
 from seller_platform.service.pool import Connection, Store, fetch_record
-from seller_platform.warehouse.postgres.advisory_locks import LOCK, TRY_LOCK
+from seller_platform.warehouse.postgres.advisory_locks import LOCK
 
 KEPT_LONGER = timedelta(hours=1)
 """How long rows are kept after they expire, because requests under way may still read them."""
 
-QUEUE = "reports"
-TASK = "write_report"
+ARRIVALS: LiteralString = "LISTEN seller_platform_reports"
+"""Lets a connection be notified of each new report."""
 
 _RETRY_SECONDS = 10
 PROCESSING, COMPLETED, FAILED = "processing", "completed", "failed"
@@ -51,6 +50,7 @@ class ReportRequestJob:
     state: str
     progress: int
     problem: str | None
+    failures: int
     rows: int | None
     chunks: int | None
 
@@ -62,8 +62,9 @@ VALUES (%(user)s, %(selection)s, %(accounts)s, %(selector)s, %(value)s, 1 + grea
     (SELECT max(turn) FROM service.report_jobs WHERE user_id = %(user)s),
     (SELECT max(turn) FROM service.report_jobs WHERE state <> 'processing')
 ))
-RETURNING id, turn
+RETURNING id
 """
+_ANNOUNCE = "NOTIFY seller_platform_reports"
 # The row of a report takes space, too; without it, very many small reports would count as nothing.
 _STORED = """
 SELECT count(*) FILTER (WHERE state = 'processing'), coalesce(sum(coalesce(bytes, 0) + 4096), 0)::bigint,
@@ -71,17 +72,41 @@ SELECT count(*) FILTER (WHERE state = 'processing'), coalesce(sum(coalesce(bytes
 FROM service.report_jobs WHERE user_id = %(user)s
 """
 _JOB: LiteralString = """
-SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, rows, chunks
+SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, failures, rows, chunks
 FROM service.report_jobs
 """
 _FIND: LiteralString = f"""{_JOB}
 WHERE id = %(id)s AND user_id = %(user)s AND accounts <@ %(accounts)s
   AND requested_at > now() - %(kept)s * interval '1 day'
 """
-_OPEN: LiteralString = f"{_JOB} WHERE id = %s AND state = 'processing'"
-_OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
+# A report that is being written is skipped even after its lease: its writer has a lock on the row.
+_LEASE = """
+UPDATE service.report_jobs
+SET leased_until = now() + make_interval(secs => %(seconds)s),
+    failures = failures + (leased_until IS NOT NULL)::integer
+WHERE id = (
+    SELECT id FROM service.report_jobs AS job
+    WHERE state = 'processing' AND (leased_until IS NULL OR leased_until <= now()) AND NOT EXISTS (
+        SELECT FROM service.report_jobs AS other
+        WHERE other.user_id = job.user_id AND other.state = 'processing' AND other.leased_until > now()
+    )
+    ORDER BY turn, id LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+RETURNING id
+"""
+_LEASED: LiteralString = f"{_JOB} WHERE id = %s"
+_SET_LEASE = """
+UPDATE service.report_jobs SET leased_until = now() + make_interval(secs => %(seconds)s)
+WHERE id = %(id)s AND failures = %(failures)s AND state = 'processing'
+"""
+# The lock is shared with updates of the progress and of the lease, but not with a further lease.
+_HOLD = """
+SELECT FROM service.report_jobs
+WHERE id = %(id)s AND failures = %(failures)s AND state = 'processing' FOR KEY SHARE
+"""
 # PostgreSQL ends the transaction of a worker that hangs or is lost, and releases the lock with it.
-_RESERVE = f"{TRY_LOCK}, set_config('idle_in_transaction_session_timeout', '60s', true)"
+_END_IF_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', '60s', true)"
+_OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
 _PROGRESS = """
 UPDATE service.report_jobs SET progress = greatest(progress, %s) WHERE id = %s AND state = 'processing'
 """
@@ -96,7 +121,6 @@ UPDATE service.report_jobs SET state = 'failed', problem = %s, finished_at = now
 WHERE id = %s AND state = 'processing'
 """
 _READ_CHUNK = "SELECT rows FROM service.report_chunks WHERE report_id = %s AND position = %s"
-_COUNT_FAILURE = "UPDATE service.report_jobs SET failures = failures + 1 WHERE id = %s RETURNING failures"
 
 
 async def request_report(
@@ -108,7 +132,7 @@ async def request_report(
     report: SentParameter,
     limits: ReportLimits,
 ) -> int:
-    """Store a report to be written, with its job, and return its number.
+    """Store a report to be written, and return its number.
 
     Args:
         report: The parameter that selects its rows.
@@ -129,14 +153,8 @@ async def request_report(
         }
         row = await (await connection.execute(_INSERT, values)).fetchone()
         assert row is not None
-        report_id, turn = row
-        # procrastinate's functions name its tables without their schema.
-        await connection.execute("SELECT set_config('search_path', 'service', true)")
-        job = _deferring_app().configure_task(
-            TASK, queue=QUEUE, priority=-turn, lock=f"user {caller.id}", connection=connection
-        )
-        await job.defer_async(report_id=report_id)
-    return int(report_id)
+        await connection.execute(_ANNOUNCE)
+    return int(row[0])
 
 
 async def stored_bytes(connection: Connection, user_id: int) -> int:
@@ -177,15 +195,32 @@ async def read_chunks(store: Store, job: ReportRequestJob) -> AsyncIterator[byte
         yield row[0]
 
 
-async def reserve_report(connection: Connection, report_id: int) -> bool:
-    """Try to lock a report for writing, until the end of the transaction."""
-    row = await (await connection.execute(_RESERVE, {"name": f"service.report_jobs {report_id}"})).fetchone()
-    return row is not None and bool(row[0])
+async def lease_report(connection: Connection, *, seconds: float) -> ReportRequestJob | None:
+    """Lease the next report to be written; None if there is none.
+
+    Its `failures` include the lease before, if that ended by itself.
+    """
+    async with connection.transaction():
+        # Two leases at once could both begin a report of one user.
+        await connection.execute(LOCK, {"name": "leases of service.report_jobs"})
+        row = await (await connection.execute(_LEASE, {"seconds": seconds})).fetchone()
+        return None if row is None else await fetch_record(connection, ReportRequestJob, _LEASED, row)
 
 
-async def find_open_report(connection: Connection, report_id: int) -> ReportRequestJob | None:
-    """Return a report that is being written; None for any other."""
-    return await fetch_record(connection, ReportRequestJob, _OPEN, (report_id,))
+async def set_lease(connection: Connection, job: ReportRequestJob, *, seconds: float | None) -> None:
+    """Let the lease of a report end in some seconds, or return it; a lease of another worker stays.
+
+    Args:
+        seconds: None returns the lease, without counting a failure.
+    """
+    await connection.execute(_SET_LEASE, {"id": job.id, "failures": job.failures, "seconds": seconds})
+
+
+async def hold_report(connection: Connection, job: ReportRequestJob) -> bool:
+    """Keep a leased report from other workers until the transaction ends; false if one has leased it since."""
+    await connection.execute(_END_IF_IDLE)
+    held = await connection.execute(_HOLD, {"id": job.id, "failures": job.failures})
+    return held.rowcount == 1
 
 
 async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
@@ -219,12 +254,6 @@ async def complete_report(connection: Connection, report_id: int, *, rows: int, 
     await connection.execute(_COMPLETE, (rows, chunks, size, report_id))
 
 
-async def count_failure(connection: Connection, report_id: int) -> int:
-    """Count a failure of writing a report, and return the number of failures."""
-    row = await (await connection.execute(_COUNT_FAILURE, (report_id,))).fetchone()
-    return int(row[0]) if row is not None else 0
-
-
 async def fail_report(connection: Connection, report_id: int, problem: str) -> None:
     """Mark a report as failed, unless it is completed or failed."""
     await connection.execute(_FAIL, (problem, report_id))
@@ -252,9 +281,3 @@ async def _stored(connection: Connection, user_id: int, *, kept_days: int) -> tu
     row = await (await connection.execute(_STORED, values)).fetchone()
     assert row is not None
     return row[0], row[1], row[2] or 0
-
-
-@cache
-def _deferring_app() -> App:
-    """Return the queue as an application that only adds jobs, on given connections."""
-    return App(connector=PsycopgConnector())

@@ -20,12 +20,10 @@ from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.jobs import (
     ReportRequestJob,
     complete_report,
-    count_failure,
     fail_report,
-    find_open_report,
     find_owner,
+    hold_report,
     note_progress,
-    reserve_report,
     store_chunk,
     stored_bytes,
 )
@@ -44,45 +42,24 @@ _CHUNK_CHARACTERS = 200_000
 _PROGRESS_SECONDS = 0.25
 
 
-class ReportBusyError(Exception):
-    """Another worker is writing the report."""
+async def write_report(store: Store, job: ReportRequestJob, *, most_bytes: int) -> None:
+    """Write a leased report, or mark it as failed where it can never be written.
 
-
-async def write_report(store: Store, report_id: int, *, most_bytes: int) -> None:
-    """Write a report, or mark it as failed where it can never be written.
-
-    A report that is completed or failed is not changed.
+    A report that another worker has leased since is not changed.
 
     Args:
         most_bytes: How many bytes the reports of one user may take.
 
     Raises:
-        ReportBusyError: Another worker writes it.
         WarehouseUnavailableError: The connection to PostgreSQL was lost. Nothing was stored.
     """
     try:
         async with store.connection() as connection, connection.transaction():
-            if not await reserve_report(connection, report_id):
-                raise ReportBusyError
-            job = await find_open_report(connection, report_id)
-            if job is not None:
+            if await hold_report(connection, job):
                 await _write(store, connection, job, most_bytes)
     except ApiError as error:
         async with store.connection() as connection:
-            await fail_report(connection, report_id, error.message)
-
-
-async def may_try_again(store: Store, report_id: int, *, attempts: int, problem: str) -> bool:
-    """Count a failure of writing a report, and return whether to try again.
-
-    After the last attempt the report is marked as failed.
-    """
-    async with store.connection() as connection:
-        failures = await count_failure(connection, report_id)
-        if failures < attempts:
-            return True
-        await fail_report(connection, report_id, problem)
-        return False
+            await fail_report(connection, job.id, error.message)
 
 
 def chosen_rows(selector: str, value: str) -> ChosenRows:

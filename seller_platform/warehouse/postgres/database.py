@@ -168,9 +168,8 @@ def driver_of(connection: Connection) -> psycopg.Connection[Any]:
 
 
 def is_declared(name: str | None, kind: str, _: object) -> bool:
-    """Whether the platform declares a thing in the database. The job queue's tables and Dagster's are their own."""
-    is_of_queue = kind == "table" and name is not None and name.startswith("procrastinate_")
-    return not is_of_queue and (kind, name) != ("schema", DAGSTER_SCHEMA)
+    """Whether the platform declares a thing in the database. Dagster's schema is its own."""
+    return (kind, name) != ("schema", DAGSTER_SCHEMA)
 
 
 def driver_url(url: str, driver: str) -> sqlalchemy.URL:

@@ -14,7 +14,7 @@ SCHEMAS = {
     "history": "Former rows of schema seller, and functions that return its tables as they were at a moment.",
     "marts": "Tables that are computed from schema seller.",
     "platform": "Accounts, receipts of loads and builds, and what the programs keep for themselves.",
-    "service": "What the REST API keeps beside the rows: users, applications, tokens, sums and its queue of jobs.",
+    "service": "What the REST API keeps beside the rows: users, applications, tokens, sums and reports.",
     DAGSTER_SCHEMA: "Dagster's own tables: its runs, events, partitions and schedules.",
 }
 """What each schema holds."""

@@ -427,8 +427,9 @@ REPORT_JOBS = Table(
         Integer,
         nullable=False,
         server_default="0",
-        comment="How often writing it failed, or killed a worker.",
+        comment="How many leases ended by themselves, because writing it failed or its worker died.",
     ),
+    Column("leased_until", DateTime(timezone=True), comment="When the lease of its worker ends; null without one."),
     Column("problem", Text, comment="Why it failed."),
     Column("rows", BigInteger, comment="How many rows it has; null until it is completed."),
     Column("chunks", Integer, comment="How many chunks hold them."),
@@ -444,6 +445,7 @@ REPORT_JOBS = Table(
     Column("finished_at", DateTime(timezone=True), comment="When it was completed or failed; null until then."),
     Index(None, "requested_at"),
     Index(None, "turn"),
+    Index("ix_report_jobs_open", "turn", postgresql_where=text("state = 'processing'")),
     schema=SERVICE,
     comment="The reports that were requested; deleted when they expire.",
 )

@@ -29,8 +29,9 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.csv import csv_header, csv_lines, csv_parts
+from seller_platform.service.reports.jobs import hold_report, lease_report
 from seller_platform.service.reports.worker import Pace
-from seller_platform.service.reports.writing import ReportBusyError, write_report
+from seller_platform.service.reports.writing import write_report
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database, conninfo
 from seller_platform_tests.support.processes import announced_address
@@ -51,19 +52,21 @@ ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
 US = {"account_title": "Shop US"}
 DAY = date(2026, 3, 1)
 PACE = Pace(
-    heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, tidy_seconds=0.2, again_seconds=0
+    heartbeat_seconds=0.2, lease_seconds=1, poll_seconds=0.2, grace_seconds=0.2, tidy_seconds=0.2, again_seconds=0
 )
+_LEASED = "state = 'processing' AND leased_until IS NOT NULL"
+_FREE = "state = 'processing' AND leased_until IS NULL"
 _WORKER = """
 import sys
 from seller_platform.service.reports.worker import Pace, run_worker
-pace = Pace(heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
+pace = Pace(heartbeat_seconds=0.2, lease_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
 run_worker(sys.stdin.readline().strip(), pace=pace, on_ready=lambda: print("ready", flush=True))
 """
 _SERVER = """
 import sys
 from seller_platform.service.reports.worker import Pace
 from seller_platform_tests.support.served import running_app
-pace = Pace(heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
+pace = Pace(heartbeat_seconds=0.2, lease_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
 with running_app(sys.stdin.readline().strip(), worker_pace=pace) as base_url:
     print(base_url, flush=True)
     sys.stdin.read()
@@ -518,7 +521,6 @@ def test_reports_outlive_a_restart_of_the_server(idle: Served, database_url: str
         with running_app(database_url, worker_pace=PACE):
             assert [_await(client, each)["status"] for each in ids] == ["completed"] * 5
         assert {_download(client, each).text for each in ids} == {_download(client, ids[0]).text}
-    assert _count(idle.database, "service.procrastinate_jobs") == 0
 
 
 @pytest.mark.slow
@@ -529,7 +531,7 @@ def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: s
         ids = list(pool.map(lambda _: _request(client), range(40)))
         # The first kill always interrupts a report: a worker may end its reports before a busy machine kills it.
         with _lock_on_daily_sales(database_url), _worker(database_url) as worker:
-            wait_for(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'"))
+            wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED))
             worker.send_signal(signal.SIGKILL)
             worker.wait()
         for share in (6, 20):
@@ -562,10 +564,10 @@ def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Se
             # The kill always interrupts a report: the worker may be as fast as the requests.
             with _lock_on_daily_sales(database_url):
                 ids += pool.map(_request, [client] * (asked // 2))
-                wait_for(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'"))
+                wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED))
                 server.send_signal(signal.SIGKILL)
                 server.wait()
-                interrupted.append(_count(idle.database, "service.procrastinate_jobs", "status = 'doing'"))
+                interrupted.append(_count(idle.database, "service.report_jobs", _LEASED))
         _assert_whole(idle.database, expected)
     with _server(database_url) as (_, base_url), replace(idle, base_url=base_url).client(ANN) as client:
         states = {_await(client, report_id)["status"] for report_id in ids}
@@ -576,21 +578,18 @@ def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Se
     assert len(json.loads(text)) == expected
     _assert_whole(idle.database, expected)
     assert len(set(ids)) == _count(idle.database, "service.report_jobs") == 40
-    assert _count(idle.database, "service.procrastinate_jobs") == 0
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_stopped_puts_back_its_reports(idle: Served, database_url: str) -> None:
+def test_a_worker_that_is_stopped_returns_its_reports(idle: Served, database_url: str) -> None:
     _fill(idle.database, "S1.US", 60_000)
     with idle.client(ANN) as client:
         report_id = _request(client)
         with _worker(database_url) as worker:
-            wait_for(
-                lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'"), pause_seconds=0.005
-            )
+            wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED), pause_seconds=0.005)
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(PATIENCE_SECONDS) == 0
-        left = _count(idle.database, "service.procrastinate_jobs", "status = 'todo'")
+        left = _count(idle.database, "service.report_jobs", _FREE)
         done = _count(idle.database, "service.report_jobs", "state = 'completed'")
         with running_app(database_url, worker_pace=PACE):
             assert _await(client, report_id)["status"] == "completed"
@@ -601,12 +600,10 @@ def test_a_worker_that_is_stopped_puts_back_its_reports(idle: Served, database_u
 def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
         report_id = _request(client)
-        for restart in range(1, PACE.attempts + 2):
+        for _ in range(PACE.attempts + 1):
             with running_app(database_url, worker_pace=PACE):
-                wait_for(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'") == 1)
-            put_back = f"status = 'todo' AND attempts = {restart}"
-            assert _count(idle.database, "service.procrastinate_jobs", put_back) == 1
-        assert _count(idle.database, "service.report_jobs", "failures = 0 AND state = 'processing'") == 1
+                wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED) == 1)
+            assert _count(idle.database, "service.report_jobs", f"{_FREE} AND failures = 0") == 1
         lock.rollback()
         with running_app(database_url, worker_pace=PACE):
             assert _await(client, report_id)["status"] == "completed"
@@ -616,7 +613,7 @@ def test_a_worker_that_is_killed_counts_as_an_attempt_of_the_report(idle: Served
     with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
         report_id = _request(client)
         with _worker(database_url) as worker:
-            wait_for(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'") == 1)
+            wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED) == 1)
             worker.send_signal(signal.SIGKILL)
             worker.wait()
         lock.rollback()
@@ -629,17 +626,11 @@ def test_a_worker_that_is_killed_counts_as_an_attempt_of_the_report(idle: Served
 def test_a_report_that_kills_its_workers_is_given_up(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client:
         report_id = _request(client)
-        execute(
-            idle.database,
-            "UPDATE service.procrastinate_jobs SET status = 'doing' "
-            "FROM (SELECT set_config('search_path', 'service', true)) AS path",
-        )
-        execute(idle.database, "UPDATE service.report_jobs SET failures = 4")
+        execute(idle.database, "UPDATE service.report_jobs SET leased_until = now(), failures = 4")
         with running_app(database_url, worker_pace=PACE):
             status = _await(client, report_id)
 
     assert (status["status"], "failed in each of 5 attempts" in status["message"]) == ("failed", True)
-    assert _count(idle.database, "service.procrastinate_jobs") == 0
 
 
 def test_a_report_that_cannot_be_written_fails_after_some_attempts(idle: Served, database_url: str) -> None:
@@ -652,18 +643,39 @@ def test_a_report_that_cannot_be_written_fails_after_some_attempts(idle: Served,
     assert (status["status"], status["message"]) == ("failed", "the report could not be written; request it again")
 
 
-async def _write_two_at_a_time(database_url: str, report_id: int) -> None:
+def test_the_lease_of_a_report_is_extended_while_it_is_written(idle: Served, database_url: str) -> None:
+    pace = replace(PACE, heartbeat_seconds=0.1, lease_seconds=0.5)
+    with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
+        report_id = _request(client)
+        with running_app(database_url, worker_pace=pace):
+            wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED) == 1)
+            execute(idle.database, "CREATE TABLE first_lease AS SELECT leased_until FROM service.report_jobs")
+            extended = "leased_until > (SELECT leased_until + interval '1 second' FROM first_lease)"
+            wait_for(lambda: _count(idle.database, "service.report_jobs", extended) == 1)
+            lock.rollback()
+            assert _await(client, report_id)["status"] == "completed"
+
+    assert _count(idle.database, "service.report_jobs", "failures = 0") == 1
+
+
+async def _write_with_two_leases(database_url: str) -> None:
     store = Store(database_url)
     await store.open()
     try:
-        async with store.connection() as connection, connection.transaction():
-            await connection.execute(
-                "SELECT pg_advisory_xact_lock(hashtextextended('service.report_jobs ' || %s, 0))", (str(report_id),)
-            )
-            with pytest.raises(ReportBusyError):
-                await write_report(store, report_id, most_bytes=1 << 30)
-        await write_report(store, report_id, most_bytes=1 << 30)
-        await write_report(store, report_id, most_bytes=1 << 30)
+        async with store.connection() as connection:
+            first = await lease_report(connection, seconds=0)
+            assert first is not None
+            async with store.connection() as writing, writing.transaction():
+                assert await hold_report(writing, first)
+                assert await lease_report(connection, seconds=60) is None
+            second = await lease_report(connection, seconds=60)
+        assert second is not None
+        assert (second.id, second.failures) == (first.id, 1)
+        await write_report(store, first, most_bytes=1 << 30)
+        async with store.connection() as connection:
+            assert await hold_report(connection, second)
+        await write_report(store, second, most_bytes=1 << 30)
+        await write_report(store, second, most_bytes=1 << 30)
     finally:
         await store.close()
 
@@ -671,7 +683,7 @@ async def _write_two_at_a_time(database_url: str, report_id: int) -> None:
 def test_a_report_is_written_by_one_at_a_time_and_once(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client:
         report_id = _request(client)
-        asyncio.run(_write_two_at_a_time(database_url, int(report_id)))
+        asyncio.run(_write_with_two_leases(database_url))
 
         assert _status(client, report_id)["status"] == "completed"
         assert len(_rows(client, report_id)) == 3
@@ -685,7 +697,7 @@ def test_a_large_report_streams_in_little_memory(idle: Served, database_url: str
         report_id = _request(client)
         tracemalloc.start()
         try:
-            asyncio.run(_write(database_url, int(report_id)))
+            asyncio.run(_write(database_url))
             _, while_written = tracemalloc.get_traced_memory()
             tracemalloc.reset_peak()
             sizes = []
@@ -702,11 +714,14 @@ def test_a_large_report_streams_in_little_memory(idle: Served, database_url: str
     assert while_read < 16_000_000
 
 
-async def _write(database_url: str, report_id: int) -> None:
+async def _write(database_url: str) -> None:
     store = Store(database_url)
     await store.open()
     try:
-        await write_report(store, report_id, most_bytes=1 << 30)
+        async with store.connection() as connection:
+            job = await lease_report(connection, seconds=60)
+        assert job is not None
+        await write_report(store, job, most_bytes=1 << 30)
     finally:
         await store.close()
 
