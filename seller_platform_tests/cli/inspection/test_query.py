@@ -161,9 +161,21 @@ def test_a_statement_that_takes_too_long_is_cancelled(url: str) -> None:
     )
 
 
-def test_what_is_no_query_is_named(url: str) -> None:
-    assert "queries only read: give a SELECT" in _refused(url, "delete from seller.orders")
+@pytest.mark.parametrize(
+    "statement", ["delete from seller.orders", "\n  LOCK TABLE seller.orders", "REINDEX TABLE seller.orders", "selec 1"]
+)
+def test_what_is_no_query_is_named(url: str, statement: str) -> None:
+    assert "queries only read: give a SELECT" in _refused(url, statement)
+
+
+def test_several_statements_are_named(url: str) -> None:
     assert "there are several statements; give a single one" in _refused(url, "SELECT 1; SELECT 2")
+
+
+def test_words_of_a_query_are_not_judged(url: str) -> None:
+    statement = """SELECT 'dblink' AS set_config, U&"a" AS table_to_xml FROM (SELECT 1 AS a) AS t"""
+
+    assert _query(url, statement, "--csv").stdout == "set_config,table_to_xml\ndblink,1\n"
 
 
 def test_tables_are_named_as_in_python(url: str) -> None:
