@@ -4,19 +4,15 @@ The server itself asks the kernel who connects to its socket, and lets the user 
 Therefore only connections of that one user are passed on, and PostgreSQL checks their password.
 """
 
-import secrets
 import socket
 import struct
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-import psycopg
-
-from seller_platform.errors import CannotListenError, EmbeddedServerError
+from seller_platform.errors import CannotListenError
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.postgres.programs import CLIENT_USER, write_rules
+from seller_platform.warehouse.postgres.programs import CLIENT_USER
 
 HOST = "127.0.0.1"
 
@@ -24,7 +20,7 @@ _ENCRYPTION_REQUESTS = (80_877_103, 80_877_104)
 _CANCEL_REQUEST = 80_877_102
 _PROTOCOL = 3
 _LONGEST_START = 10_000
-_START_SECONDS, _RELOAD_SECONDS = 60.0, 10.0
+_START_SECONDS = 60.0
 _REFUSED = "28000"
 
 
@@ -37,9 +33,7 @@ def loopback_port(server: EmbeddedServer, port: int) -> Iterator[int]:
 
     Raises:
         CannotListenError: The port is taken.
-        EmbeddedServerError: The server does not ask for the user's password.
     """
-    _require_password(server)
     try:
         listener = socket.create_server((HOST, port))
     except OSError as error:
@@ -52,21 +46,6 @@ def loopback_port(server: EmbeddedServer, port: int) -> Iterator[int]:
         finally:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
-
-
-def _require_password(server: EmbeddedServer) -> None:
-    """Let a running server ask the user for a password. One that an older version has started does not."""
-    write_rules(server.data_folder)
-    with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
-        connection.execute("SELECT pg_reload_conf()")
-    deadline = time.monotonic() + _RELOAD_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            psycopg.connect(server.url("postgres"), user=CLIENT_USER, password=secrets.token_hex()).close()
-        except psycopg.OperationalError:
-            return
-        time.sleep(0.05)
-    raise EmbeddedServerError(str(server.folder), f"it does not ask the user {CLIENT_USER} for a password")
 
 
 def _accept(listener: socket.socket, target: str) -> None:

@@ -43,10 +43,10 @@ def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
             f"its files are of PostgreSQL {version}, and its programs of {target}; back up with the former "
             "installation, and restore into a new home folder"
         )
-    write_rules(data)
+    _write_rules(data)
 
 
-def write_rules(data: Path) -> None:
+def _write_rules(data: Path) -> None:
     """Write who may connect; a running server must be asked to read it again.
 
     PostgreSQL asks the kernel who connects (peer authentication). The user of this process may connect as any role, but
