@@ -1,9 +1,9 @@
 """Runs on several machines: dagster-celery's run launcher and the workers' Celery application.
 
 A worker is `celery --app seller_platform.orchestration.celery_runs worker --queues dagster`. The broker is PostgreSQL
-itself, the database of the warehouse, unless SELLER_PLATFORM_CELERY_BROKER_URL names another. Celery does not notice
-that a worker's machine is gone. Here a run holds a lock in PostgreSQL as long as its process runs: a started run
-without a lock has failed.
+itself, the database of the warehouse, unless SELLER_PLATFORM_CELERY_BROKER_URL names another; the extra has the
+client of Redis. Celery does not notice that a worker's machine is gone. Here a run holds a lock in PostgreSQL as long
+as its process runs: a started run without a lock has failed.
 """
 
 from collections.abc import Mapping
@@ -25,6 +25,7 @@ from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.postgres.process_locks import hold_queue, hold_run, is_held
 
 _QUEUE = "dagster"
+_LONGEST_RUN_SECONDS = 7 * 24 * 3600
 
 
 class _RunTask(Task):  # type: ignore[misc]  # celery has no types
@@ -71,13 +72,15 @@ def _arguments() -> dict[str, Any]:
     """Return the arguments that launcher and workers share."""
     settings = read_settings()
     database = driver_url(warehouse_url(settings), "psycopg2").render_as_string(hide_password=False)
-    broker = settings.celery_broker_url
+    broker = settings.celery_broker_url.get_secret_value() if settings.celery_broker_url else f"sqla+{database}"
+    # Redis sends a run to a second worker if it takes longer; by default, an hour.
+    longest = {"visibility_timeout": _LONGEST_RUN_SECONDS} if broker.startswith(("redis:", "rediss:")) else {}
     return {
         "default_queue": _QUEUE,
-        "broker": broker.get_secret_value() if broker else f"sqla+{database}",
+        "broker": broker,
         "backend": f"db+{database}",
         "config_source": {
-            "broker_transport_options": {},  # PostgreSQL refuses the options that dagster-celery sets by default
+            "broker_transport_options": longest,  # PostgreSQL refuses the options that dagster-celery sets by default
             "broker_connection_retry_on_startup": True,
             # A worker takes a run from the queue only when it is free to execute it.
             "worker_prefetch_multiplier": 1,

@@ -35,6 +35,8 @@ from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._core.utils import make_new_run_id
 from dagster._serdes import ConfigurableClassData, serialize_value
 from dagster_postgres.event_log import PostgresEventLogStorage
+from dagster_postgres.run_storage import PostgresRunStorage
+from dagster_postgres.schedule_storage import PostgresScheduleStorage
 from dagster_postgres.storage import DagsterPostgresStorage
 from dagster_postgres.utils import (
     DagsterPostgresException,
@@ -204,6 +206,36 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         if schema in (None, DAGSTER_SCHEMA):
             _migrate(url)
         return cls(url, creates, inst_data, schema=schema or DAGSTER_SCHEMA)
+
+
+class PooledRunStorage(PostgresRunStorage):
+    """The runs of a `PooledPostgresStorage`. Dagster's Helm chart configures three parts instead of one storage."""
+
+    config_type = PooledPostgresStorage.config_type
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
+        return cast("Self", PooledPostgresStorage.from_config_value(inst_data, config_value).run_storage)
+
+
+class PooledEventLogStorage(PostgresEventLogStorage):
+    """The events of a `PooledPostgresStorage`, configured as a part."""
+
+    config_type = PooledPostgresStorage.config_type
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
+        return cast("Self", PooledPostgresStorage.from_config_value(inst_data, config_value).event_log_storage)
+
+
+class PooledScheduleStorage(PostgresScheduleStorage):
+    """The schedules and sensors of a `PooledPostgresStorage`, configured as a part."""
+
+    config_type = PooledPostgresStorage.config_type
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
+        return cast("Self", PooledPostgresStorage.from_config_value(inst_data, config_value).schedule_storage)
 
 
 def _migrate(url: str) -> None:

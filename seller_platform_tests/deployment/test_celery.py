@@ -1,10 +1,12 @@
-"""Tests runs on several Celery workers: after one is killed, its run starts again."""
+"""Tests runs on several Celery workers: after one is killed, its run starts again; and workers with Redis."""
 
 import os
 import signal
+import socketserver
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dagster as dg
@@ -93,6 +95,45 @@ def test_workers_that_start_at_once_on_a_new_database_all_run(variables: dict[st
     )
 
     assert ended.returncode == 0, ended.stderr
+
+
+class _Redis(socketserver.StreamRequestHandler):
+    """Answers the commands that declare a queue, as Redis does."""
+
+    def handle(self) -> None:
+        queued = 0
+        while line := self.rfile.readline():
+            words = [self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+            match words[0]:
+                case b"PING":
+                    answer = b"+PONG\r\n"
+                case b"HELLO":
+                    answer = b"%1\r\n+proto\r\n:3\r\n"
+                case b"MULTI":
+                    queued, answer = 0, b"+OK\r\n"
+                case b"EXEC":
+                    answer = b"*%d\r\n" % queued + b":1\r\n" * queued
+                case _:
+                    queued, answer = queued + 1, b"+QUEUED\r\n"
+            self.wfile.write(answer)
+
+
+def test_a_worker_starts_with_redis_and_keeps_a_run_for_days(variables: dict[str, str]) -> None:
+    program = "from seller_platform.orchestration.celery_runs import app; print(app.conf.broker_transport_options)"
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Redis) as redis, ThreadPoolExecutor(1) as pool:
+        redis.daemon_threads = True
+        pool.submit(redis.serve_forever)
+        broker = f"redis://127.0.0.1:{redis.server_address[1]}/0"
+        ended = subprocess.run(
+            [sys.executable, "-c", program],
+            check=False,
+            env={**variables, "SELLER_PLATFORM_CELERY_BROKER_URL": broker},
+            capture_output=True,
+            text=True,
+        )
+        redis.shutdown()
+
+    assert (ended.returncode, ended.stdout) == (0, "{'visibility_timeout': 604800}\n"), ended.stderr
 
 
 def _are_done(runs: list[dg.DagsterRun]) -> bool:
