@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -24,7 +25,7 @@ ORDER: Values = {
     "platform_order_id": "305-1",
     "purchase_date": "2026-03-05T10:15:00-08:00",
     "order_status": "Shipped",
-    "order_total": "24.90",
+    "order_total": Decimal("24.90"),
     "currency_code": "USD",
     "quantity_ordered": 2,
     "sku": MUG,
@@ -37,10 +38,10 @@ DAILY: Values = {
     "product_name": "Mug, blue",
     "asin": "B0MUG",
     "units_ordered": 4,
-    "product_sales": "40.00",
-    "taxes": "3.30",
-    "shipping_credits": "5.00",
-    "rebates": "-1.25",
+    "product_sales": Decimal("40.00"),
+    "taxes": Decimal("3.30"),
+    "shipping_credits": Decimal("5.00"),
+    "rebates": Decimal("-1.25"),
 }
 TRANSACTION: Values = {
     "posted_date": "2026-03-05T12:00:00-08:00",
@@ -49,7 +50,7 @@ TRANSACTION: Values = {
     "sku": MUG,
     "description": "Commission",
     "quantity": 1,
-    "amount": "-2.50",
+    "amount": Decimal("-2.50"),
     "currency": "USD",
     "marketplace_name": "marketplace.example",
 }
@@ -62,7 +63,7 @@ INVENTORY: Values = {
     "afn_reserved_quantity": 3,
     "afn_inbound_quantity": 20,
     "afn_total_quantity": 83,
-    "velocity_30_days": "1.5",
+    "velocity_30_days": Decimal("1.5"),
     "days_of_stock": 40,
     "restock_date": "2026-04-08",
     "restock_quantity_suggested": 30,
@@ -149,8 +150,8 @@ def _fill_sales(database: Database) -> None:
     many = [{**early, "sku": f"S-{number:03}", "product_name": f"Thing {number}"} for number in range(510)]
     _store(database, "daily_product_sales", many, tag="platform")
 
-    order = {"transaction_type": "Order", "amount": "40.00", "description": "Sale"}
-    refund = {"transaction_type": "Refund", "amount": "-10.00", "posted_date": "2026-03-06T12:00:00-08:00"}
+    order = {"transaction_type": "Order", "amount": Decimal("40.00"), "description": "Sale"}
+    refund = {"transaction_type": "Refund", "amount": Decimal("-10.00"), "posted_date": "2026-03-06T12:00:00-08:00"}
     _store(database, "transactions", [TRANSACTION, {**TRANSACTION, **order}, {**TRANSACTION, **refund}])
     early = {**TRANSACTION, "posted_date": f"{LONG_DAY}T12:00:00-08:00", "transaction_type": "Order"}
     _store(database, "transactions", [{**early, "sku": f"S-{number:03}"} for number in range(510)])

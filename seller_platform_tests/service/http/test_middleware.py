@@ -1,9 +1,7 @@
 """Tests the middleware of every request: ids, the access log, and failures."""
 
 import asyncio
-import json
 import logging
-from typing import Any
 
 import httpx
 import pytest
@@ -82,31 +80,3 @@ def test_the_access_log_has_a_line_for_each_request_and_no_secret(
         "in-the-query",
     ):
         assert str(secret) not in messages or secret in ("Bearer", 1_296_000), secret
-
-
-def _paths(reading: Served) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(httpx.get(f"{reading.base_url}/openapi.json").text)
-    return document["paths"]  # type: ignore[no-any-return]  # JSON
-
-
-def test_every_path_answers_head_options_and_other_methods_as_it_should(reading: Served) -> None:
-    pages: dict[str, Any] = {
-        path: {"get": {}} for path in ("/", "/docs", "/openapi.json", "/static/style.css", "/static/docs.js")
-    }
-    with reading.client() as client:
-        for path, item in (_paths(reading) | pages).items():
-            allowed = {method.upper() for method in item} | {"OPTIONS"} | ({"HEAD"} if "get" in item else set())
-            allowed |= {"POST"} if path == "/oauth/authorize" else set()
-            options, patched = client.options(path), client.patch(path)
-
-            assert options.status_code == 204, path
-            assert set(options.headers["allow"].split(", ")) == allowed, path
-            assert (patched.status_code, patched.headers["allow"]) == (405, options.headers["allow"]), path
-            for answer in (options, patched):
-                assert answer.headers["x-request-id"], path
-            if "get" in item:
-                got, head = client.get(path), client.head(path)
-                assert (head.status_code, head.content) == (got.status_code, b""), path
-                assert head.headers.get("content-length") == got.headers.get("content-length"), path
-            else:
-                assert client.head(path).status_code == 405, path

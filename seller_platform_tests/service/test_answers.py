@@ -1,0 +1,424 @@
+"""Tests each field of the contract's answers, and the effect of each parameter, on a shop with fixed values."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.contract.wire import AS_OF
+from seller_platform_tests.support.known_rows import (
+    BOWL,
+    COST_PERIOD,
+    DAILY,
+    INVENTORY,
+    MUG,
+    NOTIFICATION,
+    ORDER,
+    SHIPMENT,
+    SHIPMENT_STATES,
+    STOCK,
+    TRANSACTION,
+    US,
+)
+from seller_platform_tests.support.served import ANN, OF_ANN, Served
+
+ORDERS, DASHBOARD, DAILY_SALES = "/sales/orders", "/sales/statistics-dashboard", "/sales/per-day-per-product"
+LEDGER, STOCKS, COSTS = "/sales/transactions", "/inventory/list", "/cogs/cost-periods"
+SHELVES, SHIPMENTS, ALERTS = "/warehouse/list", "/warehouse/inbound-shipments", "/notifications/list"
+
+_FIFTH, _SIXTH = {"start_date": "2026-03-05"}, {"end_date": "2026-03-06"}
+_DAYS = {**_FIFTH, **_SIXTH}
+_LONG = {"start_date": "2026-01-15", "end_date": "2026-01-15"}
+_MONDAY = {"start_date": "2025-12-29", "end_date": "2025-12-29"}
+_EIGHTH = {"end_date": "2026-03-08"}
+_ORDERS, _SALES, _SMALL = {"per_page": "250"}, {"per_page": "500"}, {"per_page": "20"}
+_PRODUCTS = {"view_by": "product", "group_by": "sku"}
+_COMBINED = {**_PRODUCTS, "period_by": "Month"}
+_SELECTIONS: tuple[Mapping[str, str], ...] = ({"seller_id": "S1", "marketplace_id": "US"}, {"group_title": "World"})
+_PERIODS = ("Date", "Week", "Month", "Quarter", "Semester", "Year")
+_NONE = "without"
+_ELEMENT = COST_PERIOD["data"][0]["cost_elements"][0]
+
+
+@pytest.fixture(scope="module")
+def ann(filled: Served) -> Iterator[httpx.Client]:
+    with filled.client(ANN) as client:
+        yield client
+
+
+def _ask(client: httpx.Client, path: str, query: Mapping[str, str]) -> Any:
+    answer = client.get(path, params={**US, **query} if "/user/" not in path else {})
+    assert answer.status_code == 200, answer.text
+    return json.loads(answer.text, parse_float=Decimal)
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "row"),
+    [
+        (ORDERS, {**_ORDERS, **_DAYS}, ORDER),
+        (DAILY_SALES, {**_SALES, **_DAYS}, DAILY),
+        (LEDGER, {**_SALES, **_DAYS}, TRANSACTION),
+        (STOCKS, _SMALL, INVENTORY),
+        (ALERTS, {"notification_type": "inventory_alerts"}, NOTIFICATION),
+        (SHELVES, _SMALL, STOCK),
+        (SHIPMENTS, _SMALL, SHIPMENT),
+        (
+            DASHBOARD,
+            {**_COMBINED, **_FIFTH, "end_date": "2026-03-05"},
+            {
+                "sku": MUG,
+                "asin": "B0MUG",
+                "product_name": "Mug, blue",
+                "date": "March 2026",
+                "units_ordered": 4,
+                "product_sales": Decimal("40.00"),
+                "product_cost": Decimal("12.00"),
+                "platform_fees": Decimal("2.50"),
+                "profit": Decimal("25.50"),
+                "roi": Decimal("212.50"),
+                "profit_margin": Decimal("63.75"),
+            },
+        ),
+        (
+            COSTS,
+            {"sku": MUG},
+            {**COST_PERIOD["data"][0]["dates"], "cost_elements": [{**_ELEMENT, "amount": Decimal("3.00")}]},
+        ),
+    ],
+    ids=lambda each: each.strip("/") if isinstance(each, str) else "",
+)
+def test_the_first_row_has_every_field_with_its_type_and_value(
+    ann: httpx.Client, path: str, query: Mapping[str, str], row: Mapping[str, object]
+) -> None:
+    first = _ask(ann, path, query)["data"][0]
+
+    assert first == row
+    assert {name: type(value) for name, value in first.items()} == {name: type(value) for name, value in row.items()}
+
+
+def test_the_user_and_the_accounts_have_every_field(ann: httpx.Client) -> None:
+    me, accounts = _ask(ann, "/user/me", {}), _ask(ann, "/user/accounts", {})
+
+    user = me["user"]
+    assert list(me) == ["status", "code", "message", "user"]
+    assert (me["status"], me["code"], type(me["message"]), type(user.pop("id"))) == ("success", 200, str, int)
+    assert user == {"name": "Ann", "email": ANN, "status": "active", "active": True}
+    assert (list(accounts), len(accounts["accounts"])) == (["accounts"], len(OF_ANN))
+    assert accounts["accounts"][0] == {
+        "id": 1,
+        "account_title": "Shop US",
+        "country_code": "US",
+        "currency_code": "USD",
+        "timezone": "America/Los_Angeles",
+        "marketplace": "US",
+        "seller_id": "S1",
+    }
+
+
+def test_only_the_plain_product_view_has_the_fields_of_today(ann: httpx.Client) -> None:
+    today = {"velocity", "out_of_stock_days", "inventory", "local_inventory", "buybox_price", "sales_rank", "trend"}
+    days = {**_FIFTH, "end_date": "2026-03-09"}  # the day of the snapshot of the stock
+    plain, combined = (_ask(ann, DASHBOARD, {**days, **view})["data"] for view in (_PRODUCTS, _COMBINED))
+    mug = next(row for row in plain if row["sku"] == MUG)
+
+    assert {name for name in today if mug[name] is not None} == today
+    assert "date" not in mug
+    assert not {name for row in combined for name in today if row.get(name) is not None}
+
+
+# Parameters
+
+_Case = tuple[str, Mapping[str, str], str, str, Mapping[str, Any]]
+
+_EFFECTS: Sequence[_Case] = [
+    # A path and its query; the parameter; the compared field of each row, or `#` for their number; the field's values
+    # by the values of the parameter, and under `without` those without it.
+    (
+        ORDERS,
+        {**_ORDERS, **_EIGHTH},
+        "start_date",
+        "platform_order_id",
+        {_NONE: ["305-1", "305-2"], "2026-03-06": ["305-2"], "2026-03-07": []},
+    ),
+    (
+        ORDERS,
+        {**_ORDERS, **_FIFTH},
+        "end_date",
+        "platform_order_id",
+        {_NONE: ["305-1", "305-2"], "2026-03-05": ["305-1"], "2026-04-05": ["305-1", "305-2"]},
+    ),
+    (
+        ORDERS,
+        {**_ORDERS, **_DAYS},
+        "sales_channel",
+        "platform_order_id",
+        {_NONE: ["305-1", "305-2"], "platform": ["305-1"], "non-platform": ["305-2"]},
+    ),
+    (
+        ORDERS,
+        {**_ORDERS, "start_date": "2026-02-10", "end_date": "2026-02-10"},
+        "page",
+        "order_status",
+        {"1": ["Cancelled"]},
+    ),
+    (DASHBOARD, {**_DAYS, "group_by": "sku"}, "view_by", "units_ordered", {"product": [2, 4]}),
+    (DASHBOARD, {**_DAYS, "group_by": "day"}, "view_by", "date", {"date": ["2026-03-05", "2026-03-06"]}),
+    (DASHBOARD, {**_DAYS, "view_by": "product"}, "group_by", "#", {"sku": 2, "asin": 2, "parent_asin": 1}),
+    (
+        DASHBOARD,
+        {**_DAYS, "view_by": "date"},
+        "group_by",
+        "date",
+        {
+            "day": ["2026-03-05", "2026-03-06"],
+            "week": ["Week 10 2026"],
+            "month": ["March 2026"],
+            "year": ["2026"],
+        },
+    ),
+    (
+        DASHBOARD,
+        {**_MONDAY, "view_by": "date"},
+        "group_by",
+        "date",
+        {"day": ["2025-12-29"], "week": ["Week 1 2026"], "month": ["December 2025"], "year": ["2025"]},
+    ),
+    (
+        DASHBOARD,
+        {**_PRODUCTS, **_SIXTH, "start_date": "2026-01-15", "per_page": "2000"},
+        "period_by",
+        "#",
+        dict.fromkeys((_NONE, *_PERIODS), 512),
+    ),
+    (
+        DASHBOARD,
+        {**_DAYS, "view_by": "product", "group_by": "parent_asin"},
+        "period_by",
+        "date",
+        {
+            "Date": ["2026-03-05", "2026-03-06"],
+            "Week": ["Week 10 2026"],
+            "Month": ["March 2026"],
+            "Quarter": ["Q1 2026"],
+            "Semester": ["H1 2026"],
+            "Year": ["2026"],
+        },
+    ),
+    (
+        DASHBOARD,
+        {**_MONDAY, "view_by": "product", "group_by": "asin"},
+        "period_by",
+        "date",
+        {
+            "Date": ["2025-12-29"],
+            "Week": ["Week 1 2026"],
+            "Month": ["December 2025"],
+            "Quarter": ["Q4 2025"],
+            "Semester": ["H2 2025"],
+            "Year": ["2025"],
+        },
+    ),
+    (
+        DASHBOARD,
+        {**_DAYS, "view_by": "date", "group_by": "month"},
+        "period_by",
+        "date",
+        {key: ["March 2026"] for key in (_NONE, *_PERIODS)},
+    ),
+    *(
+        (
+            path,
+            {**query, **_FIFTH, "end_date": "2026-03-05"},
+            "currency",
+            "product_sales",
+            {_NONE: [40], "USD": [40], "EUR": [32]},
+        )
+        for path, query in ((DASHBOARD, _PRODUCTS), (DAILY_SALES, _SALES))
+    ),
+    (DASHBOARD, {**_PRODUCTS, **_EIGHTH}, "start_date", "sku", {_NONE: [BOWL, MUG], "2026-03-06": [BOWL]}),
+    (
+        DASHBOARD,
+        {**_PRODUCTS, **_FIFTH},
+        "end_date",
+        "sku",
+        {_NONE: [BOWL, MUG], "2026-03-05": [MUG], "2027-12-31": [BOWL, MUG]},
+    ),
+    (
+        DAILY_SALES,
+        {**_SALES, **_EIGHTH},
+        "start_date",
+        "sku",
+        {_NONE: [MUG, BOWL], "2026-03-06": [BOWL], "2026-03-07": []},
+    ),
+    (
+        DAILY_SALES,
+        {**_SALES, **_FIFTH},
+        "end_date",
+        "sku",
+        {_NONE: [MUG, BOWL], "2026-03-05": [MUG], "9999-12-31": [MUG, BOWL]},
+    ),
+    (
+        DAILY_SALES,
+        {**_SALES, **_DAYS},
+        "sales_channel",
+        "sku",
+        {_NONE: [MUG, BOWL], "platform": [MUG], "non-platform": [BOWL]},
+    ),
+    (
+        LEDGER,
+        {**_SALES, **_EIGHTH},
+        "start_date",
+        "transaction_type",
+        {_NONE: ["Fee", "Order", "Refund"], "2026-03-06": ["Refund"], "2026-03-07": []},
+    ),
+    (
+        LEDGER,
+        {**_SALES, **_FIFTH},
+        "end_date",
+        "transaction_type",
+        {_NONE: ["Fee", "Order", "Refund"], "2026-03-05": ["Fee", "Order"], "9999-12-31": ["Fee", "Order", "Refund"]},
+    ),
+    # 6 units were sold on the 5th and 6th, of which 4 are the mug's.
+    (
+        STOCKS,
+        {**_SMALL, "velocity_end_date": "2026-03-06"},
+        "velocity_start_date",
+        "velocity_30_days of MUG",
+        {_NONE: Decimal("0.13"), "2026-03-05": 2, "2026-03-06": 0},
+    ),
+    (
+        STOCKS,
+        {**_SMALL, "velocity_start_date": "2026-03-05"},
+        "velocity_end_date",
+        "velocity_30_days of MUG",
+        {_NONE: Decimal("0.80"), "2026-03-05": 4, "2026-03-06": 2},
+    ),
+    (
+        STOCKS,
+        {**_SMALL, "velocity_end_date": "2026-03-06"},
+        "velocity_start_date",
+        "days_of_stock of MUG",
+        {"2026-03-05": 30, "2026-03-06": None},
+    ),
+    (ALERTS, {}, "notification_type", "#", {"inventory_alerts": 1, "price_alerts": 100, "restock_alerts": 1}),
+    (COSTS, {}, "sku", "from_date", {MUG: ["2026-01-01"], BOWL: []}),
+    (COSTS, {}, "asin", "from_date", {"B0MUG": ["2026-01-01"], "B0BOWL": []}),
+    (COSTS, {}, "parent_asin", "from_date", {"P0": ["2026-01-01"]}),
+    # Pages
+    *(
+        (path, query, "page", "#", {_NONE: size, "1": size, "2": total - size, "3": 0, str(2**63 - 1): 0})
+        for path, query, total, size in (
+            (ORDERS, {**_ORDERS, **_LONG}, 260, 250),
+            (DASHBOARD, {**_PRODUCTS, **_LONG}, 510, 500),
+            (DAILY_SALES, {**_SALES, **_LONG}, 510, 500),
+            (LEDGER, {**_SALES, **_LONG}, 510, 500),
+            (STOCKS, _SMALL, 25, 20),
+            (SHELVES, _SMALL, 25, 20),
+            (SHIPMENTS, _SMALL, 27, 20),
+            (ALERTS, {"notification_type": "price_alerts"}, 105, 100),
+        )
+    ),
+]
+_BEYOND: Sequence[tuple[str, Mapping[str, str], str, str]] = [
+    (ORDERS, {**_ORDERS, **_FIFTH}, "end_date", "2026-04-06"),
+    (ORDERS, {**_ORDERS, **_EIGHTH}, "start_date", "2026-03-09"),
+    (DASHBOARD, {**_PRODUCTS, **_EIGHTH}, "start_date", "2026-03-09"),
+    (DAILY_SALES, {**_SALES, **_EIGHTH}, "start_date", "2026-03-09"),
+    (LEDGER, {**_SALES, **_EIGHTH}, "start_date", "2026-03-09"),
+    (STOCKS, {**_SMALL, "velocity_end_date": "2026-03-06"}, "velocity_start_date", "2026-03-07"),
+    *((DASHBOARD, {**_DAYS, "view_by": "product"}, "group_by", each) for each in ("day", "week", "month", "year")),
+    *((DASHBOARD, {**_DAYS, "view_by": "date"}, "group_by", each) for each in ("sku", "asin", "parent_asin")),
+    (DASHBOARD, {**_PRODUCTS, **_DAYS}, "currency", "XXX"),
+    (DAILY_SALES, {**_SALES, **_DAYS}, "currency", "XXX"),
+]
+
+
+@pytest.mark.parametrize("case", _EFFECTS, ids=lambda case: f"{case[0].strip('/')}: {case[2]}, seen in {case[3]}")
+def test_a_parameter_has_its_effect(ann: httpx.Client, case: _Case) -> None:
+    path, query, parameter, field, effects = case
+    name, _, sku = field.partition(" of ")
+    seen = {}
+    for value in effects:
+        rows = _ask(ann, path, {**query, parameter: value} if value != _NONE else query)["data"]
+        values = [row.get(name) for row in rows if not sku or row["sku"] == sku]
+        seen[value] = len(rows) if name == "#" else values[0] if sku else values
+
+    assert seen == effects
+
+
+def test_values_that_contradict_others_are_refused_by_name(ann: httpx.Client) -> None:
+    for path, query, parameter, value in _BEYOND:
+        answer = ann.get(path, params={**US, **query, parameter: value})
+
+        assert (answer.status_code, list(answer.json()["errors"])) == (422, [parameter]), (path, parameter, value)
+
+
+def test_every_parameter_of_a_list_has_an_effect_here(ann: httpx.Client) -> None:
+    paths = ann.get("/openapi.json").json()["paths"]
+    tested = {path for path, *_ in _EFFECTS}
+    served = {(path, each["name"]) for path in tested for each in paths[path]["get"]["parameters"]}
+    # Every operation is asked for the accounts and sizes of pages, and only links between pages carry a moment.
+    others = {*US, *_SELECTIONS[0], *_SELECTIONS[1], "per_page", AS_OF}
+
+    assert {(path, name) for path, name in served if name not in others} == {
+        (path, parameter) for path, _, parameter, *_ in _EFFECTS
+    }
+    assert tested == {path for path in paths if "get" in paths[path] and path.split("/")[1] in _AREAS}
+
+
+_AREAS = ("sales", "inventory", "cogs", "notifications", "warehouse")
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        (ORDERS, {**_ORDERS, **_DAYS}),
+        (DASHBOARD, {**_PRODUCTS, **_DAYS, "currency": "USD"}),
+        (DAILY_SALES, {**_SALES, **_DAYS, "currency": "USD"}),
+        (LEDGER, {**_SALES, **_DAYS}),
+        (STOCKS, _SMALL),
+        (ALERTS, {"notification_type": "price_alerts"}),
+        (SHELVES, _SMALL),
+        (SHIPMENTS, _SMALL),
+        (COSTS, {"sku": MUG}),
+    ],
+    ids=lambda each: each.strip("/") if isinstance(each, str) else "",
+)
+def test_an_account_is_selected_by_its_title_its_seller_or_its_group(
+    ann: httpx.Client, path: str, query: Mapping[str, str]
+) -> None:
+    by_title = _ask(ann, path, query)
+    by_seller, by_group = (ann.get(path, params={**each, **query}).text for each in _SELECTIONS)
+    owner = {"account_title": "Shop US", **_SELECTIONS[0], "sku": MUG} if path == COSTS else {}
+
+    assert by_title["data"]
+    assert json.loads(by_seller, parse_float=Decimal) == by_title
+    by_title["data"] = [{**row, **owner} for row in by_title["data"]]
+    assert json.loads(by_group, parse_float=Decimal) == by_title
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "field", "values"),
+    [
+        (LEDGER, {**_SALES, **_DAYS}, "transaction_type", ["Order", "Refund", "Fee"]),
+        (SHELVES, _SMALL, "status", ["available", "reserved"]),
+        (SHIPMENTS, _SMALL, "status", SHIPMENT_STATES),
+        *(
+            (ALERTS, {"notification_type": kind}, field, [value])
+            for kind, severity, read in (
+                ("inventory_alerts", "low", False),
+                ("price_alerts", "medium", True),
+                ("restock_alerts", "high", False),
+            )
+            for field, value in (("type", kind), ("severity", severity), ("read", read))
+        ),
+    ],
+    ids=str,
+)
+def test_the_values_of_an_enumeration_come_as_they_are_named(
+    ann: httpx.Client, path: str, query: Mapping[str, str], field: str, values: Sequence[object]
+) -> None:
+    assert {row[field] for row in _ask(ann, path, query)["data"]} == set(values)
