@@ -21,14 +21,7 @@ from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.fault_proxy import Fault
 from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.one_load import Ended, load_apart
-from seller_platform_tests.support.processes import (
-    connect,
-    document,
-    environment,
-    foreign_environment,
-    free_port,
-    run,
-)
+from seller_platform_tests.support.processes import connect, document, environment, foreign_environment, free_port, run
 from seller_platform_tests.support.waiting import wait_for
 from seller_platform_tests.support.watchdog import folder_of_the_run
 

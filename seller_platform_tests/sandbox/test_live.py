@@ -116,9 +116,7 @@ def test_a_day_that_was_advanced_to_has_the_rows_generated_for_it(
         assert newest(live_sandbox[0], dataset) == newest(database, dataset), dataset.name
 
 
-def test_shipped_and_cancelled_orders_were_pending(
-    live_sandbox: tuple[Database, dict[date, list[str]]],
-) -> None:
+def test_shipped_and_cancelled_orders_were_pending(live_sandbox: tuple[Database, dict[date, list[str]]]) -> None:
     pairs = rows(
         live_sandbox[0],
         "SELECT former.order_status, present.order_status FROM history.orders AS former "

@@ -138,8 +138,7 @@ def test_notifications_are_numbered_as_they_were_raised(sandbox: Database) -> No
 
 def test_some_products_are_out_of_stock_and_most_are_not(sandbox: Database) -> None:
     shares = rows(
-        sandbox,
-        "SELECT count(*) FILTER (WHERE afn_fulfillable_quantity = 0), count(*) FROM seller.inventory",
+        sandbox, "SELECT count(*) FILTER (WHERE afn_fulfillable_quantity = 0), count(*) FROM seller.inventory"
     )
 
     out, all_of_them = shares[0]

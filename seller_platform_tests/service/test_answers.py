@@ -118,17 +118,6 @@ def test_the_user_and_the_accounts_have_every_field(ann: httpx.Client) -> None:
     }
 
 
-def test_only_the_plain_product_view_has_the_fields_of_today(ann: httpx.Client) -> None:
-    today = {"velocity", "out_of_stock_days", "inventory", "local_inventory", "buybox_price", "sales_rank", "trend"}
-    days = {**_FIFTH, "end_date": "2026-03-09"}  # the day of the snapshot of the stock
-    plain, combined = (_ask(ann, DASHBOARD, {**days, **view})["data"] for view in (_PRODUCTS, _COMBINED))
-    mug = next(row for row in plain if row["sku"] == MUG)
-
-    assert {name for name in today if mug[name] is not None} == today
-    assert "date" not in mug
-    assert not {name for row in combined for name in today if row.get(name) is not None}
-
-
 # Parameters
 
 _Case = tuple[str, Mapping[str, str], str, str, Mapping[str, Any]]
@@ -172,12 +161,7 @@ _EFFECTS: Sequence[_Case] = [
         {**_DAYS, "view_by": "date"},
         "group_by",
         "date",
-        {
-            "day": ["2026-03-05", "2026-03-06"],
-            "week": ["Week 10 2026"],
-            "month": ["March 2026"],
-            "year": ["2026"],
-        },
+        {"day": ["2026-03-05", "2026-03-06"], "week": ["Week 10 2026"], "month": ["March 2026"], "year": ["2026"]},
     ),
     (
         DASHBOARD,

@@ -37,7 +37,6 @@ from seller_platform_tests.support.served import (
     issue_token,
     list_accounts,
     running_app,
-    submit,
 )
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -355,25 +354,6 @@ def test_reports_of_other_users_are_answered_like_missing_ones(world: World) -> 
                 assert missing[0] == 404
                 assert {ask(report) for report in random.Random(number).sample(strangers, 4)} <= {missing}
                 assert all(ask(report)[0] in (200, 404, 409) for report in person.reports)
-
-
-def test_clients_of_other_users_are_answered_like_missing_ones(world: World) -> None:
-    for number in (0, 1):
-        person, stranger = world.people[number], world.people[number + 2]
-        with httpx.Client(base_url=world.client.base_url, timeout=PATIENCE_SECONDS, follow_redirects=True) as browser:
-            page = submit(browser, browser.get("/admin/developers"), email=person.email, password=PASSWORD)
-            page = browser.get("/admin/developers")
-            shown = set(re.findall(r"client-of-(\d+)-", page.text))
-            answers = {
-                (each.status_code, each.text.replace(client_id, "ID"))
-                for client_id in (stranger.client_id, "x" * len(stranger.client_id))
-                for each in (browser.get(f"/admin/developers/{client_id}/delete"),)
-            }
-
-        assert shown == {str(number)}
-        assert len(answers) == 1
-        assert {status for status, _ in answers} == {404}
-        assert stranger.client_id not in page.text
 
 
 def test_nothing_is_deleted_for_other_users(world: World) -> None:

@@ -112,6 +112,21 @@ class Served:
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, **self.credentials}
         return browser.post("/oauth/token", data={**form, **changed})
 
+    def pair(self, **parameters: str) -> dict[str, Any]:
+        """Return the token pair of a new consent of Ann."""
+        with self.client() as browser:
+            answer = self.exchange(browser, self.code(browser, **parameters))
+        assert answer.status_code == 200, answer.text
+        pair: dict[str, Any] = answer.json()
+        return pair
+
+    @contextmanager
+    def logged_in(self, email: str = ANN) -> Iterator[httpx.Client]:
+        """Yield a browser in which a user is logged in."""
+        with self.client() as browser:
+            assert submit(browser, browser.get("/login"), email=email, password=PASSWORD).status_code == 303
+            yield browser
+
     def refresh(self, browser: httpx.Client, refresh_token: str, /, **changed: str) -> httpx.Response:
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token, **self.credentials}
         return browser.post("/oauth/token", data={**form, **changed})
@@ -219,6 +234,12 @@ def execute(database: Database, statement: str, *values: object) -> None:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         driver.execute(statement.encode(), values)
+
+
+def stored(database: Database, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """Return the rows that a statement selects."""
+    with database.begin() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(statement, values or None)]
 
 
 def insert_rows(database: Database, dataset: Dataset, account: str, rows: Sequence[Row]) -> None:

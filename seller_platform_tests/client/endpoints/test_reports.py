@@ -45,12 +45,7 @@ class Sink:
         self.rows, self.pages, self.restarts = [], [], self.restarts + 1
 
     def write(
-        self,
-        rows: Sequence[tuple[Any, ...]],
-        *,
-        tags: Sequence[str | None],
-        extras: Mapping[int, str],
-        page: int,
+        self, rows: Sequence[tuple[Any, ...]], *, tags: Sequence[str | None], extras: Mapping[int, str], page: int
     ) -> None:
         assert tags == ()
         for number, row in enumerate(rows):
@@ -119,8 +114,7 @@ def test_json_is_read_as_an_array_or_as_the_data_of_an_object(body: bytes, cut: 
 
 
 @pytest.mark.parametrize(
-    "body",
-    [CSV, b"\xef\xbb\xbf" + CSV, CSV.replace(b"\r\n", b"\n"), CSV.rstrip(), CSV + b"\r\n", b"\r\n" + CSV],
+    "body", [CSV, b"\xef\xbb\xbf" + CSV, CSV.replace(b"\r\n", b"\n"), CSV.rstrip(), CSV + b"\r\n", b"\r\n" + CSV]
 )
 @pytest.mark.parametrize("cut", [iter, bytewise])
 def test_csv_is_read_with_every_line_end_and_with_a_byte_order_mark(body: bytes, cut: Callable[[bytes], Any]) -> None:

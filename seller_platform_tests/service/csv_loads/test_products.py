@@ -15,15 +15,7 @@ from seller_platform.errors import ProductFileError
 from seller_platform.service.csv_loads.products import LoadedProducts, load_products
 from seller_platform.warehouse.loads.products import accounts_with_offers
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import (
-    ACCOUNTS,
-    ANN,
-    Served,
-    connect,
-    insert_rows,
-    list_accounts,
-    note_load,
-)
+from seller_platform_tests.support.served import ACCOUNTS, ANN, Served, connect, insert_rows, list_accounts, note_load
 
 DAILY, INVENTORY, COSTS, LEDGER = map(
     dataset_named, ("daily_product_sales", "inventory", "cost_periods", "transactions")
@@ -66,10 +58,7 @@ def test_an_asin_and_a_name_that_are_not_sent_are_those_of_the_rows(shop: Databa
     loaded = _load(shop, tmp_path, "S1.US,A,P-1", "S1.US,B,")
 
     assert loaded == LoadedProducts(2, 1, [US])
-    assert _stored(shop) == [
-        ("A", "B-A", "P-1", "A now", *NOTHING_SENT),
-        ("B", "B-B", None, "B sold", *NOTHING_SENT),
-    ]
+    assert _stored(shop) == [("A", "B-A", "P-1", "A now", *NOTHING_SENT), ("B", "B-B", None, "B sold", *NOTHING_SENT)]
     assert accounts_with_offers(shop) == frozenset()
 
 

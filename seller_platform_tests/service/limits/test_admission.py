@@ -134,9 +134,7 @@ def test_a_request_that_waited_for_a_stopped_process_is_refused(
     service: Served, database_url: str, tmp_path: Path
 ) -> None:
     variables = environment(
-        tmp_path,
-        SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url,
-        SELLER_PLATFORM_SERVICE_WAIT_MILLISECONDS="60",
+        tmp_path, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url, SELLER_PLATFORM_SERVICE_WAIT_MILLISECONDS="60"
     )
     command = [*COMMAND, "service", "run", "--no-worker", "--port", "0"]
     with (

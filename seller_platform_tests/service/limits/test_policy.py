@@ -2,12 +2,7 @@
 
 import pytest
 
-from seller_platform.service.limits.policy import (
-    DEFAULT_PER_NETWORK,
-    DEFAULT_PER_TOKEN,
-    DEFAULT_PER_USER,
-    limits_of,
-)
+from seller_platform.service.limits.policy import DEFAULT_PER_NETWORK, DEFAULT_PER_TOKEN, DEFAULT_PER_USER, limits_of
 from seller_platform.settings import read_settings
 
 

@@ -1,11 +1,9 @@
 """Tests that daily counts and sums agree with the stored rows, also during loads."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -190,24 +188,6 @@ def test_a_group_is_counted_over_all_of_its_accounts(service: Served) -> None:
     assert _kept(service.database) == {(US, "orders"): 0, (DE, "orders"): 0}
 
 
-def test_fees_follow_the_ledger(service: Served) -> None:
-    def fees() -> list[tuple[Any, ...]]:
-        return _figures(service, "date", "platform_fees")
-
-    _store(
-        service.database, LEDGER, US, MARCH, [_fee(FIRST, "-1.00"), _fee(FIRST, "-1.00"), _fee(SECOND, "0.25", None)]
-    )
-    assert fees() == [("2026-03-01", Decimal("2.00")), ("2026-03-02", Decimal("-0.25"))]
-    _store(service.database, LEDGER, US, Window.day(SECOND), [_fee(SECOND, "-3.00")])
-    assert fees() == [("2026-03-01", Decimal("2.00")), ("2026-03-02", Decimal("3.00"))]
-    _store(service.database, LEDGER, US, Window.day(FIRST), [])
-    assert fees() == [("2026-03-02", Decimal("3.00"))]
-
-    assert _figures(service, "sku", "platform_fees", view_by="product", group_by="sku") == [("SKU", Decimal("3.00"))]
-    # Each load kept the sums itself, so the service added none.
-    assert _kept(service.database) == {(US, "transactions"): 0}
-
-
 def test_a_request_during_another_sum_is_answered_from_the_rows(service: Served, database_url: str) -> None:
     _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
     _store(service.database, LEDGER, US, Window.day(FIRST), [_fee(FIRST, "-1.00")])
@@ -237,30 +217,6 @@ def test_a_service_that_may_not_write_answers_from_the_rows(service: Served) -> 
 
     assert answers == [(1, 1), [(Decimal("1.00"),)]]
     assert _kept(service.database) == {(US, "transactions"): 0}
-
-
-def test_readers_between_loads_see_a_total_and_rows_that_agree(service: Served) -> None:
-    sizes = range(1, 13)
-    is_over = threading.Event()
-
-    def read(_: int) -> set[tuple[int, int]]:
-        seen = set()
-        while not is_over.is_set():
-            seen.add(_orders(service))
-        return seen
-
-    with ThreadPoolExecutor(4) as threads:
-        readers = [threads.submit(read, number) for number in range(4)]
-        try:
-            for size in sizes:
-                rows = [_order(number, FIRST + timedelta(days=number % 3)) for number in range(size)]
-                _store(service.database, ORDERS, US, MARCH, rows)
-                assert _orders(service) == (size, size)
-        finally:
-            is_over.set()
-        seen = set().union(*(reader.result() for reader in readers))
-
-    assert seen <= {(size, size) for size in (0, *sizes)}
 
 
 @pytest.mark.parametrize("is_summed_before", [False, True])

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -12,17 +12,7 @@ import pytest
 
 from seller_platform.contract import Dataset, Kind, dataset_named
 from seller_platform.service.lists.endpoints import SERVED, keeps_own_currency
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import (
-    ANN,
-    BOB,
-    FIRST_DAY,
-    LAST_DAY,
-    Served,
-    execute,
-    insert_rows,
-    rows_of,
-)
+from seller_platform_tests.support.served import ANN, FIRST_DAY, LAST_DAY, Served, execute, insert_rows, rows_of
 
 ORDERS, DAILY, STOCK = dataset_named("orders"), dataset_named("daily_product_sales"), dataset_named("warehouse_stock")
 every_list = pytest.mark.parametrize("dataset", SERVED, ids=lambda dataset: dataset.name)
@@ -111,21 +101,6 @@ def test_the_pages_of_a_list_are_the_list_exactly(reading: Served, dataset: Data
     assert Counter(_spelled(dataset, row) for row in rows) == expected
 
 
-@every_list
-def test_the_fields_are_in_the_order_of_the_contract(reading: Served, dataset: Dataset) -> None:
-    body = _body(_get(reading, dataset))
-
-    assert {tuple(row) for row in body["data"]} == {tuple(column.name for column in dataset.columns)}
-
-
-@every_list
-def test_a_page_past_the_last_is_empty_and_knows_the_total(reading: Served, dataset: Dataset) -> None:
-    body = _body(_get(reading, dataset, page=2**63 - 1))
-
-    assert body["data"] == []
-    assert body.get("total", 1) > 0
-
-
 @pytest.mark.parametrize(
     "dataset", [dataset for dataset in SERVED if not keeps_own_currency(dataset)], ids=lambda dataset: dataset.name
 )
@@ -140,56 +115,6 @@ def test_a_group_has_the_rows_of_all_its_accounts(reading: Served, dataset: Data
             break
 
     assert rows == expected
-
-
-@every_list
-def test_a_group_without_accounts_has_no_rows(reading: Served, dataset: Dataset) -> None:
-    assert _body(_get(reading, dataset, account_title=None, group_title="Empty"))["data"] == []
-
-
-@every_list
-@pytest.mark.parametrize(
-    "selection",
-    [{"account_title": "Bob's"}, {"seller_id": "S2", "marketplace_id": "GB"}, {"group_title": "Secret"}],
-    ids=lambda selection: next(iter(selection)),
-)
-def test_what_is_anothers_answers_like_what_does_not_exist(
-    reading: Served, dataset: Dataset, selection: dict[str, str]
-) -> None:
-    foreign = _get(reading, dataset, **{"account_title": None, **selection})
-    own = _get(reading, dataset, BOB, **{"account_title": None, **selection})
-    missing = _get(reading, dataset, **{"account_title": None, **dict.fromkeys(selection, "Nobody")})
-
-    assert (foreign.status_code, own.status_code, missing.status_code) == (404, 200, 404)
-    message = foreign.json()["message"]
-    for value in selection.values():
-        message = message.replace(ascii(value), "'Nobody'")
-    assert message == missing.json()["message"]
-
-
-def test_a_title_of_two_accounts_asks_for_seller_and_marketplace(reading: Served) -> None:
-    answer = _get(reading, STOCK, account_title="Twin")
-
-    assert answer.status_code == 422
-    assert "S4 on FR, S4 on IT" in answer.json()["errors"]["account_title"][0]
-
-
-@pytest.mark.parametrize(
-    "dataset",
-    [each for each in SERVED if each.split_by and not each.split_by.required and not each.split_by.is_merged],
-    ids=lambda d: d.name,
-)
-def test_the_parts_of_a_list_add_up_to_it(reading: Served, dataset: Dataset) -> None:
-    assert dataset.split_by is not None
-    whole = _body(_get(reading, dataset))["total"]
-
-    parts = [
-        _body(_get(reading, dataset, **{dataset.split_by.parameter: value}))["total"]
-        for value in dataset.split_by.values
-    ]
-
-    assert sum(parts) == whole
-    assert all(parts)
 
 
 def test_both_channels_of_a_product_are_one_row_of_its_day(service: Served) -> None:
@@ -282,12 +207,6 @@ def test_orders_are_listed_for_a_month_at_most(
     assert _get(reading, ORDERS, start_date=start, end_date=end).status_code == status
 
 
-def test_other_lists_take_any_span_of_days(reading: Served) -> None:
-    ledger = dataset_named("transactions")
-
-    assert _body(_get(reading, ledger, start_date="0001-01-01", end_date="9999-12-31"))["total"] == 1007
-
-
 def test_money_is_exact_and_has_two_decimals(service: Served) -> None:
     amounts = ["0.1", "-4835.92", "1565", "12345678901234567890.12", "0.005", "7.500"]
     rows = [
@@ -328,26 +247,6 @@ def test_times_are_in_the_accounts_zone_on_days_with_25_hours_too(service: Serve
     if "group_title" in selection:
         expected.insert(2, "2026-03-29T03:00:00+02:00")
     assert dates == expected
-
-
-def test_the_zone_of_one_answer_does_not_affect_the_next(service: Served) -> None:
-    for account in ("S1.US", "S1.DE"):
-        row = ("SKU", "Main", 1, "A", "available", "2026-03-01T12:00:00Z", "2026-03-01")
-        insert_rows(service.database, STOCK, account, [row])
-
-    times = [
-        _body(_get(service, STOCK, **{"account_title": None, **selection}))["data"][0]["last_updated"]
-        for selection in (
-            {"account_title": "Shop US"},
-            {"group_title": "World"},
-            {"account_title": "Shop DE"},
-            {"account_title": "Shop US"},
-        )
-    ]
-
-    assert times[0] == times[3] == "2026-03-01T04:00:00-08:00"
-    assert times[2] == "2026-03-01T13:00:00+01:00"
-    assert times[1] in times
 
 
 def _sell(service: Served, account: str, day: str, amount: str) -> None:
@@ -452,13 +351,6 @@ def test_only_the_newest_snapshot_is_listed(service: Served) -> None:
     assert [row["quantity"] for row in _body(_get(service, STOCK))["data"]] == [3]
 
 
-def test_a_newest_snapshot_that_was_empty_is_listed_as_empty(service: Served) -> None:
-    insert_rows(service.database, STOCK, "S1.US", [("SKU", "Main", 5, "A", "available", None, "2026-03-01")])
-    _record_load(service.database, STOCK, "S1.US", date(2026, 3, 2))
-
-    assert _body(_get(service, STOCK))["total"] == 0
-
-
 def test_equal_ledger_entries_are_all_listed(service: Served) -> None:
     row = ("2026-03-01T10:00:00Z", "Fee", None, None, None, None, "-1.00", "USD", None, "2026-03-01")
     insert_rows(service.database, dataset_named("transactions"), "S1.US", [row] * 700)
@@ -472,16 +364,3 @@ def test_accounts_that_are_retired_are_not_served(service: Served) -> None:
     execute(service.database, "DELETE FROM seller.accounts WHERE account = 'S1.US'")
 
     assert _get(service, STOCK).status_code == 404
-
-
-def _record_load(database: Database, dataset: Dataset, account: str, day: date) -> None:
-    execute(
-        database,
-        "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
-        "digest, verdict, changed, started_at, finished_at) VALUES (%s, %s, %s, %s, 1, 1, 2, 0, '', 'match', true, "
-        "now(), now())",
-        dataset.name,
-        account,
-        day,
-        day + timedelta(days=1),
-    )

@@ -213,55 +213,38 @@ def _process(database_url: str, home: Path, *options: str) -> Iterator[tuple[sub
             process.terminate()
 
 
-def _total(text: str, endpoint: str) -> float:
-    return sum(value for name, value in _samples(text).items() if name.startswith(f"requests_total {endpoint} "))
-
-
-def test_all_processes_are_counted_together(database_url: str, tmp_path: Path) -> None:
+def test_all_processes_are_counted_together_also_after_one_was_killed(database_url: str, tmp_path: Path) -> None:
     with _process(database_url, tmp_path, "--workers", "2") as (process, base_url, metrics, log):
 
         def ask(_: int) -> int:
             return httpx.get(f"{base_url}/service-status", timeout=PATIENCE_SECONDS).status_code
 
+        def page() -> str:
+            return httpx.get(metrics, timeout=PATIENCE_SECONDS).text
+
         with ThreadPoolExecutor(8) as threads:
             statuses = list(threads.map(ask, range(120)))
-        text = httpx.get(metrics, timeout=PATIENCE_SECONDS).text
+        text = page()
         api = httpx.get(f"{base_url}/metrics", timeout=PATIENCE_SECONDS)
+        folder = next(Path(name) for name in _environment(process.pid) if "seller-platform-measures" in name)
+        killed = min(int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db"))
+        os.kill(killed, signal.SIGKILL)
+        after = wait_for(page, lambda _: not (folder / f"gauge_livesum_{killed}.db").exists())
+        statuses += [ask(number) for number in range(10)]
+        later = page()
         process.terminate()
         ended = process.wait(PATIENCE_SECONDS)
 
-    assert statuses == [200] * 120
+    assert statuses == [200] * 130
     assert _samples(text)["requests_total /service-status GET 200"] == 120
     assert _samples(text)["request_seconds_count /service-status GET"] == 120
     assert _samples(text)["database_up"] == 1
     assert metrics.startswith("http://127.0.0.1:")
     assert api.status_code == 404, "the API must not serve metrics"
-    assert ended == 0, log.read_text()
-
-
-def test_counters_stay_after_a_worker_is_killed_and_its_gauges_disappear(database_url: str, tmp_path: Path) -> None:
-    with _process(database_url, tmp_path, "--workers", "2", "--no-worker") as (process, base_url, metrics, _):
-        for _ in range(40):
-            assert httpx.get(f"{base_url}/service-status", timeout=PATIENCE_SECONDS).status_code == 200
-        before = _total(httpx.get(metrics, timeout=PATIENCE_SECONDS).text, "/service-status")
-        folder = next(Path(name) for name in _environment(process.pid) if "seller-platform-measures" in name)
-        counting = {int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db")}
-        killed = min(counting)
-        os.kill(killed, signal.SIGKILL)
-        after = wait_for(
-            lambda: httpx.get(metrics, timeout=PATIENCE_SECONDS).text,
-            lambda _: not (folder / f"gauge_livesum_{killed}.db").exists(),
-        )
-        wait_for(lambda: len(list(folder.glob("gauge_live*.db"))) == 2)
-        for _ in range(10):
-            assert httpx.get(f"{base_url}/service-status", timeout=PATIENCE_SECONDS).status_code == 200
-        later = httpx.get(metrics, timeout=PATIENCE_SECONDS).text
-
-    assert before == 40
-    assert _total(after, "/service-status") == 40
-    assert _total(later, "/service-status") == 50
+    assert _samples(after)["requests_total /service-status GET 200"] == 120
+    assert _samples(later)["requests_total /service-status GET 200"] == 130
     assert _samples(later)["requests_under_way"] == 0
-    assert not folder.exists()
+    assert (ended, folder.exists()) == (0, False), log.read_text()
 
 
 def _environment(process_id: int) -> list[str]:

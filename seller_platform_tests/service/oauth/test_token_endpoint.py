@@ -16,7 +16,7 @@ from seller_platform_tests.support.served import (
     Served,
     callback_of,
     execute,
-    issue_token,
+    stored,
     submit,
 )
 
@@ -26,13 +26,6 @@ VERIFIER = "v" * 43
 def _works(service: Served, access_token: str) -> bool:
     headers = {"Authorization": f"Bearer {access_token}"}
     return httpx.get(f"{service.base_url}/user/me", headers=headers).status_code == 200
-
-
-def _pair(service: Served, browser: httpx.Client) -> dict[str, str]:
-    answer = service.exchange(browser, service.code(browser))
-    assert answer.status_code == 200, answer.text
-    pair: dict[str, str] = answer.json()
-    return pair
 
 
 def _error(answer: httpx.Response) -> tuple[int, str]:
@@ -262,7 +255,7 @@ def test_a_public_client_needs_a_challenge_and_no_secret(service: Served) -> Non
 
 def test_a_refresh_gives_a_new_pair_and_kills_the_old_refresh_token(reading: Served) -> None:
     with reading.client() as browser:
-        first = _pair(reading, browser)
+        first = reading.pair()
         second = reading.refresh(browser, first["refresh_token"]).json()
         assert _works(reading, first["access_token"])
         assert _works(reading, second["access_token"])
@@ -286,7 +279,7 @@ def test_of_simultaneous_exchanges_exactly_one_wins(reading: Served) -> None:
 def test_a_refresh_token_is_of_no_use_to_another_application(reading: Served) -> None:
     client_id, client_secret = add_application(reading.database, "Other", CALLBACK)
     with reading.client() as browser:
-        pair = _pair(reading, browser)
+        pair = reading.pair()
         stolen = reading.refresh(browser, pair["refresh_token"], client_id=client_id, client_secret=client_secret)
         own = reading.refresh(browser, pair["refresh_token"])
 
@@ -294,9 +287,38 @@ def test_a_refresh_token_is_of_no_use_to_another_application(reading: Served) ->
     assert own.status_code == 200
 
 
+@pytest.mark.parametrize("changed", ["grant_type", "client_id", "client_secret", "refresh_token"])
+def test_a_refused_refresh_leaves_the_refresh_token_alone(reading: Served, changed: str) -> None:
+    with reading.client() as browser:
+        pair = reading.pair()
+        refused = [reading.refresh(browser, pair["refresh_token"], **{changed: value}) for value in ("wrong", "")]
+        taken = reading.refresh(browser, pair["refresh_token"])
+
+    assert {_error(answer)[0] for answer in refused} <= {400, 401}
+    assert (taken.status_code, taken.json()["refresh_token"] != pair["refresh_token"]) == (200, True)
+
+
+@pytest.mark.parametrize(("passed", "status"), [("9 minutes 30 seconds", 200), ("10 minutes 1 second", 400)])
+def test_a_code_expires_after_ten_minutes(service: Served, passed: str, status: int) -> None:
+    with service.client() as browser:
+        code = service.code(browser)
+        statement = "UPDATE service.authorization_codes SET expires_at = expires_at - %s::interval"
+        execute(service.database, statement, passed)
+
+        assert service.exchange(browser, code).status_code == status
+
+
+@pytest.mark.parametrize(("passed", "works"), [("1295990 seconds", True), ("1296001 seconds", False)])
+def test_an_access_token_expires_after_fifteen_days(service: Served, passed: str, works: bool) -> None:
+    pair = service.pair()
+    execute(service.database, "UPDATE service.access_tokens SET expires_at = expires_at - %s::interval", passed)
+
+    assert _works(service, pair["access_token"]) is works
+
+
 def test_an_expired_refresh_token_is_refused(service: Served) -> None:
     with service.client() as browser:
-        pair = _pair(service, browser)
+        pair = service.pair()
         execute(service.database, "UPDATE service.refresh_tokens SET expires_at = now() - interval '1 second'")
 
         assert _error(service.refresh(browser, pair["refresh_token"])) == (400, "invalid_grant")
@@ -305,7 +327,7 @@ def test_an_expired_refresh_token_is_refused(service: Served) -> None:
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
 def test_a_revoked_token_is_dead(reading: Served, kind: str) -> None:
     with reading.client() as browser:
-        pair = _pair(reading, browser)
+        pair = reading.pair()
         answer = browser.post("/oauth/revoke", data={"token": pair[kind], **reading.credentials})
         unknown = browser.post("/oauth/revoke", data={"token": "unknown", **reading.credentials})
         refreshed = reading.refresh(browser, pair["refresh_token"])
@@ -316,8 +338,8 @@ def test_a_revoked_token_is_dead(reading: Served, kind: str) -> None:
 
 
 def test_revoking_a_refresh_token_ends_all_tokens_of_its_consent_only(reading: Served) -> None:
-    with reading.client() as browser, reading.client() as other:
-        first, kept = _pair(reading, browser), _pair(reading, other)
+    with reading.client() as browser:
+        first, kept = reading.pair(), reading.pair()
         second = reading.refresh(browser, first["refresh_token"]).json()
         form = {"token": second["refresh_token"], "token_type_hint": "access_token", **reading.credentials}
         answer = browser.post("/oauth/revoke", data=form)
@@ -333,7 +355,7 @@ def test_revoking_a_refresh_token_ends_all_tokens_of_its_consent_only(reading: S
 def test_an_application_cannot_revoke_the_tokens_of_another(reading: Served) -> None:
     client_id, client_secret = add_application(reading.database, "Other", CALLBACK)
     with reading.client() as browser:
-        pair = _pair(reading, browser)
+        pair = reading.pair()
         for kind in ("access_token", "refresh_token"):
             form = {"token": pair[kind], "client_id": client_id, "client_secret": client_secret}
             assert browser.post("/oauth/revoke", data=form).status_code == 200
@@ -367,21 +389,10 @@ def test_secrets_are_stored_as_hashes_only(service: Served) -> None:
         cookies = list(browser.cookies.values())
     texts = [code, pair["access_token"], pair["refresh_token"], service.client_secret, PASSWORD, *cookies]
 
-    with service.database.begin() as connection:
-        for table in ("authorization_codes", "access_tokens", "refresh_tokens", "applications", "users", "sessions"):
-            stored = connection.exec_driver_sql(f"SELECT t::text FROM service.{table} AS t").scalars().all()
-            assert stored
-            for row in stored:
-                assert not any(text in row or text.encode().hex() in row for text in texts)
-
-
-def test_the_token_of_a_closed_user_is_refused(service: Served) -> None:
-    token = issue_token(service.database, ANN)
-    assert _works(service, token)
-
-    execute(service.database, "UPDATE service.users SET status = 'closed' WHERE email = %s", ANN)
-
-    assert not _works(service, token)
+    for table in ("authorization_codes", "access_tokens", "refresh_tokens", "applications", "users", "sessions"):
+        rows = stored(service.database, f"SELECT t::text FROM service.{table} AS t")
+        assert rows
+        assert not any(text in row or text.encode().hex() in row for (row,) in rows for text in texts)
 
 
 def test_the_metadata_name_the_endpoints(reading: Served) -> None:

@@ -26,8 +26,7 @@ def context(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Brows
     context.set_default_timeout(PATIENCE_MILLISECONDS)
     complaints: list[str] = []
     context.on(
-        "console",
-        lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None,
+        "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
     )
     context.on("weberror", lambda error: complaints.append(str(error.error)))
     yield context

@@ -3,13 +3,13 @@
 import re
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from seller_platform.service.pages.rendering import shown_moment
-from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, issue_token
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, issue_token
 
 pytestmark = pytest.mark.browser
 
@@ -56,47 +56,6 @@ def test_a_person_logs_in_and_approves(page: Page, reading: Served) -> None:
     assert re.fullmatch(re.escape(CALLBACK) + r"&code=[\w-]{43}&state=a%20state&iss=http%3A%2F%2F[\w.%]+", left_for)
 
 
-def test_a_person_ticks_accounts_and_scopes(page: Page, reading: Served) -> None:
-    _ask(page, reading)
-    _log_in(page)
-    page.get_by_label("Shop DE").uncheck()
-    page.get_by_role("button", name="Approve", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("Shop DE is not ticked")
-    page.get_by_label("Only the ticked accounts").check()
-    page.get_by_label("Change the costs").uncheck()
-    left_for = _decide(page, "Approve")
-
-    with reading.client() as browser:
-        answer = reading.exchange(browser, parse_qs(urlsplit(left_for).query)["code"][0])
-        headers = {"Authorization": f"Bearer {answer.json()['access_token']}"}
-        accounts = browser.get("/user/accounts", headers=headers).json()["accounts"]
-    assert answer.json()["scope"] == "read reports"
-    assert [account["account_title"] for account in accounts] == ["Shop US", "Twin", "Twin"]
-
-
-def test_a_person_replaces_a_secret(page: Page, service: Served) -> None:
-    page.goto(f"{service.base_url}/login")
-    _log_in(page)
-    client_id, secret = _create_client(page, service)
-    page.goto(f"{service.base_url}/admin/developers")
-    page.get_by_role("link", name="Secret of My dashboard").click()
-    page.get_by_label("The old secret ends").select_option("in 24 hours")
-    page.get_by_role("button", name="Make a new secret").click()
-
-    expect(page.get_by_role("heading", level=1)).to_have_text("My dashboard has a new secret")
-    assert page.locator("#client_id").inner_text() == client_id
-    assert page.locator("#client_secret").inner_text() != secret
-
-
-def test_a_person_denies(page: Page, reading: Served) -> None:
-    _ask(page, reading)
-    _log_in(page)
-    left_for = _decide(page, "Deny")
-
-    assert left_for.startswith(f"{CALLBACK}&error=access_denied&")
-    assert "code=" not in left_for
-
-
 def test_a_wrong_password_is_reported_and_the_right_one_leads_on(page: Page, reading: Served) -> None:
     _ask(page, reading)
     _log_in(page, "wrong")
@@ -106,18 +65,6 @@ def test_a_wrong_password_is_reported_and_the_right_one_leads_on(page: Page, rea
     expect(page.get_by_label("Password")).to_be_focused()
     _log_in(page)
     expect(page.get_by_role("button", name="Approve")).to_be_visible()
-
-
-def test_too_many_attempts_are_asked_to_wait(page: Page, service: Served) -> None:
-    execute(
-        service.database,
-        "INSERT INTO service.login_attempts VALUES "
-        "('address 127.0.0.1', array_fill(clock_timestamp(), ARRAY[10]), now() + interval '15 minutes')",
-    )
-    page.goto(f"{service.base_url}/login")
-    _log_in(page)
-
-    expect(page.get_by_role("alert")).to_contain_text("Try again in 15 minutes.")
 
 
 @pytest.mark.parametrize("context", [{}, {"java_script_enabled": False}], indirect=True, ids=["scripts", "no scripts"])
@@ -172,20 +119,6 @@ def test_a_user_sees_applications_with_access_and_ends_it(page: Page, service: S
     expect(page.get_by_text("No application has access")).to_be_visible()
 
 
-def test_a_client_without_a_secret_is_created(page: Page, service: Served) -> None:
-    page.goto(f"{service.base_url}/admin/developers/new")
-    _log_in(page)
-    page.get_by_label("Name", exact=True).fill("Native")
-    page.get_by_label("Redirect URL", exact=True).fill("http://127.0.0.1:1/callback")
-    page.get_by_label("It cannot keep a secret").check()
-    page.get_by_role("button", name="Create client").click()
-
-    expect(page.get_by_role("status")).to_contain_text("It has no client secret")
-    expect(page.locator("#client_secret")).to_have_count(0)
-    page.get_by_role("link", name="To your clients").click()
-    expect(page.locator("section.application")).to_contain_text("it must use PKCE")
-
-
 def test_a_secret_is_gone_after_a_reload_and_after_going_back(page: Page, service: Served) -> None:
     page.goto(f"{service.base_url}/admin/developers")
     _log_in(page)
@@ -219,24 +152,6 @@ def test_a_redirect_to_an_ipv6_address_is_not_stopped_by_our_policy(page: Page, 
     assert _decide(page, "Approve").startswith("http://[::1]:9/cb?code=")
 
 
-@pytest.mark.parametrize("context", [{"viewport": PHONE}], indirect=True, ids=["phone"])
-def test_on_a_phone_no_endpoint_of_the_documentation_scrolls_sideways(page: Page, reading: Served) -> None:
-    page.goto(f"{reading.base_url}/docs")
-    page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-
-    assert page.evaluate("innerWidth - document.documentElement.scrollWidth") >= 0
-
-
-def test_the_start_page_leads_everywhere(page: Page, reading: Served) -> None:
-    page.goto(reading.base_url)
-    page.get_by_role("navigation").get_by_role("link", name="API documentation").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("API documentation")
-    page.get_by_role("navigation", name="Main").get_by_role("link", name="Developers").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
-    page.get_by_role("link", name="Seller Platform").click()
-    expect(page).to_have_title("Start · Seller Platform")
-
-
 @pytest.mark.parametrize("context", [{}, {"java_script_enabled": False}], indirect=True, ids=["scripts", "no scripts"])
 def test_every_page_of_a_user_names_the_user_and_logs_out(page: Page, service: Served) -> None:
     header = page.get_by_role("banner")
@@ -265,15 +180,6 @@ def test_a_secret_is_copied_by_a_button_that_says_so(page: Page, service: Served
 
     expect(page.locator("[aria-live]")).to_have_text("Copied client secret")
     assert page.evaluate("navigator.clipboard.readText()") == secret
-
-
-@pytest.mark.parametrize("context", [{"java_script_enabled": False}], indirect=True, ids=["no scripts"])
-def test_without_scripts_there_is_no_button_to_copy(page: Page, service: Served) -> None:
-    page.goto(f"{service.base_url}/admin/developers")
-    _log_in(page)
-    _create_client(page, service)
-
-    expect(page.get_by_role("button", name="Copy")).to_have_count(0)
 
 
 def test_an_endpoint_is_tried_on_the_documentation_page(page: Page, reading: Served) -> None:

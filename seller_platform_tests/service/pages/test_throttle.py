@@ -190,8 +190,7 @@ def test_ten_failures_lock_an_address_for_every_user(service: Served, database_u
     assert 1 <= int(later[1].headers["retry-after"]) <= 30
     # The lock is recorded once, not with each failure that renews it.
     locked = _stored(
-        service.database,
-        "SELECT user_id, address, details FROM service.security_events WHERE kind = 'login_locked'",
+        service.database, "SELECT user_id, address, details FROM service.security_events WHERE kind = 'login_locked'"
     )
     assert locked == [(None, "127.0.0.1", {"locked": "the address, for 15 minutes", "network": "127.0.0.1"})]
 

@@ -9,15 +9,7 @@ import pytest
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.service.reports.worker import Pace
-from seller_platform_tests.support.served import (
-    ANN,
-    PASSWORD,
-    Served,
-    execute,
-    issue_token,
-    running_app,
-    submit,
-)
+from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, issue_token, running_app, submit
 from seller_platform_tests.support.waiting import wait_for
 
 _TABLES = ("authorizations", "authorization_codes", "access_tokens", "refresh_tokens", "sessions", "login_attempts")

@@ -373,33 +373,11 @@ def test_a_request_that_cannot_be_used_is_refused(
     assert list(answer.json()["errors"]) == [parameter]
 
 
-def test_a_request_may_be_in_the_body(idle: Served) -> None:
-    asked = {**US, "dps_date": str(DAY)}
-    with idle.client(ANN) as client:
-        answers = [
-            client.post("/reports/request", json=asked),
-            client.post("/reports/request", params=US, json={"dps_date": str(DAY)}),
-            client.post("/reports/request", params=asked, json=asked),
-            client.post("/reports/request", params=asked, content=b"a=b", headers={"Content-Type": "text/plain"}),
-        ]
-
-    assert [answer.status_code for answer in answers] == [200, 200, 200, 415]
-
-
 def test_an_unknown_product_is_not_found(reading: Served) -> None:
     with reading.client(ANN) as client:
         answer = client.post("/reports/request", params={**US, "product_sku": "SKU-NOWHERE"})
 
     assert answer.status_code == 404
-
-
-@pytest.mark.parametrize("report_id", ["", "0", "x", "1.0", "-1", "9" * 30, None])
-def test_a_number_that_is_none_is_refused(reading: Served, report_id: str | None) -> None:
-    query = {**US, "report_id": report_id} if report_id is not None else US
-    with reading.client(ANN) as client:
-        for path in ("/reports/status", "/reports/download"):
-            answer = client.get(path, params=query)
-            assert (answer.status_code, list(answer.json()["errors"])) == (422, ["report_id"])
 
 
 def test_a_report_that_is_not_ready_says_when_to_come_back(idle: Served) -> None:
@@ -475,10 +453,7 @@ def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, databa
         report_id = client.post("/reports/request", params={"group_title": "Twins", "dps_date": str(DAY)}).json()[
             "report_id"
         ]
-        execute(
-            idle.database,
-            "DELETE FROM service.account_group_members WHERE account = 'S4.IT'",
-        )
+        execute(idle.database, "DELETE FROM service.account_group_members WHERE account = 'S4.IT'")
         with running_app(database_url, worker_pace=PACE):
             wait_for(lambda: _state(idle.database, report_id) != "processing")
         execute(
@@ -521,30 +496,6 @@ def test_reports_outlive_a_restart_of_the_server(idle: Served, database_url: str
         with running_app(database_url, worker_pace=PACE):
             assert [_await(client, each)["status"] for each in ids] == ["completed"] * 5
         assert {_download(client, each).text for each in ids} == {_download(client, ids[0]).text}
-
-
-@pytest.mark.slow
-def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: str) -> None:
-    _fill(idle.database, "S1.US", 4_000)
-    expected = 4_000  # the products of the rows before are among them
-    with idle.client(ANN) as client, ThreadPoolExecutor(8) as pool:
-        ids = list(pool.map(lambda _: _request(client), range(40)))
-        # The first kill always interrupts a report: a worker may end its reports before a busy machine kills it.
-        with _lock_on_daily_sales(database_url), _worker(database_url) as worker:
-            wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED))
-            worker.send_signal(signal.SIGKILL)
-            worker.wait()
-        for share in (6, 20):
-            with _worker(database_url) as worker:
-                _await_finished(idle.database, share)
-                worker.send_signal(signal.SIGKILL)
-                worker.wait()
-            _assert_whole(idle.database, expected)
-        with running_app(database_url, worker_pace=PACE):
-            for report_id in ids:
-                assert _await(client, report_id)["status"] == "completed"
-    _assert_whole(idle.database, expected)
-    assert _count(idle.database, "service.report_jobs", "state = 'completed'") == 40
 
 
 @pytest.mark.slow

@@ -459,15 +459,6 @@ def test_a_day_without_a_rate_is_named(dashboard: tuple[Served, Stored]) -> None
     assert f"on {LAST} the exchange rate of GBP is not known" in answers["GBP", LAST].text
 
 
-def test_anothers_account_answers_like_none(dashboard: tuple[Served, Stored]) -> None:
-    served, stored = dashboard
-    query: dict[str, Any] = {"view_by": "date", "group_by": "day"}
-
-    assert _get(served, BOB, **query, account_title=stored.titles[stored.keys[0]]).status_code == 404
-    assert _get(served, BOB, **query, account_title=stored.titles[stored.keys[2]]).status_code == 200
-    assert _get(served, BOB, **query, group_title="All").json()["data"] == []
-
-
 @pytest.mark.parametrize(("view", "group", "period"), LEGAL)
 @pytest.mark.parametrize("days", [("0001-01-01", "9999-12-31"), ("0001-01-01", "0001-01-01"), ("9999-12-31",) * 2])
 def test_the_ends_of_the_calendar_are_days_like_others(
@@ -535,10 +526,7 @@ def test_velocity_over_the_days_asked_for_changes_what_follows_from_it(
 def test_the_stored_velocity_is_that_of_the_30_days_before_the_snapshot(dashboard: tuple[Served, Stored]) -> None:
     served, stored = dashboard
     query = {"account_title": stored.titles[stored.keys[0]], "per_page": "2000"}
-    days = {
-        "velocity_start_date": str(TODAY - timedelta(days=30)),
-        "velocity_end_date": str(TODAY - timedelta(days=1)),
-    }
+    days = {"velocity_start_date": str(TODAY - timedelta(days=30)), "velocity_end_date": str(TODAY - timedelta(days=1))}
 
     with served.client(ANN) as client:
         plain, windowed = (client.get("/inventory/list", params=sent).json() for sent in (query, {**query, **days}))

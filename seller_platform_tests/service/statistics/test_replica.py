@@ -44,15 +44,6 @@ def _pick(rows: Sequence[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
 
 
-def test_a_replica_refuses_to_group_by_parents(service: Served) -> None:
-    _sell(service, "2026-03-01", "A", 1, "10.00")
-
-    answer = _get(service, view_by="product", group_by="parent_asin")
-
-    assert answer.status_code == 422
-    assert "does not know the parents" in answer.json()["errors"]["group_by"][0]
-
-
 def test_a_sale_without_a_sku_is_listed_and_counted(service: Served) -> None:
     _sell(service, "2026-03-01", "A", 1, "10.00")
     insert_rows(service.database, DAILY, "S1.US", [("2026-03-01", *[None] * 8, "2026-03-01")])

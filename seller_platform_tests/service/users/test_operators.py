@@ -182,11 +182,7 @@ def test_a_group_selects_its_accounts(service: Served) -> None:
         ("group_changed", {**germany, "accounts": ["S1.DE", "S1.US"]}),
         ("group_removed", germany),
     ]
-    assert groups_of(service.database, ANN) == {
-        "Empty": (),
-        "Twins": ("S4.FR", "S4.IT"),
-        "World": ("S1.DE", "S1.US"),
-    }
+    assert groups_of(service.database, ANN) == {"Empty": (), "Twins": ("S4.FR", "S4.IT"), "World": ("S1.DE", "S1.US")}
 
 
 def test_an_invalid_group_is_refused_with_the_valid_accounts(service: Served) -> None:
