@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
@@ -23,12 +23,11 @@ from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.costs.store import delete_periods, write_periods
 from seller_platform.service.limits.policy import CostLimits
 from seller_platform.service.pool import Store
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, conninfo
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.sums.keeping import forget_sums, write_sums
 from seller_platform_tests.support.served import (
     ANN,
-    BOB,
     NOW,
     WIDE,
     Served,
@@ -37,6 +36,7 @@ from seller_platform_tests.support.served import (
     insert_rows,
     note_load,
     served,
+    stored,
 )
 
 PATH = "/cogs/cost-periods"
@@ -94,6 +94,12 @@ def _write(client: httpx.Client, *periods: Body, **changed: Any) -> httpx.Respon
     return client.post(PATH, params=US, json={"sku": "SKU-1", "data": list(periods), **changed})
 
 
+def _send(client: httpx.Client, body: Body | str) -> httpx.Response:
+    """Send a body with spellings of numbers and texts that httpx does not write."""
+    content = body if isinstance(body, str) else json.dumps(body)
+    return client.post(PATH, params=US, content=content, headers={"Content-Type": "application/json"})
+
+
 def _read(client: httpx.Client, sku: str = "SKU-1", **selection: str) -> list[Body]:
     answer = client.get(PATH, params={**(selection or US), "sku": sku})
     assert answer.status_code == 200, answer.text
@@ -141,7 +147,7 @@ def test_what_was_written_is_read_back_in_the_fields_of_the_api(ann: httpx.Clien
 
 
 @pytest.mark.parametrize(
-    ("sent", "stored"),
+    ("sent", "amount"),
     [
         ('"amount": 3', "3.00"),
         ('"amount": 0', "0.00"),
@@ -168,110 +174,67 @@ def test_what_was_written_is_read_back_in_the_fields_of_the_api(ann: httpx.Clien
         ('"total_amount": 10, "units": 3, "amount": 3.334', "3.33"),
     ],
 )
-def test_amounts_are_in_cents(shared: httpx.Client, sent: str, stored: str) -> None:
+def test_amounts_are_in_cents(shared: httpx.Client, sent: str, amount: str) -> None:
     element = f'{{"cost_element": "Freight", "currency": "EUR", {sent}}}'
     period = f'{{"dates": {{"from_date": "2026-01-01", "to_date": "2026-01-01"}}, "cost_elements": [{element}]}}'
 
-    answer = shared.post(
-        PATH,
-        params=US,
-        content=f'{{"sku": "SKU-3", "data": [{period}]}}',
-        headers={"Content-Type": "application/json; charset=utf-8"},
-    )
+    answer = _send(shared, f'{{"sku": "SKU-3", "data": [{period}]}}')
 
     assert answer.status_code == 200, answer.text
-    assert f'"amount":{stored},' in shared.get(PATH, params={**US, "sku": "SKU-3"}).text
+    assert f'"amount":{amount},' in shared.get(PATH, params={**US, "sku": "SKU-3"}).text
 
 
-@pytest.mark.parametrize(
-    ("changed", "path"),
-    [
-        ({"cost_element": None}, "cost_element"),
-        ({"cost_element": ""}, "cost_element"),
-        ({"cost_element": "  "}, "cost_element"),
-        ({"cost_element": 5}, "cost_element"),
-        ({"cost_element": "a\0"}, "cost_element"),
-        ({"cost_element": "x" * 1001}, "cost_element"),
-        ({"currency": None}, "currency"),
-        ({"currency": "usd"}, "currency"),
-        ({"currency": "XXX"}, "currency"),
-        ({"currency": "EURO"}, "currency"),
-        ({"currency": ["EUR"]}, "currency"),
-        ({"amount": None}, "amount"),
-        ({"amount": -0.01}, "amount"),
-        ({"amount": "3"}, "amount"),
-        ({"amount": True}, "amount"),
-        ({"amount": [1]}, "amount"),
-        ({"amount": 1e12}, "amount"),
-        ({"amount": 10**30}, "amount"),
-        ({"amount": 1e-11}, "amount"),
-        ({"total_amount": -1, "amount": None}, "total_amount"),
-        ({"total_amount": "7", "amount": None}, "total_amount"),
-        ({"total_amount": 10, "units": 3, "amount": 3.34}, "amount"),
-        ({"total_amount": 999_999_999_999, "conversion_rate": "2", "amount": None}, "total_amount"),
-        ({"units": 0}, "units"),
-        ({"units": -1}, "units"),
-        ({"units": "2"}, "units"),
-        ({"conversion_rate": "0"}, "conversion_rate"),
-        ({"conversion_rate": "-1"}, "conversion_rate"),
-        ({"conversion_rate": "1e3"}, "conversion_rate"),
-        ({"conversion_rate": "1,5"}, "conversion_rate"),
-        ({"conversion_rate": "NaN"}, "conversion_rate"),
-        ({"conversion_rate": ""}, "conversion_rate"),
-        ({"conversion_rate": "١"}, "conversion_rate"),
-        ({"conversion_rate": 1.5}, "conversion_rate"),
-        ({"provider": 7}, "provider"),
-        ({"notes": {}}, "notes"),
-        ({"notes": "\ud800"}, "notes"),
-    ],
-    ids=str,
-)
-def test_an_element_that_cannot_be_used_is_named_and_nothing_is_stored(
-    shared: httpx.Client, changed: Body, path: str
-) -> None:
-    bad = _period("2026-02-01", "2026-02-02", _element(), _element(**changed))
+_REFUSED: Mapping[str, Sequence[Any]] = {
+    "cost_element": (None, "", "  ", 5, "a\0", "x" * 1001),
+    "currency": (None, "usd", "XXX", "EURO", ["EUR"]),
+    "amount": (None, -0.01, "3", True, [1], 1e12, 10**30, 1e-11),
+    "units": (0, -1, "2"),
+    "conversion_rate": ("0", "-1", "1e3", "1,5", "NaN", "", "١", 1.5),
+    "provider": (7,),
+    "notes": ({}, "\ud800"),
+}
+_CONTRADICTORY: Sequence[tuple[Body, str]] = [
+    ({"total_amount": -1, "amount": None}, "total_amount"),
+    ({"total_amount": "7", "amount": None}, "total_amount"),
+    ({"total_amount": 10, "units": 3, "amount": 3.34}, "amount"),
+    ({"total_amount": 999_999_999_999, "conversion_rate": "2", "amount": None}, "total_amount"),
+]
 
-    answer = shared.post(
-        PATH,
-        params=US,
-        content=json.dumps({"sku": "SKU-1", "data": [_period(), bad]}),
-        headers={"Content-Type": "application/json"},
-    )
 
-    assert list(_problems(answer)) == [f"data[1].cost_elements[1].{path}"]
+def test_an_element_that_cannot_be_used_is_named_and_nothing_is_stored(shared: httpx.Client) -> None:
+    single = [({name: value}, name) for name, values in _REFUSED.items() for value in values]
+    for changed, name in (*single, *_CONTRADICTORY):
+        bad = _period("2026-02-01", "2026-02-02", _element(), _element(**changed))
+
+        answer = _send(shared, {"sku": "SKU-1", "data": [_period(), bad]})
+
+        assert list(_problems(answer)) == [f"data[1].cost_elements[1].{name}"], changed
     assert _read(shared) == []
 
 
 @pytest.mark.parametrize(
-    ("body", "path"),
+    ("data", "path"),
     [
-        ({"data": None}, "data"),
-        ({"data": []}, "data"),
-        ({"data": {}}, "data"),
-        ({"data": [5]}, "data[0]"),
-        ({"data": [{"cost_elements": [_element()]}]}, "data[0].dates"),
-        ({"data": [{**_period(), "cost_elements": []}]}, "data[0].cost_elements"),
-        ({"data": [{**_period(), "cost_elements": None}]}, "data[0].cost_elements"),
-        ({"data": [{**_period(), "cost_elements": ["x"]}]}, "data[0].cost_elements[0]"),
-        ({"data": [_period("2026-02-30")]}, "data[0].dates.from_date"),
-        ({"data": [_period("2026-1-01")]}, "data[0].dates.from_date"),
-        ({"data": [{**_period(), "dates": {"from_date": None, "to_date": "2026-01-31"}}]}, "data[0].dates.from_date"),
-        ({"data": [{**_period(), "dates": {"from_date": "2026-01-01", "to_date": None}}]}, "data[0].dates.to_date"),
-        ({"data": [_period(last="2026-01-31T00:00:00")]}, "data[0].dates.to_date"),
-        ({"data": [_period("2026-02-01", "2026-01-31")]}, "data[0].dates.from_date"),
-        ({"data": [{**_period(), "dates": {"from_date": "2026-01-01", "to_date": 20260131}}]}, "data[0].dates.to_date"),
-        ({"sku": None}, "sku"),
-        ({"sku": ""}, "sku"),
-        ({"sku": 5}, "sku"),
-        ({"sku": "a\0"}, "sku"),
-        ({"account_title": "Shop DE"}, "account_title"),
-        ({"account_title": ["Shop US"]}, "account_title"),
-        ({"group_title": "World"}, "account"),
+        (None, "data"),
+        ([], "data"),
+        ({}, "data"),
+        ([5], "data[0]"),
+        ([{"cost_elements": [_element()]}], "data[0].dates"),
+        ([{**_period(), "cost_elements": []}], "data[0].cost_elements"),
+        ([{**_period(), "cost_elements": None}], "data[0].cost_elements"),
+        ([{**_period(), "cost_elements": ["x"]}], "data[0].cost_elements[0]"),
+        ([_period("2026-02-30")], "data[0].dates.from_date"),
+        ([_period("2026-1-01")], "data[0].dates.from_date"),
+        ([{**_period(), "dates": {"from_date": None, "to_date": "2026-01-31"}}], "data[0].dates.from_date"),
+        ([{**_period(), "dates": {"from_date": "2026-01-01", "to_date": None}}], "data[0].dates.to_date"),
+        ([_period(last="2026-01-31T00:00:00")], "data[0].dates.to_date"),
+        ([_period("2026-02-01", "2026-01-31")], "data[0].dates.from_date"),
+        ([{**_period(), "dates": {"from_date": "2026-01-01", "to_date": 20260131}}], "data[0].dates.to_date"),
     ],
     ids=str,
 )
-def test_a_body_that_cannot_be_used_is_refused_by_path(shared: httpx.Client, body: Body, path: str) -> None:
-    answer = _write(shared, _period(), **body)
+def test_periods_that_cannot_be_used_are_refused_by_path(shared: httpx.Client, data: object, path: str) -> None:
+    answer = _write(shared, data=data)
 
     assert list(_problems(answer)) == [path] or (path == "data[0].dates" and path in _problems(answer))
     assert _read(shared) == []
@@ -287,11 +250,7 @@ def test_at_most_twenty_problems_are_listed(shared: httpx.Client) -> None:
 def test_numbers_beyond_all_bounds_are_refused_at_once(shared: httpx.Client, number: str) -> None:
     body = json.dumps({"sku": "SKU-1", "data": [_period("2026-01-01", "2026-01-02", _element(amount=77))]})
 
-    answer = shared.post(
-        PATH, params=US, content=body.replace("77", number), headers={"Content-Type": "application/json"}
-    )
-
-    assert list(_problems(answer)) == ["data[0].cost_elements[0].amount"]
+    assert list(_problems(_send(shared, body.replace("77", number)))) == ["data[0].cost_elements[0].amount"]
 
 
 def test_the_same_dates_are_replaced(ann: httpx.Client) -> None:
@@ -409,17 +368,11 @@ def test_a_product_is_named_in_one_way(shared: httpx.Client, query: dict[str, st
         assert list(_problems(shared.request(method, PATH, params={**US, **query}))) == ["product"]
 
 
-def test_an_unknown_product_and_a_foreign_account_are_not_found(shop: Served, ann: httpx.Client) -> None:
-    foreign = {"account_title": "Bob's"}
-
+def test_an_unknown_product_is_not_found(ann: httpx.Client) -> None:
     assert _write(ann, _period(), sku="SKU-9").status_code == 404
-    assert ann.post(PATH, params=foreign, json={"sku": "SKU-1", "data": [_period()]}).status_code == 404
     for method in ("GET", "DELETE"):
-        for query in ({**US, "sku": "SKU-9"}, {**US, "parent_asin": "P9"}, {**foreign, "sku": "SKU-1"}):
+        for query in ({**US, "sku": "SKU-9"}, {**US, "parent_asin": "P9"}):
             assert ann.request(method, PATH, params=query).status_code == 404
-    with shop.client(BOB) as bob:
-        assert _write(bob, _period()).status_code == 404
-        assert _read(bob, account_title="Bob's") == []
 
 
 def test_a_group_is_written_as_a_whole_or_not_at_all(ann: httpx.Client, shop: Served) -> None:
@@ -472,8 +425,7 @@ def test_a_dry_deletion_counts_and_deletes_nothing(ann: httpx.Client, shop: Serv
     }
     assert [answer.json()["deleted"] for answer in answers[1:]] == [1, 1]
     assert (missing.status_code, _problems(invalid)["dry_run"]) == (404, ["must be true or false; it is 'yes'"])
-    with shop.database.begin() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM seller.cost_periods").scalar_one() == 3
+    assert stored(shop.database, "SELECT count(*) FROM seller.cost_periods") == [(3,)]
 
 
 @pytest.mark.parametrize(
@@ -533,9 +485,7 @@ def test_an_older_snapshot_does_not_come_back_when_the_newest_is_emptied(ann: ht
 def test_a_first_write_makes_a_snapshot_of_the_accounts_own_day(ann: httpx.Client, shop: Served) -> None:
     _write(ann, _period())
 
-    with shop.database.begin() as connection:
-        stored = connection.exec_driver_sql("SELECT local_day, load_id FROM seller.cost_periods").all()
-    assert [tuple(row) for row in stored] == [(date(2026, 3, 9), 0)]
+    assert stored(shop.database, "SELECT local_day, load_id FROM seller.cost_periods") == [(date(2026, 3, 9), 0)]
 
 
 def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Served) -> None:
@@ -597,15 +547,13 @@ def test_simultaneous_writers_store_no_overlap(shop: Served) -> None:
         statuses = list(pool.map(write, months))
 
     with shop.client(ANN) as client:
-        stored = _dates(_read(client))
+        periods = _dates(_read(client))
     assert set(statuses) <= {200, 422}
-    assert len(stored) == 9
-    assert all(before[1] < after[0] for before, after in pairwise(stored))
+    assert len(periods) == 9
+    assert all(before[1] < after[0] for before, after in pairwise(periods))
 
 
 def test_a_write_waits_for_one_of_the_same_account_only(shop: Served, database_url: str) -> None:
-    from seller_platform.warehouse.postgres.database import conninfo
-
     with psycopg.connect(conninfo(database_url)) as holder, ThreadPoolExecutor(1) as pool:
         holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods S1.US', 0))")
         with shop.client(ANN) as client:
@@ -641,10 +589,10 @@ def test_a_full_body_is_stored(ann: httpx.Client) -> None:
         for year in range(1600, 2100)
         for month in range(1, 13)
     ]
-    body = json.dumps({"sku": "SKU-1", "data": periods}, separators=(",", ":")).encode()
+    body = json.dumps({"sku": "SKU-1", "data": periods}, separators=(",", ":"))
     assert len(body) < 1 << 20
 
-    answer = ann.post(PATH, params=US, content=body, headers={"Content-Type": "application/json"})
+    answer = _send(ann, body)
 
     assert (answer.status_code, answer.json()["periods"]) == (200, 6_000)
 
@@ -664,7 +612,7 @@ def test_periods_beyond_the_bounds_are_refused_and_room_can_be_made(database: Da
         dates = {"from_date": "2026-03-01", "to_date": "2026-03-31"}
         deleted = client.request("DELETE", PATH, params={**US, "sku": "SKU-1", **dates})
         room = _write(client, fourth, sku="SKU-3")
-        stored = [len(_read(client, f"SKU-{number}")) for number in (1, 2, 3)]
+        kept = [len(_read(client, f"SKU-{number}")) for number in (1, 2, 3)]
 
     assert {answer.status_code for answer in (full, replaced, *of_others, counted_again, deleted, room)} == {200}
     assert beyond_product[0].startswith(
@@ -673,7 +621,7 @@ def test_periods_beyond_the_bounds_are_refused_and_room_can_be_made(database: Da
     assert beyond_account[0].startswith(
         "would add 1 cost periods to the 5 that the account Shop US has; at most 5 are kept. Delete periods"
     )
-    assert stored == [2, 1, 2]
+    assert kept == [2, 1, 2]
 
 
 def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: str) -> None:

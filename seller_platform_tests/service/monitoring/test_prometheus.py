@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from seller_platform.contract import dataset_named
+from seller_platform.errors import CannotListenError
 from seller_platform.service.monitoring.prometheus import ReportCollector, metrics_page
 from seller_platform.service.pages.throttle import MOST_OF_AN_ADDRESS
 from seller_platform.service.reports.worker import Pace
@@ -257,17 +258,13 @@ def _environment(process_id: int) -> list[str]:
     return [entry.partition("=")[2] for entry in raw.decode().split("\0")]
 
 
-def test_a_port_that_is_taken_is_named_with_its_option(database_url: str, tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_named_with_its_option() -> None:
     registry = CollectorRegistry()
-    variables = environment(tmp_path, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url)
     with metrics_page(registry, host="127.0.0.1", port=0, option="--metrics-port") as url:
-        port = url.rpartition(":")[2].partition("/")[0]
-        command = [*COMMAND, "service", "run", "--port", "0", "--metrics-port", port]
-        result = subprocess.run(
-            command, env=variables, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
-        )
+        port = int(url.rpartition(":")[2].partition("/")[0])
 
-    assert result.returncode == 1
-    assert f"port {port}" in result.stderr
-    assert "--metrics-port" in result.stderr
-    assert "Traceback" not in result.stderr
+        second = metrics_page(registry, host="127.0.0.1", port=port, option="--metrics-port")
+        with pytest.raises(CannotListenError, match=f"port {port}") as refused, second:
+            pass
+
+    assert "--metrics-port" in str(refused.value)

@@ -45,6 +45,7 @@ from seller_platform_tests.support.served import (
     note_load,
     running_app,
     served,
+    stored,
 )
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -56,12 +57,6 @@ PACE = Pace(
 )
 _LEASED = "state = 'processing' AND leased_until IS NOT NULL"
 _FREE = "state = 'processing' AND leased_until IS NULL"
-_WORKER = """
-import sys
-from seller_platform.service.reports.worker import Pace, run_worker
-pace = Pace(heartbeat_seconds=0.2, lease_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
-run_worker(sys.stdin.readline().strip(), pace=pace, on_ready=lambda: print("ready", flush=True))
-"""
 _SERVER = """
 import sys
 from seller_platform.service.reports.worker import Pace
@@ -125,6 +120,7 @@ def _request(client: httpx.Client, **selector: str) -> str:
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert list(body) == ["report_id", "status", "message"]
+    assert body["message"]
     assert body["status"] == "processing"
     assert re.fullmatch("[0-9]+", body["report_id"])
     return str(body["report_id"])
@@ -345,32 +341,19 @@ def test_others_are_answered_while_rows_become_csv() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "body", "parameter"),
+    ("query", "body"),
     [
-        ({}, None, "selector"),
-        ({"dps_date": "2026-03-01", "product_sku": "SKU-1"}, None, "selector"),
-        ({"dps_date": "2026-03-01"}, {"product_sku": "SKU-1"}, "selector"),
-        ({"dps_date": "2026-03-01"}, {"dps_date": "2026-03-02"}, "dps_date"),
-        ({"dps_date": "2026-02-30"}, None, "dps_date"),
-        ({"dps_date": ""}, None, "dps_date"),
-        ({"last_updated_date": "yesterday"}, None, "last_updated_date"),
-        ({"product_sku": ""}, None, "product_sku"),
-        ({}, {"dps_date": 20260301}, "dps_date"),
-        ({}, {"product_sku": "a\0"}, "product_sku"),
-        ({"dps_date": "2026-03-01"}, {"account_title": "Shop DE"}, "account_title"),
-        ({"dps_date": "2026-03-01"}, {"group_title": "World"}, "account"),
-        ({"dps_date": "2026-03-01"}, [], "body"),
+        ({}, None),
+        ({"dps_date": "2026-03-01", "product_sku": "A"}, None),
+        ({"dps_date": "2026-03-01"}, {"product_sku": "A"}),
     ],
-    ids=str,
+    ids=["none", "two", "another in the body"],
 )
-def test_a_request_that_cannot_be_used_is_refused(
-    reading: Served, query: dict[str, str], body: object, parameter: str
-) -> None:
+def test_a_request_has_one_selector(reading: Served, query: dict[str, str], body: object) -> None:
     with reading.client(ANN) as client:
         answer = client.post("/reports/request", params={**US, **query}, json=body)
 
-    assert answer.status_code == 422, answer.text
-    assert list(answer.json()["errors"]) == [parameter]
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["selector"])
 
 
 def test_an_unknown_product_is_not_found(reading: Served) -> None:
@@ -455,7 +438,7 @@ def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, databa
         ]
         execute(idle.database, "DELETE FROM service.account_group_members WHERE account = 'S4.IT'")
         with running_app(database_url, worker_pace=PACE):
-            wait_for(lambda: _state(idle.database, report_id) != "processing")
+            wait_for(lambda: _count(idle.database, "service.report_jobs", "state <> 'processing'"))
         execute(
             idle.database,
             "INSERT INTO service.account_group_members "
@@ -529,23 +512,8 @@ def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Se
     assert len(json.loads(text)) == expected
     _assert_whole(idle.database, expected)
     assert len(set(ids)) == _count(idle.database, "service.report_jobs") == 40
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_stopped_returns_its_reports(idle: Served, database_url: str) -> None:
-    _fill(idle.database, "S1.US", 60_000)
-    with idle.client(ANN) as client:
-        report_id = _request(client)
-        with _worker(database_url) as worker:
-            wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED), pause_seconds=0.005)
-            worker.send_signal(signal.SIGTERM)
-            assert worker.wait(PATIENCE_SECONDS) == 0
-        left = _count(idle.database, "service.report_jobs", _FREE)
-        done = _count(idle.database, "service.report_jobs", "state = 'completed'")
-        with running_app(database_url, worker_pace=PACE):
-            assert _await(client, report_id)["status"] == "completed"
-
-    assert left + done == 1
+    # Each interruption counts as an attempt.
+    assert stored(idle.database, "SELECT sum(failures) FROM service.report_jobs") == [(sum(interrupted),)]
 
 
 def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, database_url: str) -> None:
@@ -558,20 +526,6 @@ def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, datab
         lock.rollback()
         with running_app(database_url, worker_pace=PACE):
             assert _await(client, report_id)["status"] == "completed"
-
-
-def test_a_worker_that_is_killed_counts_as_an_attempt_of_the_report(idle: Served, database_url: str) -> None:
-    with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
-        report_id = _request(client)
-        with _worker(database_url) as worker:
-            wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED) == 1)
-            worker.send_signal(signal.SIGKILL)
-            worker.wait()
-        lock.rollback()
-        with running_app(database_url, worker_pace=PACE):
-            assert _await(client, report_id)["status"] == "completed"
-
-    assert _count(idle.database, "service.report_jobs", "failures = 1") == 1
 
 
 def test_a_report_that_kills_its_workers_is_given_up(idle: Served, database_url: str) -> None:
@@ -698,7 +652,9 @@ def test_the_command_runs_a_worker_until_a_signal_ends_it(idle: Served, database
     assert "Traceback" not in log.read_text()
 
 
-@pytest.mark.parametrize("options", [["--workers", "2"], ["--no-worker"]], ids=str)
+@pytest.mark.parametrize(
+    "options", [pytest.param(["--workers", "2"], marks=pytest.mark.nightly), ["--no-worker"]], ids=str
+)
 @pytest.mark.slow
 def test_the_server_writes_reports_unless_that_is_disabled(
     idle: Served, database_url: str, tmp_path: Path, options: list[str]
@@ -738,44 +694,29 @@ def _lock_on_daily_sales(database_url: str) -> Iterator[psycopg.Connection]:
 
 def _assert_whole(database: Database, rows: int) -> None:
     """Assert that every report has all of its chunks or none."""
-    with database.begin() as connection:
-        jobs = connection.exec_driver_sql(
-            "SELECT job.state, job.rows, count(chunk.position), max(chunk.position), job.chunks "
-            "FROM service.report_jobs AS job LEFT JOIN service.report_chunks AS chunk ON chunk.report_id = job.id "
-            "GROUP BY job.id"
-        ).all()
-    for state, written, chunks, last, announced in jobs:
+    jobs = (
+        "SELECT job.state, job.rows, count(chunk.position), max(chunk.position), job.chunks FROM service.report_jobs "
+        "AS job LEFT JOIN service.report_chunks AS chunk ON chunk.report_id = job.id GROUP BY job.id"
+    )
+    for state, written, chunks, last, announced in stored(database, jobs):
         assert (written, chunks, last) == ((rows, announced, announced) if state == "completed" else (None, 0, None))
-
-
-@contextmanager
-def _worker(database_url: str) -> Iterator[subprocess.Popen[str]]:
-    with _program(_WORKER, database_url) as (worker, first_line):
-        assert first_line == "ready"
-        yield worker
 
 
 @contextmanager
 def _server(database_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a process that serves and writes reports; yield it with its base URL."""
-    with _program(_SERVER, database_url) as (server, first_line):
-        assert first_line.startswith("http://")
-        yield server, first_line
-
-
-@contextmanager
-def _program(source: str, database_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a program with a database URL, and yield it with its first printed line."""
-    program = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([sys.executable, "-c", _SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        assert program.stdin
-        assert program.stdout
-        program.stdin.write(f"{database_url}\n")
-        program.stdin.flush()
-        yield program, program.stdout.readline().strip()
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write(f"{database_url}\n")
+        server.stdin.flush()
+        base_url = server.stdout.readline().strip()
+        assert base_url.startswith("http://")
+        yield server, base_url
     finally:
-        program.kill()
-        program.communicate()
+        server.kill()
+        server.communicate()
 
 
 def _await_finished(database: Database, reports: int) -> None:
@@ -786,13 +727,6 @@ def _await_finished(database: Database, reports: int) -> None:
     )
 
 
-def _state(database: Database, report_id: str) -> str:
-    with database.begin() as connection:
-        return str(
-            connection.exec_driver_sql(f"SELECT state FROM service.report_jobs WHERE id = {report_id}").scalar_one()
-        )
-
-
 def _count(database: Database, table: str, condition: str = "true") -> int:
-    with database.begin() as connection:
-        return int(connection.exec_driver_sql(f"SELECT count(*) FROM {table} WHERE {condition}").scalar_one())
+    [(count,)] = stored(database, f"SELECT count(*) FROM {table} WHERE {condition}")
+    return int(count)
