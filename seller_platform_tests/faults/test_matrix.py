@@ -14,11 +14,10 @@ from sqlalchemy import text
 from seller_platform.client.http.api import SILENCE_SECONDS
 from seller_platform.contract import dataset_named
 from seller_platform.errors import ReauthorizationRequiredError, UpstreamUnavailableError
-from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.slices import SliceRequest, load_requested
 from seller_platform.orchestration.assets.checks import evaluations
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
-from seller_platform_tests.support import fault_proxy, independent_upstream
+from seller_platform_tests.support import fault_proxy
 from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, JANUARY, Broken
 from seller_platform_tests.support.fault_proxy import Fault, Plan, Request
 from seller_platform_tests.support.receipts import latest_receipts
@@ -66,16 +65,6 @@ def test_a_list_is_read_whole_in_spite_of_a_passing(broken: Broken, fault: Calla
 
     assert broken.proxy.faults >= 2
     assert (receipt.digest, receipt.rows, receipt.verdict) == (undisturbed.digest, undisturbed.rows, "match")
-
-
-@pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
-def test_accounts_are_discovered_in_spite_of_a_passing(broken: Broken, fault: Callable[[], Fault]) -> None:
-    broken.proxy.plan = first(1, "/api/user/accounts", fault)
-
-    with broken.api() as api:
-        accounts, _ = discover(api, broken.database, broken.stored_upstream.as_connection("default"), run_id=None)
-
-    assert {each.key for each in accounts} == set(independent_upstream.KEYS.values())
 
 
 @pytest.mark.parametrize("fault", UNTOUCHED.values(), ids=UNTOUCHED)

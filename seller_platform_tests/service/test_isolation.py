@@ -8,7 +8,7 @@ import ast
 import os
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -315,68 +315,10 @@ def test_no_request_shows_objects_of_other_users(world: World, seed: int) -> Non
         assert asked.selection.get("group_title") in asked.person.groups, (asked, body[:500])
 
 
-@_THOROUGH
-@given(seed=st.integers(0, 2**63))
-def test_objects_of_other_users_are_answered_like_missing_ones(world: World, seed: int) -> None:
-    asked = _request(random.Random(seed), world)
-    group = asked.selection.get("group_title")
-    if world.chosen(asked.person, asked.selection) or group in asked.person.groups:
-        return
-
-    foreign = asked.send(world)
-    missing = dict.fromkeys(asked.selection, _MISSING)
-    absent = asked.send(world, **missing)
-
-    assert foreign.status_code == absent.status_code, (asked, foreign.text, absent.text)
-    assert _without(foreign.text, asked.selection.values()) == _without(absent.text, missing.values()), asked
-
-
-def test_reports_of_other_users_are_answered_like_missing_ones(world: World) -> None:
-    for person in world.people:
-        strangers = [
-            report
-            for other in world.people
-            for report in other.reports
-            if other.email != person.email or (report not in person.reports and len(person.accounts) == 1)
-        ]
-        headers = {"Authorization": f"Bearer {person.token}"}
-        for number in sorted(person.accounts)[:2]:
-            account = world.accounts[number]
-            selection = {"seller_id": account.seller_id, "marketplace_id": account.marketplace}
-            for path in ("/reports/status", "/reports/download"):
-
-                def ask(report_id: str, path: str = path, selection: Mapping[str, Any] = selection) -> tuple[int, str]:
-                    params = {**selection, "report_id": report_id}
-                    answer = world.client.get(path, params=params, headers=headers)  # noqa: B023  # called in this turn
-                    return answer.status_code, answer.text.replace(f"report {report_id} ", "report ID ")
-
-                missing = ask("987654321")
-                assert missing[0] == 404
-                assert {ask(report) for report in random.Random(number).sample(strangers, 4)} <= {missing}
-                assert all(ask(report)[0] in (200, 404, 409) for report in person.reports)
-
-
-def test_nothing_is_deleted_for_other_users(world: World) -> None:
-    for person in world.people:
-        for number in random.Random(1).sample(sorted(set(world.accounts) - person.accounts), 4):
-            account = world.accounts[number]
-            selection = {"seller_id": account.seller_id, "marketplace_id": account.marketplace}
-            params = {**selection, "sku": f"mark-of-{number}-sku-0"}
-            headers = {"Authorization": f"Bearer {person.token}"}
-            answer = world.client.delete("/cogs/cost-periods", params=params, headers=headers)
-            assert answer.status_code == 404, answer.text
-
-
 def _operation(world: World, asked: Asked) -> Mapping[str, Any]:
     return next(
         operation for method, path, operation in world.operations if (method, path) == (asked.method, asked.path)
     )
-
-
-def _without(text: str, words: Iterable[str]) -> str:
-    for word in sorted(words, key=len, reverse=True):
-        text = text.replace(f"'{word}'", "''")
-    return text
 
 
 # Commands of the operator that act for no user.

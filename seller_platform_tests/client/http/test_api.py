@@ -2,7 +2,6 @@
 
 import gzip
 import logging
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -233,27 +232,6 @@ def test_a_compressed_body_that_is_cut_is_tried_again() -> None:
 def test_a_base_url_that_cannot_be_called_is_a_setting_to_fix(url: str) -> None:
     with SellerApi(url) as api, pytest.raises(InvalidSettingError):
         api.get("/user/me")
-
-
-def test_a_body_cut_on_a_real_connection_becomes_our_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-
-        def serve() -> None:
-            for _ in range(2):
-                connection, _ = listening.accept()
-                with connection:
-                    connection.recv(65_536)
-                    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"data": [')
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        with (
-            SellerApi(f"http://127.0.0.1:{port}", attempts=2, clock=FakeTime().clock) as api,
-            pytest.raises(UpstreamUnavailableError, match="after 2 attempts"),
-        ):
-            api.get("/user/me")
-        thread.join()
 
 
 def test_no_error_of_httpx_leaves_the_floor() -> None:

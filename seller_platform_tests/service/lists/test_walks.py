@@ -2,12 +2,9 @@
 
 import json
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
-from random import Random
 from typing import Any
 
 import httpx
@@ -33,9 +30,7 @@ from seller_platform_tests.support.served import ANN, Served, execute, insert_ro
 from seller_platform_tests.support.statements import at_each_statement
 from seller_platform_tests.support.stored_rows import copy_rows
 
-ORDERS, STOCK, INVENTORY, DAILY, LEDGER = map(
-    dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales", "transactions")
-)
+ORDERS, STOCK, INVENTORY, DAILY = map(dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales"))
 US, DE = "S1.US", "S1.DE"
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 MARCH = Window.month_of(FIRST)
@@ -280,46 +275,6 @@ def test_a_sandbox_that_is_filled_again_ends_the_walk(service: Served, ann: http
 
     assert (second.status_code, again.status_code) == (200, 410)
     assert _first(ann, ORDERS, account_title=account.title).headers["etag"] != first.headers["etag"]
-
-
-def test_walks_during_loads_of_all_slices_are_whole(service: Served) -> None:
-    """Each load writes its number into every second row of its day; of each day a walk sees one load."""
-    days = [FIRST + timedelta(days=number) for number in range(3)]
-    shown: dict[date, list[Counter[tuple[str, int]]]] = {day: [] for day in days}
-    is_over = threading.Event()
-
-    def rows_of(day: date, number: int) -> list[Row]:
-        return [_order(each, day, number if each % 2 else 0) for each in range(Random(number).randrange(200, 400))]
-
-    def load_all(day: date) -> None:
-        number = 0
-        while not is_over.is_set():
-            number += 1
-            rows = rows_of(day, number)
-            shown[day].append(Counter((str(row[0]), int(str(row[5]))) for row in rows))
-            _load(service.database, ORDERS, Window.day(day), rows)
-
-    def walk() -> list[dict[str, Any]]:
-        with service.client(ANN) as client:
-            return _rest(client, _first(client, ORDERS))
-
-    for day in days:
-        _load(service.database, ORDERS, Window.day(day), rows_of(day, 1))
-        shown[day].append(Counter((str(row[0]), int(str(row[5]))) for row in rows_of(day, 1)))
-    with ThreadPoolExecutor(5) as threads:
-        loaders = [threads.submit(load_all, day) for day in days]
-        try:
-            walks = [walk.result() for walk in [threads.submit(walk) for _ in range(16)]]
-        finally:
-            is_over.set()
-    for loader in loaders:
-        loader.result()
-
-    for rows in walks:
-        for day in days:
-            of_day = [row for row in rows if row["purchase_date"].startswith(f"{day}")]
-            assert Counter((row["platform_order_id"], row["quantity_ordered"]) for row in of_day) in shown[day]
-    assert len({json.dumps(rows) for rows in walks}) > 1
 
 
 @pytest.mark.parametrize("as_of", ["", "now", "2026-03-01T00:00:00Z", "A" * 24, "A" * 25, "a-_" * 300, "%00" * 24])

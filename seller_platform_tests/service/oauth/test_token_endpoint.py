@@ -204,12 +204,6 @@ def test_a_challenge_wants_its_verifier(reading: Served) -> None:
     assert good.status_code == 200
 
 
-def test_the_challenge_is_the_one_of_the_rfc() -> None:
-    verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
-
-    assert code_challenge(verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
-
-
 @pytest.mark.parametrize(
     "parameters",
     [

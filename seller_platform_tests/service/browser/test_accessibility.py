@@ -9,9 +9,8 @@ from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, ViewportSize
-from starlette.routing import Route
 
-from seller_platform.service.app import create_app
+from seller_platform_tests.service.pages.test_every_page import page_paths
 from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, issue_token
 
 pytestmark = [pytest.mark.browser, pytest.mark.journey]
@@ -75,7 +74,7 @@ def visits(page: Page, service: Served) -> Iterator[Visits]:
     yield Visits(page, service.base_url)
 
 
-def test_no_page_violates_a_rule_of_accessibility(visits: Visits, service: Served, database_url: str) -> None:
+def test_no_page_violates_a_rule_of_accessibility(visits: Visits, service: Served) -> None:
     page = visits.page
     _visit_pages_without_login(visits)
     page.get_by_label("E-mail address").fill(ANN)
@@ -88,7 +87,7 @@ def test_no_page_violates_a_rule_of_accessibility(visits: Visits, service: Serve
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in", exact=True).click()
     visits.check("consent")
-    _visit_pages_of_user(visits, service, database_url)
+    _visit_pages_of_user(visits, service)
     execute(service.database, "ALTER TABLE service.sessions RENAME TO sessions_elsewhere")
     visits.open("/admin/developers?broken")
 
@@ -118,7 +117,7 @@ def _visit_documentation(visits: Visits) -> None:
     visits.check("search")
 
 
-def _visit_pages_of_user(visits: Visits, service: Served, database_url: str) -> None:
+def _visit_pages_of_user(visits: Visits, service: Served) -> None:
     """Check the pages of every route, with an own client and an application that has access in its parameters."""
     page = visits.page
     page.goto(f"{service.base_url}/admin/developers/new")
@@ -128,18 +127,7 @@ def _visit_pages_of_user(visits: Visits, service: Served, database_url: str) -> 
         page.get_by_role("button", name="Create client").click()
         visits.check(f"client of {uri}")
     own_client = page.locator("#client_id").inner_text()
-    paths = _page_paths(database_url)
+    paths = page_paths("GET")
     assert {"/", "/login", "/admin/developers/new", "/admin/applications/{client_id}/end"} <= paths
     for path in sorted(paths - {"/docs"}):
         visits.open(re.sub("{.*?}", own_client if "developers" in path else service.client_id, path))
-
-
-def _page_paths(database_url: str) -> set[str]:
-    """Return the paths of all pages."""
-    return {
-        route.path
-        for route in create_app(database_url).routes
-        if isinstance(route, Route)
-        and "GET" in (route.methods or ())
-        and getattr(route.endpoint, "__name__", "") == "answer_in_html"
-    }

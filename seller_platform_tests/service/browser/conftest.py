@@ -8,9 +8,9 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """A running Chromium; it ends with its module, because no test may start an event loop meanwhile."""
+    """A running Chromium; it ends with this folder, because no test may start an event loop meanwhile."""
     with open_browser() as browser:
         yield browser
 

@@ -1,14 +1,11 @@
-"""Tests the pages in Chromium: login, consent, developers' clients, and documentation."""
+"""Tests the pages in Chromium: login, consent, developers' clients, and documentation with its search and menu."""
 
 import re
-from datetime import date, datetime, timedelta, timezone
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from seller_platform.service.pages.rendering import shown_moment
 from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, issue_token
 
 pytestmark = pytest.mark.browser
@@ -212,17 +209,40 @@ def test_the_documentation_is_complete_without_scripts(page: Page, reading: Serv
     expect(page.get_by_label("Access token")).to_be_hidden()
 
 
-def test_the_templates_hold_no_inline_code_and_no_moments_of_another_form() -> None:
-    folder = Path(__file__).parents[3] / "seller_platform" / "service" / "pages" / "templates"
+def test_the_search_works_by_keyboard_and_announces_its_matches(page: Page, reading: Served) -> None:
+    page.goto(f"{reading.base_url}/docs")
+    announced = page.locator("#search").get_by_role("status")
+    page.get_by_label("Search endpoints and fields").focus()
 
-    for template in folder.glob("*.html"):
-        assert not re.search(r"<script(?! src=)|style=|<style|\son\w+=|javascript:|strftime", template.read_text()), (
-            template.name
-        )
+    page.keyboard.type("conversion_rate")
+    expect(announced).to_have_text(re.compile(r"^1 endpoint, [1-9] parameters or fields$"))
+    expect(page.locator("#write_cost_periods")).to_be_visible()
+    expect(page.locator("#list_orders")).to_be_hidden()
+    expect(page.get_by_role("navigation", name="Documentation").get_by_role("link", name="orders")).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(page.locator("#write_cost_periods > summary")).to_be_focused()
+    page.get_by_label("Search endpoints and fields").fill("nothing like that")
+    expect(announced).to_have_text("Nothing matches. Try fewer or shorter words.")
+    page.keyboard.press("Escape")
+    expect(announced).to_have_text("")
+    expect(page.locator("#list_orders")).to_be_visible()
+    expect(page.locator("#write_cost_periods")).not_to_have_attribute("open", "")
 
 
-def test_moments_on_pages_have_a_time_and_a_zone() -> None:
-    moment = datetime(2026, 3, 9, 20, 5, tzinfo=timezone(timedelta(hours=-7)))
+def test_the_menu_marks_what_is_in_view_and_is_closed_on_a_phone(page: Page, reading: Served) -> None:
+    page.goto(f"{reading.base_url}/docs")
+    menu = page.get_by_role("navigation", name="Documentation")
+    expect(menu.locator("[aria-current]")).to_have_text("Overview")
 
-    assert shown_moment(moment) == '<time datetime="2026-03-10T03:05:00Z">10 March 2026, 03:05 UTC</time>'
-    assert shown_moment(date(2026, 3, 9)) == '<time datetime="2026-03-09">9 March 2026 (UTC)</time>'
+    menu.get_by_role("link", name="GET /sales/orders").click()
+    expect(page.locator("#list_orders")).to_have_attribute("open", "")
+    expect(page.locator("#list_orders > summary")).to_be_in_viewport()
+    expect(menu.locator("[aria-current]")).to_have_text("GET /sales/orders")
+    expect(menu.locator("[aria-current]")).to_be_in_viewport()
+
+    page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
+    expect(menu.get_by_role("link", name="Errors")).to_be_hidden()
+    page.get_by_text("Contents", exact=True).click()
+    menu.get_by_role("link", name="Errors").click()
+    expect(menu.get_by_role("link", name="Errors")).to_be_hidden()
+    expect(page.get_by_role("heading", name="Errors")).to_be_in_viewport()
