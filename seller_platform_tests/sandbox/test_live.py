@@ -142,7 +142,6 @@ def test_fees_of_a_closed_month_are_restated(live_sandbox: tuple[Database, dict[
     assert most == pytest.approx(RESTATED_BASIS_POINTS / 10_000, abs=0.01)
 
 
-@pytest.mark.nightly  # a statistic of 3,000 orders a month; `warehouse/history/test_settledness.py` counts exactly
 def test_settledness_and_lookback_are_those_of_the_law(database: Database) -> None:
     """The view counts the last 90 days only, so this sandbox ends today."""
     today = datetime.now(UTC).date()

@@ -49,8 +49,7 @@ def test_another_seed_gives_other_sellers(database: Database) -> None:
     assert {account.key for account in first.accounts}.isdisjoint(account.key for account in second.accounts)
 
 
-@pytest.mark.parametrize("hash_seed", ["1", "2"])
-def test_the_seed_of_hashes_does_not_matter(database: Database, database_url: str, hash_seed: str) -> None:
+def test_the_seed_of_hashes_does_not_matter(database: Database, database_url: str) -> None:
     load_sandbox(database, months=3, orders_per_month=100, today=TODAY)
     expected = contents(database)
     program = (
@@ -59,7 +58,7 @@ def test_the_seed_of_hashes_does_not_matter(database: Database, database_url: st
         "load_sandbox(Database(sys.argv[1]), months=3, orders_per_month=100, today=date(2026, 4, 15))"
     )
 
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
     subprocess.run([sys.executable, "-c", program, database_url], env=environment, check=True)
 
     assert contents(database) == expected

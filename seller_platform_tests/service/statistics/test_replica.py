@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
-from itertools import product
 from typing import Any
 
 import httpx
@@ -203,12 +202,13 @@ EDGES = (
 )
 
 
-@pytest.mark.slow
 def test_a_label_is_that_of_the_calendar(service: Served) -> None:
     for day in EDGES:
         _sell(service, day, "A", 1, "1.00")
 
-    for day, period in product(EDGES, PERIODS):
-        rows = _rows(service, view_by="product", group_by="sku", period_by=period, start_date=day, end_date=day)
+    for period in PERIODS:
+        days = {"start_date": EDGES[0], "end_date": EDGES[-1]}
+        rows = _rows(service, view_by="product", group_by="sku", period_by=period, **days)
 
-        assert [row["date"] for row in rows] == [label_of(period, date.fromisoformat(day))]
+        labels = {label_of(period, date.fromisoformat(day)) for day in EDGES}
+        assert ({row["date"] for row in rows}, len(rows)) == (labels, len(labels))
