@@ -382,6 +382,8 @@ def test_an_account_is_selected_by_its_title_its_seller_or_its_group(
     assert json.loads(by_seller, parse_float=Decimal) == by_title
     by_title["data"] = [{**row, **owner} for row in by_title["data"]]
     assert json.loads(by_group, parse_float=Decimal) == by_title
+    if path != COSTS:
+        assert ann.get(path, params={"group_title": "Empty", **query}).json()["data"] == []
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,11 @@ def test_the_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 
+def test_the_version_is_in_the_document_and_in_no_path(document: dict[str, Any]) -> None:
+    assert document["info"]["version"] == "1.0.0"
+    assert [path for path in document["paths"] if path.startswith(("/v1", "/api/v"))] == []
+
+
 def test_every_route_is_described_but_those_of_pages(document: dict[str, Any]) -> None:
     app = create_app("postgresql://nobody@127.0.0.1:1/nothing")
     routes = [route for route in app.routes if isinstance(route, ServedRoute)]

@@ -63,6 +63,11 @@ def test_a_page_of_a_user_leads_to_the_login_and_back(reading: Served, shown: se
 
             assert (answer.status_code, answer.headers["location"]) == (303, f"/login?next={quote(path, '')}"), path
             assert submit(browser, login, email=ANN, password=PASSWORD).headers["location"] == path
+    with reading.logged_in() as browser:
+        overview = browser.get("/admin/account").text
+    own = [path for path in shown if path.startswith("/admin/account/")]
+    assert len(own) == 4
+    assert all(f'href="{path}"' in overview for path in (*own, "/admin/applications", "/admin/developers"))
 
 
 def test_a_page_allows_no_foreign_code_no_frame_and_no_cache(reading: Served, shown: set[str]) -> None:
