@@ -349,7 +349,22 @@ def test_no_input_causes_an_answer_that_is_not_described(api: Api, name: str) ->
     rng = random.Random(name)
     texts = ("", "\0", "'", '"', "%", "\\", "é" * 300, "-1", "9" * 25, "1e9", "null", "[]", "0001-01-01", "9999-12-31")
     good = (*US.values(), "World", "S1", "US", "500", "20", "2", "platform", "price_alerts", "2026-03-01", MUG, "USD")
-    odd = (None, True, -1, 1.5, 10**40, "\ud800", "x" * 2_000, [], {}, [[]], [{}], [None], {"a": {"b": []}}, *texts)
+    odd: tuple[Any, ...] = (
+        None,
+        True,
+        -1,
+        1.5,
+        10**40,
+        "\ud800",
+        "x" * 2_000,
+        [],
+        {},
+        [[]],
+        [{}],
+        [None],
+        {"a": {"b": []}},
+        *texts,
+    )
 
     def changed(value: Any) -> Any:
         if rng.random() < 0.08:

@@ -12,7 +12,7 @@ import pytest
 
 from seller_platform.contract import Dataset, Kind, dataset_named
 from seller_platform.service.lists.endpoints import SERVED, keeps_own_currency
-from seller_platform_tests.support.served import ANN, FIRST_DAY, LAST_DAY, Served, execute, insert_rows, rows_of
+from seller_platform_tests.support.served import ANN, FIRST_DAY, LAST_DAY, Served, execute, insert_rows, rows_of, submit
 
 ORDERS, DAILY, STOCK = dataset_named("orders"), dataset_named("daily_product_sales"), dataset_named("warehouse_stock")
 every_list = pytest.mark.parametrize("dataset", SERVED, ids=lambda dataset: dataset.name)
@@ -364,3 +364,29 @@ def test_accounts_that_are_retired_are_not_served(service: Served) -> None:
     execute(service.database, "DELETE FROM seller.accounts WHERE account = 'S1.US'")
 
     assert _get(service, STOCK).status_code == 404
+
+
+@pytest.mark.parametrize("zone", ["Sea/Atlantis", None])
+def test_an_account_without_a_known_zone_is_answered_in_utc(service: Served, zone: str | None) -> None:
+    ledger, day = dataset_named("transactions"), "2026-03-01"
+    execute(service.database, "UPDATE seller.accounts SET timezone = %s WHERE account = 'S1.US'", zone)
+    insert_rows(service.database, ledger, "S1.US", [(f"{day}T12:00:00-08:00", *[None] * 8, day)])
+
+    listed = _body(_get(service, ledger, start_date=day, end_date=day))["data"]
+    with service.client(ANN) as client:
+        accounts = client.get("/user/accounts").json()["accounts"]
+
+    assert [row["posted_date"] for row in listed] == ["2026-03-01T20:00:00+00:00"]
+    assert zone in [account["timezone"] for account in accounts]
+
+
+def test_the_zone_of_one_users_list_changes_no_date_on_another_users_page(service: Served) -> None:
+    """Both may be answered by one connection of the pool."""
+    with service.logged_in() as browser:
+        submit(browser, browser.get("/admin/developers/new"), name="App", redirect_uri="https://app.example/")
+        execute(service.database, "UPDATE service.applications SET created_at = '2026-01-02 03:04:05+00'")
+
+        _body(_get(service, ORDERS))  # in Los Angeles it is still the 1st
+        page = browser.get("/admin/developers")
+
+    assert "2026-01-02" in page.text

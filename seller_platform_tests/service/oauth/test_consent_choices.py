@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.service.pages.rendering import shown_moment
 from seller_platform_tests.support.served import (
     ACCOUNTS,
@@ -22,6 +23,7 @@ from seller_platform_tests.support.served import (
     execute,
     issue_token,
     running_app,
+    stored,
     submit,
 )
 from seller_platform_tests.support.waiting import wait_for
@@ -306,24 +308,24 @@ def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
         browser.post("/oauth/revoke", data={"token": pair["refresh_token"], **service.credentials})
         for _ in range(3):
             service.refresh(browser, pair["refresh_token"], client_secret="wrong")
-    with service.database.begin() as connection:
-        events = connection.exec_driver_sql(
-            "SELECT kind, user_id, client_id, address, details FROM service.security_events "
-            "WHERE kind NOT LIKE 'login%%' AND address IS NOT NULL ORDER BY id"
-        ).all()
-        ann = connection.exec_driver_sql("SELECT id FROM service.users WHERE email = %s", (ANN,)).scalar_one()
+    events = stored(
+        service.database,
+        "SELECT kind, user_id, client_id, details FROM service.security_events "
+        "WHERE kind NOT LIKE 'login%%' AND address IS NOT NULL ORDER BY id",
+    )
+    [(ann,)] = stored(service.database, "SELECT id FROM service.users WHERE email = %s", ANN)
 
-    assert [event.kind for event in events] == [
+    assert [kind for kind, *_ in events] == [
         *("consent_given", "grant_issued", "code_replayed"),
         "consent_denied",
         *("consent_given", "grant_issued", "refresh_token_reused"),
         *("consent_given", "grant_issued", "grant_revoked"),
         "secret_refused",
     ]
-    assert {(event.user_id, event.client_id) for event in events[:-1]} == {(ann, service.client_id)}
-    assert (events[-1].user_id, events[-1].client_id) == (None, service.client_id)
-    assert events[0].details == {"application": "Reader <1>", "scopes": ["read"], "accounts": ["S1.US"]}
-    assert events[4].details["accounts"] == "all"
+    assert {event[1:3] for event in events[:-1]} == {(ann, service.client_id)}
+    assert events[-1][1:3] == (None, service.client_id)
+    assert events[0][3] == {"application": "Reader <1>", "scopes": ["read"], "accounts": ["S1.US"]}
+    assert events[4][3]["accounts"] == "all"
 
 
 def test_the_page_of_applications_shows_what_was_chosen_and_when_it_ends(service: Served) -> None:
@@ -347,3 +349,17 @@ def test_the_page_of_applications_shows_what_was_chosen_and_when_it_ends(service
     assert facts["Accounts"][0].startswith("all of yours, also later ones: Shop US (US)")
     assert facts["Accounts"][1] == "Shop US (US)"
     assert sorted(facts["Ends"]) == sorted(f"{shown_moment(end)} at the latest" for end in ends)
+
+
+def test_a_temporary_access_only_reads_and_is_recorded(service: Served) -> None:
+    shop = {"account_title": "Shop US"}
+    with temporary_access(service.database, ["S1.US", "S1.DE"]) as token, service.client() as client:
+        client.headers["Authorization"] = f"Bearer {token}"
+        accounts = client.get("/user/accounts").json()["accounts"]
+        rows = client.get("/inventory/list", params={**shop, "per_page": "500"})
+        write = client.delete("/cogs/cost-periods", params={**shop, "sku": "A"})
+    events = stored(service.database, "SELECT kind, details FROM service.security_events ORDER BY id")
+
+    assert [account["account_title"] for account in accounts] == ["Shop US", "Shop DE"]
+    assert (rows.status_code, write.status_code) == (200, 403)
+    assert events[-1] == ("temporary_access_given", {"accounts": ["S1.US", "S1.DE"]})

@@ -9,6 +9,7 @@ import pytest
 
 from seller_platform.contract.tokens import code_challenge
 from seller_platform.service.oauth.applications import add_application, add_public_application
+from seller_platform_tests.benchmarks.refreshing import AT_ONCE, race
 from seller_platform_tests.support.served import (
     ANN,
     CALLBACK,
@@ -268,6 +269,10 @@ def test_of_simultaneous_exchanges_exactly_one_wins(reading: Served) -> None:
         statuses = list(pool.map(lambda _: reading.exchange(browser, code).status_code, range(8)))
 
     assert sorted(statuses) == [200, *[400] * 7]
+
+
+def test_of_eight_simultaneous_refreshes_exactly_one_wins(service: Served) -> None:
+    assert race(service, 25) == {(200, *[400] * (AT_ONCE - 1)): 25}
 
 
 def test_a_refresh_token_is_of_no_use_to_another_application(reading: Served) -> None:
