@@ -17,7 +17,7 @@ RUN_TAG = "seller_platform/report_run"
 """The key of a run that loads reports."""
 
 REQUESTED_BY_TAG = "seller_platform/requested_by_run"
-"""The run of the job that executed a run."""
+"""The run of the job that requested a run."""
 
 NOT_OFFERED = "not_offered"
 """Metadata of a materialization: a sentence that names what the upstream does not offer."""

@@ -1,28 +1,30 @@
 """Plans runs over ranges of accounts and months, for schedules, jobs and `seller-platform sync`.
 
-The command and the jobs execute their runs in their own process.
+The command executes its runs in its own process. The jobs add theirs to the queue of the instance.
 """
 
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import dagster as dg
+from dagster._core.events import DagsterEvent  # public in no module, as the queue
+from dagster._core.remote_origin import RemoteJobOrigin
+from dagster._core.run_coordinator import QueuedRunCoordinator
 
 from seller_platform.contract import Dataset, Slicing, Source, Window
 from seller_platform.orchestration.account_names import title_tags
+from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended
-from seller_platform.orchestration.partitions import partition_key, read_partition_key
-from seller_platform.orchestration.placement import WHOLE, Placement
+from seller_platform.orchestration.partitions import asset_key, partition_key, read_partition_key
+from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import Mart
 
 LONGEST_RUN = 300
 """The most partitions of a run; Dagster's time for a run grows faster than their number."""
-_NO_TAGS: Mapping[str, str] = MappingProxyType({})
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The config of runs in this process, whose events are in the UI and not in the terminal."""
 
@@ -166,27 +168,61 @@ def plan_snapshots(
         yield PlannedRun(tuple(datasets), keys.first, keys.last, keys.count, whole)
 
 
+def submit(
+    planned: PlannedRun,
+    job: dg.JobDefinition,
+    instance: dg.DagsterInstance,
+    requester: dg.DagsterRun,
+    placement: Placement,
+    *,
+    tags: Mapping[str, str],
+) -> None:
+    """Add a run to the queue of the instance.
+
+    Args:
+        job: The job of all assets.
+        requester: A run of the same code location.
+        tags: All tags of the run.
+
+    Raises:
+        ForeseenError: The instance has no queue, or no code location executes the requester.
+    """
+    remote, code = requester.remote_job_origin, requester.job_code_origin
+    if not isinstance(instance.run_coordinator, QueuedRunCoordinator) or remote is None or code is None:
+        raise ForeseenError(
+            "The run cannot request others: that needs a code location, and an instance with a QueuedRunCoordinator, "
+            "Dagster's default. Remove `run_coordinator` from the `dagster.yaml`, and launch the job in the UI."
+        )
+    keys = frozenset(placement.asset_key(dataset) for dataset in planned.datasets)
+    run = instance.create_run_for_job(
+        job.get_subset(asset_selection=keys),
+        run_id=planned.run_id,
+        tags=tags,
+        asset_selection=keys,
+        remote_job_origin=RemoteJobOrigin(remote.repository_origin, job.name),
+        job_code_origin=code._replace(job_name=job.name),
+    )
+    # A run coordinator takes the workspace, too, which a run does not have; that of the queue only reports this event.
+    instance.report_dagster_event(DagsterEvent.job_enqueue(run), run.run_id)
+
+
 def execute(
     planned: PlannedRun,
     job: dg.JobDefinition,
     instance: dg.DagsterInstance,
-    placement: Placement = WHOLE,
-    *,
-    tags: Mapping[str, str] = _NO_TAGS,
 ) -> RunEnd:
     """Execute a run in this process, and return its result even if steps fail.
 
     Args:
         job: The job of all assets.
-        tags: Further tags of the run.
     """
     # A run that waits in no queue must not let others wait, least of all when its process is killed.
     own = {name: value for name, value in planned.tags.items() if name != ACCOUNT_TAG}
     with attended(instance, planned.run_id):
         result = job.execute_in_process(
             instance=instance,
-            asset_selection=[placement.asset_key(dataset) for dataset in planned.datasets],
-            tags={**own, **IN_PROCESS, **tags},
+            asset_selection=[asset_key(dataset) for dataset in planned.datasets],
+            tags={**own, **IN_PROCESS},
             run_id=planned.run_id,
             run_config=QUIET,
             raise_on_error=False,

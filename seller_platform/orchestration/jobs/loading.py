@@ -1,10 +1,10 @@
-"""The jobs `backfill_history` and `refresh_now`, which load as the schedules do.
+"""The jobs `backfill_history` and `refresh_now`, which request runs as the schedules do.
 
-A job executes the planned runs in its own process, one after the other. Each is a run of its own in the UI, with a
-materialization and the checks of each partition; a partition that fails is shown as failed there.
+A job adds the planned runs to the queue of the instance, and ends. The queue, the pools and the limits of accounts
+decide when each run begins. The runs have the tag `seller_platform/requested_by_run`, by which the UI lists them.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date, datetime
 
 import dagster as dg
@@ -13,25 +13,21 @@ from pydantic import Field, field_validator
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.window import read_month
-from seller_platform.errors import SlicesFailedError
+from seller_platform.counts import count_of
 from seller_platform.ingest.loads.requested_slices import LoadRequest
-from seller_platform.ingest.workers.expectation import expected_rows, processes_for
 from seller_platform.orchestration.automation.backfill import plan_load
-from seller_platform.orchestration.automation.runs import PlannedRun, RunEnd, execute
+from seller_platform.orchestration.automation.runs import submit
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.jobs.choices import RefreshedName, chosen_datasets
 from seller_platform.orchestration.partitions import account_partitions, add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE, REQUESTED_BY_TAG
-from seller_platform.settings import read_settings
-from seller_platform.warehouse.connections.accounts import accounts_named
+from seller_platform.warehouse.connections.accounts import accounts, accounts_named
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
-from seller_platform.warehouse.loads.receipts import receipts_of_run
 
 _DATASETS_FIELD = "The datasets; empty for every list, and the costs."
-_FAILURES_SHOWN = 200
-_UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+_REASONS_SHOWN = 200
 
 AssetJob = Callable[[date], dg.JobDefinition]
 """Returns the job of all assets, with the partitions of a history that begins with a day."""
@@ -80,9 +76,8 @@ def loading_jobs(
 
     @dg.op(
         name=placement.name_of("load_months"),
-        pool=placement.pool,
         tags=placement.tags,
-        description="Loads whole months of accounts, newest first, and then today's snapshots of undated datasets.",
+        description="Requests runs that load whole months of accounts, newest first, and today's undated datasets.",
         out=dg.Out(dg.Nothing),
     )
     def load_months(context: dg.OpExecutionContext, config: BackfillHistory, warehouse: WarehouseResource) -> None:
@@ -100,13 +95,12 @@ def loading_jobs(
                 f"{since:%Y-%m}",
             )
         request = LoadRequest(readable(config.datasets), [each.key for each in chosen], since, months)
-        _load(context, warehouse, request, asset_job(since), placement, now=clock())
+        _request(context, warehouse, request, asset_job(since), placement, now=clock())
 
     @dg.op(
         name=placement.name_of("refresh"),
-        pool=placement.pool,
         tags=placement.tags,
-        description="Loads the days that are not stored yet or may have changed, as the daily refresh does.",
+        description="Requests runs that load what is not stored yet or may have changed, as the daily refresh does.",
         out=dg.Out(dg.Nothing),
     )
     def refresh(context: dg.OpExecutionContext, config: RefreshNow, warehouse: WarehouseResource) -> None:
@@ -115,7 +109,7 @@ def loading_jobs(
         since = keep_history_start(warehouse.database, history_start)
         keys = [each.key for each in chosen]
         request = LoadRequest(readable(config.datasets), keys, since, lookups_too=bool(config.datasets))
-        _load(context, warehouse, request, asset_job(since), placement, now=clock())
+        _request(context, warehouse, request, asset_job(since), placement, now=clock())
 
     @dg.job(name=placement.name_of("backfill_history"), description=load_months.description)
     def backfill_history() -> None:
@@ -128,7 +122,7 @@ def loading_jobs(
     return [backfill_history, refresh_now]
 
 
-def _load(
+def _request(
     context: dg.OpExecutionContext,
     warehouse: WarehouseResource,
     request: LoadRequest,
@@ -137,64 +131,37 @@ def _load(
     *,
     now: datetime,
 ) -> None:
-    """Execute the runs of a request, and report their loads.
+    """Add the runs of a request to the queue.
 
     Raises:
-        ForeseenError: Slices failed. All others are loaded.
+        ForeseenError: The runs cannot be queued, or the requests of today do not suffice for all slices.
     """
     database, instance = warehouse.database, context.instance
-    end_abandoned_runs(instance, context.run.parent_run_id)
     add_accounts(instance, request.accounts, placement.accounts_name)
-    listed = account_partitions(instance, placement.accounts_name)
     plan = plan_load(
         database,
         request,
         now=now,
-        listed=listed,
+        listed=account_partitions(instance, placement.accounts_name),
         adaptive=warehouse.adapts_lookback,
         requests_per_day=warehouse.requests_per_day,
     )
     if not plan.runs and not plan.later:
         context.log.info("Nothing is due: every day that may have changed was read today.")
-    keys, months = request.accounts, request.months
-    rows = expected_rows(database, request.datasets, keys, now=now, since=request.since, months=months)
-    with processes_for(rows, read_settings(), database.url):
-        ends = list(_executed(context, plan.runs, asset_job, placement))
-    receipts = [receipt for end in ends for receipt in receipts_of_run(database, end.run_id)]
-    metadata = {
-        "slices": len(receipts),
-        "rows": sum(receipt.rows for receipt in receipts),
-        "changed_slices": sum(receipt.changed for receipt in receipts),
-        "runs": dg.MetadataValue.json([end.run_id for end in ends]),
-    }
-    failures = {name: problem for end in ends for name, problem in end.failures.items()}
-    failures |= {name: str(error) for name, error in plan.later.items()}
-    if failures:
-        exit_code = max(each.exit_code for each in (*ends, *plan.later.values()))
-        error = SlicesFailedError(failures, exit_code, any_loaded=bool(receipts))
-        named = dict(list(failures.items())[:_FAILURES_SHOWN])
-        raise ForeseenError(str(error), {**metadata, **named, EXIT_CODE: error.exit_code})
-    context.add_output_metadata(metadata)
-
-
-def end_abandoned_runs(instance: dg.DagsterInstance, parent: str | None) -> None:
-    """Report the failure of runs that an earlier attempt began, whose process was killed."""
-    if parent is None:
-        return
-    for run in instance.get_runs(dg.RunsFilter(tags={REQUESTED_BY_TAG: parent}, statuses=_UNFINISHED)):
-        instance.report_run_failed(run, f"The process of run {parent}, which executed this run, has ended.")
-
-
-def _executed(
-    context: dg.OpExecutionContext, planned: Sequence[PlannedRun], asset_job: dg.JobDefinition, placement: Placement
-) -> Iterator[RunEnd]:
-    for number, run in enumerate(planned, start=1):
+    known = accounts(database)
+    for run in plan.runs:
+        tags = {**run.tags_with(known), REQUESTED_BY_TAG: context.run_id}
+        submit(run, asset_job, instance, context.run, placement, tags=tags)
         names = ", ".join(dataset.name for dataset in run.datasets)
-        context.log.info(
-            "run %s of %s loads %s, %s slices from %s to %s: %s",
-            number, len(planned), names, run.slices, run.first, run.last, run.run_id,
-        )  # fmt: skip
-        end = execute(run, asset_job, context.instance, placement, tags={REQUESTED_BY_TAG: context.run_id})
-        for sentence in sorted(end.not_offered):
-            context.log.warning("%s", sentence)
-        yield end
+        context.log.info("Run %s loads %s from %s to %s.", run.run_id, names, run.first, run.last)
+    metadata = {"slices": plan.slices, "runs": dg.MetadataValue.json([run.run_id for run in plan.runs])}
+    if plan.later:
+        reasons = {name: str(error) for name, error in list(plan.later.items())[:_REASONS_SHOWN]}
+        exit_code = max(each.exit_code for each in plan.later.values())
+        message = (
+            f"The requests of today do not suffice for {count_of(len(plan.later), 'slice')}; runs of all others are "
+            "requested. The schedules read the rest as the budget of each day allows. Or raise "
+            "SELLER_API_REQUESTS_PER_DAY, and launch the job again."
+        )
+        raise ForeseenError(message, {**metadata, **reasons, EXIT_CODE: exit_code})
+    context.add_output_metadata(metadata)

@@ -8,15 +8,14 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import text
 
-from seller_platform.contract import LISTS, Window, dataset_named
+from seller_platform.contract import LISTS, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for, report_load
 from seller_platform.orchestration.jobs.holds import accept_job
-from seller_platform.orchestration.jobs.loading import end_abandoned_runs, loading_jobs
-from seller_platform.orchestration.partitions import account_months, asset_key, partition_key
-from seller_platform.orchestration.tags import EXIT_CODE, REQUESTED_BY_TAG
+from seller_platform.orchestration.jobs.loading import loading_jobs
+from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.loads.receipts import newest_receipt, open_holds
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -24,8 +23,8 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, open_platform
 from seller_platform_tests.support.postgres import Databases
 
-ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
-ACCOUNT, OTHER = independent_upstream.KEYS["A1FOREIGN"], independent_upstream.KEYS["A.2|FOREIGN"]
+ORDERS = dataset_named("orders")
+ACCOUNT = independent_upstream.KEYS["A1FOREIGN"]
 FEBRUARY = MONTHS[1]
 
 
@@ -67,8 +66,7 @@ def desk(postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytes
 
         def asset_job(since: date) -> dg.JobDefinition:
             assets = [asset_for(dataset, since) for dataset in LISTS]
-            loads = dg.Definitions(assets, resources=platform.resources, executor=dg.in_process_executor)
-            return loads.resolve_implicit_global_asset_job_def()
+            return dg.Definitions(assets, resources=platform.resources).resolve_implicit_global_asset_job_def()
 
         jobs = [*loading_jobs(HISTORY_START, asset_job), accept_job()]
         platform.discover()
@@ -82,78 +80,6 @@ def _environment(**variables: str) -> Iterator[None]:
         for name, value in variables.items():
             patch.setenv(name, value)
         yield
-
-
-def test_a_backfill_loads_months_of_an_account_by_its_title(desk: Desk) -> None:
-    result = desk.backfill(
-        from_month="2026-02", to_month="2026-02", accounts=['Ünïcode & "Sons" [EU]'], datasets=["orders", "inventory"]
-    )
-
-    assert result.success
-    assert partition_key(ACCOUNT, FEBRUARY) in desk.platform.materialized(ORDERS)
-    assert partition_key(OTHER, FEBRUARY) not in desk.platform.materialized(ORDERS)
-    assert desk.platform.materialized(INVENTORY) == {ACCOUNT}
-    (output,) = (event for event in result.all_events if event.is_successful_output)
-    metadata: dict[str, Any] = {name: each.value for name, each in output.step_output_data.metadata.items()}
-    assert (metadata["slices"], metadata["rows"]) == (2, 748)
-    runs = desk.platform.instance.get_runs(dg.RunsFilter(tags={REQUESTED_BY_TAG: result.run_id}))
-    assert {run.run_id for run in runs} == set(metadata["runs"])
-    assert {run.status for run in runs} == {dg.DagsterRunStatus.SUCCESS}
-
-
-def test_a_backfill_from_an_earlier_month_lets_history_begin_there(desk: Desk) -> None:
-    result = desk.backfill(from_month="2025-12", to_month="2025-12", accounts=[OTHER], datasets=["orders"])
-
-    assert result.success
-    december = Window.month_of(date(2025, 12, 1))
-    assert partition_key(OTHER, december) in desk.platform.materialized(ORDERS)
-    with desk.platform.database.begin() as connection:
-        assert connection.execute(text("SELECT first_day FROM platform.history_start")).scalar_one() == december.start
-
-
-def test_a_partition_that_cannot_be_loaded_fails_in_its_run_and_in_the_job(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = desk.platform.upstream.page
-
-    def without_march(path: str, query: dict[str, str]) -> Any:
-        return {"rows": 1} if query.get("start_date", "").startswith("2026-03") else page(path, query)
-
-    monkeypatch.setattr(desk.platform.upstream, "page", without_march)
-    result = desk.backfill(from_month="2026-02", to_month="2026-03", accounts=[ACCOUNT], datasets=["transactions"])
-
-    sentence, metadata = desk.failure(result, "load_months")
-    assert "1 slice was not loaded; all others were" in sentence
-    march = partition_key(ACCOUNT, MONTHS[2])
-    assert (metadata["slices"], metadata[EXIT_CODE]) == (1, 4)
-    assert f"seller.transactions {march}" in metadata
-    key = asset_key(dataset_named("transactions"))
-    statuses = desk.platform.instance.get_status_by_partition(
-        key, [march, partition_key(ACCOUNT, FEBRUARY)], account_months(HISTORY_START)
-    )
-    assert statuses is not None
-    assert {str(name): status and status.value for name, status in statuses.items()} == {
-        str(march): "FAILED",
-        str(partition_key(ACCOUNT, FEBRUARY)): "MATERIALIZED",
-    }
-
-
-def test_runs_of_a_killed_attempt_are_ended_by_the_next_one(desk: Desk) -> None:
-    instance, statuses = desk.platform.instance, (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS)
-    runs = [create_run_for_test(instance, status=each, tags={REQUESTED_BY_TAG: "killed"}) for each in statuses]
-    other = create_run_for_test(instance, status=dg.DagsterRunStatus.STARTED, tags={REQUESTED_BY_TAG: "alive"})
-
-    end_abandoned_runs(instance, "killed")
-
-    ended = [instance.get_run_by_id(each.run_id) for each in (*runs, other)]
-    assert [each and each.status.value for each in ended] == ["FAILURE", "SUCCESS", "STARTED"]
-
-
-def test_a_refresh_loads_what_is_due(desk: Desk) -> None:
-    result = desk.launch("refresh_now", "refresh", accounts=["Down Under"], datasets=["warehouse_stock"])
-
-    assert result.success
-    assert OTHER in desk.platform.materialized(dataset_named("warehouse_stock"))
 
 
 @pytest.mark.parametrize(
@@ -171,6 +97,12 @@ def test_a_backfill_that_cannot_be_made_ends_with_a_sentence(desk: Desk, config:
 
     assert problem in sentence
     assert metadata[EXIT_CODE] == 2
+
+
+def test_a_run_of_no_code_location_cannot_request_others(desk: Desk) -> None:
+    sentence, _ = desk.failure(desk.launch("refresh_now", "refresh", accounts=[ACCOUNT]), "refresh")
+
+    assert "needs a code location, and an instance with a QueuedRunCoordinator" in sentence
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,218 @@
+"""Tests the runs that `backfill_history` and `refresh_now` request, with a code server that executes them."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.errors import DagsterUserCodeUnreachableError
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import GrpcServerTarget
+from dagster._grpc.client import DagsterGrpcClient
+from dagster_graphql.test.utils import execute_dagster_graphql
+from sqlalchemy import text
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.orchestration.jobs.loading import REQUESTED_BY_TAG
+from seller_platform.orchestration.partitions import partition_key
+from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, open_platform
+from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.processes import environment, free_port, left_behind
+from seller_platform_tests.support.waiting import wait_for
+
+ACCOUNT, OTHER = independent_upstream.KEYS["A1FOREIGN"], independent_upstream.KEYS["A.2|FOREIGN"]
+FEBRUARY, DECEMBER = MONTHS[1], Window.month_of(date(2025, 12, 1))
+_LAUNCH = """
+mutation ($job: String!, $config: RunConfigData!) {
+  launchRun(executionParams: {
+    selector: {repositoryName: "__repository__", repositoryLocationName: "loading", jobName: $job},
+    runConfigData: $config
+  }) { __typename ... on PythonError { message } ... on LaunchRunSuccess { run { runId } } }
+}
+"""
+_TERMINATE = """
+mutation ($run: String!) { terminateRun(runId: $run) { __typename ... on TerminateRunFailure { message } } }
+"""
+_ENDED_WITHIN_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Location:
+    """A code server, and an instance with a queue that only the tests empty."""
+
+    platform: Platform
+    workspace: WorkspaceProcessContext
+
+    @property
+    def instance(self) -> dg.DagsterInstance:
+        return self.platform.instance
+
+    def start(self, job: str, op: str, **config: Any) -> str:
+        """Launch a job as the Launchpad does, start its run, and return its id."""
+        launched = self._ask(_LAUNCH, job=job, config={"ops": {op: {"config": config}}})["launchRun"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        run_id = str(launched["run"]["runId"])
+        self.dequeue(run_id)
+        return run_id
+
+    def requested(self, job: str, op: str, **config: Any) -> list[dg.DagsterRun]:
+        """Execute a job, and return the runs that it requested."""
+        run_id = self.start(job, op, **config)
+        assert self.end_of(run_id) is dg.DagsterRunStatus.SUCCESS, self.messages(run_id)
+        return self.requested_by(run_id)
+
+    def requested_by(self, run_id: str) -> list[dg.DagsterRun]:
+        return list(self.instance.get_runs(dg.RunsFilter(tags={REQUESTED_BY_TAG: run_id})))
+
+    def dequeue(self, run_id: str) -> None:
+        """Start a run of the queue, as the daemon does."""
+        self.instance.launch_run(run_id, self.workspace.create_request_context())
+
+    def terminate(self, run_id: str) -> None:
+        terminated = self._ask(_TERMINATE, run=run_id)["terminateRun"]
+        assert terminated["__typename"] == "TerminateRunSuccess", terminated
+
+    def run(self, run_id: str) -> dg.DagsterRun:
+        found = self.instance.get_run_by_id(run_id)
+        assert found is not None
+        return found
+
+    def end_of(self, run_id: str, **limit: float) -> dg.DagsterRunStatus:
+        return wait_for(lambda: self.run(run_id), lambda run: run.is_finished, **limit).status
+
+    def messages(self, run_id: str) -> list[str]:
+        return [entry.message for entry in self.instance.all_logs(run_id)]
+
+    def _ask(self, query: str, **variables: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = execute_dagster_graphql(self.workspace.create_request_context(), query, variables).data
+        return answer
+
+
+@pytest.fixture(scope="module")
+def location(
+    postgres: EmbeddedServer, dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Location]:
+    folder, name, port = tmp_path_factory.mktemp("loading"), dagster_databases.lend(), free_port()
+    url = postgres.url(name)
+    command = [
+        "api",
+        "grpc",
+        "--module-name",
+        "seller_platform.orchestration.definitions",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
+    with (
+        pytest.MonkeyPatch.context() as variables,
+        Database(url) as database,
+        postgres_instance(url, folder, "telemetry: {enabled: false}\n") as instance,
+        open_platform(database, url, folder, instance) as platform,
+        ExitStack() as opened,
+    ):
+        variables.setenv("SELLER_PLATFORM_HOME", str(folder))
+        variables.setenv("SELLER_PLATFORM_HISTORY_START", str(HISTORY_START))
+        settings = platform.resources["seller_api"]
+        server = opened.enter_context(
+            subprocess.Popen(
+                [sys.executable, "-m", "dagster", *command, "--use-python-environment-entry-point"],
+                env=environment(
+                    folder,
+                    SELLER_PLATFORM_DATABASE_URL=url,
+                    SELLER_PLATFORM_HISTORY_START=str(HISTORY_START),
+                    SELLER_API_BASE_URL=settings.base_url,
+                    SELLER_API_CLIENT_ID=settings.client_id,
+                    SELLER_API_CLIENT_SECRET=settings.client_secret,
+                    SELLER_API_REDIRECT_URI=settings.redirect_uri,
+                ),
+            )
+        )
+        opened.callback(server.send_signal, signal.SIGINT)
+        platform.discover()
+        wait_for(partial(_answers, port))
+        target = GrpcServerTarget("127.0.0.1", port, None, "loading")
+        yield Location(platform, opened.enter_context(WorkspaceProcessContext(instance, target)))
+    assert left_behind(folder) == []
+    dagster_databases.take_back(name)
+
+
+def _answers(port: int) -> bool:
+    with suppress(DagsterUserCodeUnreachableError):
+        DagsterGrpcClient(port=port, host="127.0.0.1").ping("")
+        return True
+    return False
+
+
+def test_a_backfill_requests_runs_of_the_months_of_an_account_and_ends(location: Location) -> None:
+    months = {"from_month": "2026-01", "to_month": "2026-02"}
+    runs = location.requested(
+        "backfill_history",
+        "load_months",
+        **months,
+        accounts=['Ünïcode & "Sons" [EU]'],
+        datasets=["orders", "inventory"],
+    )
+
+    assert {run.status for run in runs} == {dg.DagsterRunStatus.QUEUED}
+    assert {run.tags[ACCOUNT_TAG] for run in runs} == {ACCOUNT}
+    assert all(REFRESH_TAG not in run.tags for run in runs)
+    names = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+    ranges = {
+        key.to_user_string(): tuple(run.tags[name] for name in names)
+        for run in runs
+        for key in run.asset_selection or ()
+    }
+    assert ranges == {
+        "seller/orders": (partition_key(ACCOUNT, MONTHS[0]), partition_key(ACCOUNT, FEBRUARY)),
+        "seller/inventory": (ACCOUNT, ACCOUNT),
+    }
+    assert all(run.run_op_concurrency and run.run_op_concurrency.all_pools == {"seller_api"} for run in runs)
+
+
+def test_a_requested_run_is_executed_by_its_code_location_also_before_the_history(location: Location) -> None:
+    (run,) = location.requested(
+        "backfill_history", "load_months", from_month="2025-12", to_month="2025-12", accounts=[OTHER],
+        datasets=["orders"],
+    )  # fmt: skip
+
+    location.dequeue(run.run_id)
+
+    assert location.end_of(run.run_id) is dg.DagsterRunStatus.SUCCESS, location.messages(run.run_id)
+    assert partition_key(OTHER, DECEMBER) in location.platform.materialized(dataset_named("orders"))
+    with location.platform.database.begin() as connection:
+        assert connection.execute(text("SELECT first_day FROM platform.history_start")).scalar_one() == DECEMBER.start
+
+
+def test_a_refresh_requests_what_is_due(location: Location) -> None:
+    runs = location.requested("refresh_now", "refresh", accounts=["Down Under"], datasets=["transactions"])
+
+    assert runs
+    assert {(run.tags[ACCOUNT_TAG], run.tags.get(REFRESH_TAG)) for run in runs} <= {(OTHER, CHANGED), (OTHER, None)}
+
+
+def test_a_job_and_the_runs_that_it_requests_end_soon_when_they_are_terminated(location: Location) -> None:
+    with location.platform.database.begin() as connection:
+        connection.execute(text("LOCK TABLE platform.accounts IN ACCESS EXCLUSIVE MODE"))
+        waiting = location.start("refresh_now", "refresh")
+        wait_for(lambda: location.run(waiting).status is dg.DagsterRunStatus.STARTED)
+        location.terminate(waiting)
+        ended = location.end_of(waiting, seconds=_ENDED_WITHIN_SECONDS)
+    runs = location.requested("refresh_now", "refresh", datasets=["transactions"])
+    for run in runs:
+        location.terminate(run.run_id)
+
+    assert ended is dg.DagsterRunStatus.CANCELED
+    assert {location.run(run.run_id).status for run in runs} == {dg.DagsterRunStatus.CANCELED}
