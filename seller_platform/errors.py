@@ -944,6 +944,30 @@ class InvalidComponentError(SettingsError):
         super().__init__(f"{attribute}: {problem}", with_step=True)
 
 
+class ApiResourceError(SettingsError):
+    """`SellerApiResource` lacks what it needs to call the API."""
+
+    next_step = "Give the attributes of `SellerApiResource` that the message names."
+
+    def __init__(self, lacks: str) -> None:
+        self.lacks = lacks
+        super().__init__(
+            f"SellerApiResource lacks {lacks}. It needs base_url, client_id, client_secret and grant_file, a JSON file "
+            "with a refresh_token; or a warehouse, WarehouseResource(), with a grant that `seller-platform connect` "
+            "stored. Give one of the two, and launch the run again"
+        )
+
+
+class GrantFileError(SettingsError):
+    """The file with a grant cannot be used."""
+
+    next_step = "Write a JSON object with a valid refresh_token to the file, in a folder that the process may write to."
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        super().__init__(f"the grant in {path} cannot be used: {problem}", with_step=True)
+
+
 class FormulaError(SettingsError):
     """The file with a profit formula of one's own cannot be used."""
 

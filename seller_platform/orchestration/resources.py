@@ -11,8 +11,11 @@ import dagster as dg
 from pydantic import PrivateAttr, SecretStr
 
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.oauth.tokens import GrantAuth
+from seller_platform.errors import ApiResourceError
 from seller_platform.files import make_private_folder
-from seller_platform.ingest.connections.upstream import open_api, upstream_of
+from seller_platform.ingest.connections.grant_files import GrantFile
+from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream, open_api, upstream_of
 from seller_platform.ingest.workers.pool import running_processes
 from seller_platform.ingest.workers.tasks import LoadTask, OnSliceWait, OwnLoader
 from seller_platform.orchestration.account_names import AccountNames
@@ -96,46 +99,80 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 
 
 class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
-    """The API, called for each connection with its stored settings and its tokens.
+    """The API, called with a grant that is stored in the warehouse or in a file.
 
-    Tokens are stored in the warehouse, encrypted, refreshed at half their life by one process at a time, and never
-    appear in Dagster. Each connection has a request budget of its own: a connection that the upstream slows down does
-    not slow down another. The attributes are needed only for a connection of which `seller-platform connect` has not
+    A project that only calls the API needs no warehouse:
+
+    ```python
+    import json
+    import dagster as dg
+    from seller_platform.dagster import SellerApiResource
+
+
+    @dg.asset
+    def me(seller_api: SellerApiResource) -> dg.MaterializeResult:
+        answer = seller_api.api().get("/user/me")
+        return dg.MaterializeResult(metadata={"user": dg.MetadataValue.json(json.loads(answer.body))})
+    ```
+
+    Its definitions have `resources={"seller_api": SellerApiResource(base_url=..., client_id=..., client_secret=...,
+    grant_file="grant.json")}`, with a file like `{"refresh_token": "..."}`.
+
+    In a warehouse, tokens are encrypted, refreshed at half their life by one process at a time, and never appear in
+    Dagster. Each connection has a request budget of its own: a connection that the upstream slows down does not slow
+    down another. URLs, client and secret are needed only for a connection of which `seller-platform connect` has not
     stored all settings; their defaults are the settings of the environment.
 
     Attributes:
+        warehouse: The warehouse with the grants; not needed with a file.
         base_url: The URL under which the API's paths lie.
         auth_url: The URL under which the authorisation page lies; by default the base URL.
         client_id: The id of the registered application.
         client_secret: Its secret; give it by `EnvVar`.
         redirect_uri: The redirect URI that is registered for it.
         requests_per_day: How many requests each connection may send on one day. Schedules plan by the setting of the
-            environment.
+            environment. It counts only with a warehouse.
+        grant_file: A file with the grant, in place of a warehouse. Each refresh replaces it.
     """
 
-    warehouse: dg.ResourceDependency[WarehouseResource]
+    warehouse: dg.ResourceDependency[WarehouseResource] = None  # type: ignore[assignment]  # our assets always have one
     base_url: str | None = None
     auth_url: str | None = None
     client_id: str | None = None
     client_secret: str | None = None
     redirect_uri: str | None = None
     requests_per_day: int | None = None
+    grant_file: str | None = None
 
     _apis: dict[str, SellerApi] = PrivateAttr(default_factory=dict)
     _connection_of: dict[str, str] = PrivateAttr(default_factory=dict)
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
-    def api(self, connection: str) -> SellerApi:
-        """Return the API of a connection. All steps share it, and it is closed with the run.
+    def api(self, connection: str = DEFAULT_CONNECTION) -> SellerApi:
+        """Return the API of a connection, or of the grant in the file. All steps share it; it is closed with the run.
 
         Raises:
+            ApiResourceError: An attribute that is needed to call it is not given.
             MissingSettingError: A setting that is needed to call it is neither stored nor in the environment.
             SecretKeyError: The stored client secret cannot be decrypted.
         """
         with self._lock:
             if connection not in self._apis:
-                self._apis[connection] = self.open_api(connection, self.warehouse.database)
+                by_file = self.grant_file is not None or self.warehouse is None
+                self._apis[connection] = (
+                    self._api_of_file() if by_file else self.open_api(connection, self.warehouse.database)
+                )
             return self._apis[connection]
+
+    def _api_of_file(self) -> SellerApi:
+        settings = self._settings
+        given = {name: getattr(settings, name) for name in ("base_url", "client_id", "client_secret")}
+        lacking = [name for name, value in {**given, "grant_file": self.grant_file}.items() if value is None]
+        if lacking or self.grant_file is None:
+            raise ApiResourceError(", ".join(lacking))
+        upstream = Upstream.of(settings)
+        grant = GrantFile(Path(self.grant_file), upstream.token_endpoint)
+        return SellerApi(upstream.base_url, auth=GrantAuth(grant), silence_seconds=upstream.silence_seconds)
 
     def open_api(self, connection: str, database: Database) -> SellerApi:
         """Return the API of a connection over the caller's database; the caller closes both.

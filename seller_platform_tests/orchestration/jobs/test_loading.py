@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import date
@@ -20,9 +20,8 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.orchestration.jobs.loading import REQUESTED_BY_TAG
 from seller_platform.orchestration.partitions import partition_key
-from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
+from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG, REQUESTED_BY_TAG
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
@@ -30,7 +29,7 @@ from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, open_platform
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment, free_port, left_behind
-from seller_platform_tests.support.waiting import wait_for
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 ACCOUNT, OTHER = independent_upstream.KEYS["A1FOREIGN"], independent_upstream.KEYS["A.2|FOREIGN"]
 FEBRUARY, DECEMBER = MONTHS[1], Window.month_of(date(2025, 12, 1))
@@ -89,14 +88,16 @@ class Location:
         assert found is not None
         return found
 
-    def end_of(self, run_id: str, **limit: float) -> dg.DagsterRunStatus:
-        return wait_for(lambda: self.run(run_id), lambda run: run.is_finished, **limit).status
+    def end_of(self, run_id: str, *, seconds: float = PATIENCE_SECONDS) -> dg.DagsterRunStatus:
+        return wait_for(lambda: self.run(run_id), lambda run: run.is_finished, seconds=seconds).status
 
     def messages(self, run_id: str) -> list[str]:
         return [entry.message for entry in self.instance.all_logs(run_id)]
 
-    def _ask(self, query: str, **variables: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = execute_dagster_graphql(self.workspace.create_request_context(), query, variables).data
+    def _ask(self, query: str, **variables: Any) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = execute_dagster_graphql(
+            self.workspace.create_request_context(), query, variables
+        ).data
         return answer
 
 
