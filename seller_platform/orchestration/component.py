@@ -38,6 +38,10 @@ from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.loads.history_start import history_start_of
 from seller_platform.warehouse.marts.formulas import own_formula
 
+_COVERAGE, _FRESHNESS, _ORDERS_TODAY = "coverage", "freshness", "orders_today"
+_EXTRAS = (_COVERAGE, _FRESHNESS, _ORDERS_TODAY)
+"""What a component brings beside the chosen datasets only if `datasets` names it, too."""
+
 _PART = re.compile(r"[A-Za-z0-9_]+")
 
 _DEFS_YAML = """\
@@ -53,7 +57,8 @@ attributes:
   group: {name}
   # The first day of history; by default the stored one, or else SELLER_PLATFORM_HISTORY_START.
   # history_start: "2025-01-01"
-  # What to read; by default everything. Marts are left out if one of their inputs is.
+  # What to read; by default everything. Marts are left out if one of their inputs is. `coverage`, `freshness` and
+  # `orders_today` may be named, too.
   # datasets: [orders, transactions, inventory]
   # connections: [default]
   # accounts: [A1B2C3.US]
@@ -117,7 +122,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     datasets: Sequence[str] | None = Field(
         default=None,
         description="The names of the datasets to read, besides the accounts; by default all. A mart is left out if "
-        "one of its inputs is.",
+        "one of its inputs is. `coverage` (a heat map), `freshness` (a check) and `orders_today` (a schedule) may be "
+        "named, too.",
     )
     history_start: Annotated[date | None, dg.Resolver(_day, model_field_type=str | None)] = Field(
         default=None,
@@ -181,6 +187,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             FormulaError: The profit formula of the settings cannot be used.
         """
         datasets, placement = self._datasets(), self._placement()
+        extras = _EXTRAS if self.datasets is None else self.datasets
         refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
         history_start = history_start or self.history_start or history_start_of(settings)
@@ -196,14 +203,16 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 ),
                 discovery_definitions(placement=placement),
                 mart_definitions(history_start, placement, datasets, own_formula(settings.profit_formula)),
-                freshness_definitions(placement, datasets=refreshed),
                 export_definitions(history_start, settings.export_dir, placement, datasets),
                 schedule_definitions(history_start, refreshed, placement, running=running),
-                coverage_definitions(placement, datasets=refreshed, schedules=running),
             ]
             loading = loading_jobs(history_start, self._asset_job(settings), placement, datasets)
             parts.append(dg.Definitions(jobs=[*loading, accept_job(placement)]))
-            if ORDERS in datasets:
+            if _FRESHNESS in extras:
+                parts.append(freshness_definitions(placement, datasets=refreshed))
+            if _COVERAGE in extras:
+                parts.append(coverage_definitions(placement, datasets=refreshed, schedules=running))
+            if _ORDERS_TODAY in extras:
                 parts.append(today_definitions(placement, refreshed=refreshed))
             if COST_PERIODS in datasets:
                 parts.append(cost_definitions(placement))
@@ -235,10 +244,14 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         if self.datasets is None:
             return DATASETS
         names = {*self.datasets, ACCOUNTS.name}
-        unknown = sorted(names - {each.name for each in DATASETS})
+        allowed = [*(each.name for each in DATASETS), *_EXTRAS]
+        unknown = sorted(names - set(allowed))
         if unknown:
-            allowed = ", ".join(each.name for each in DATASETS)
-            raise InvalidComponentError("datasets", f"there is no dataset {unknown[0]!r}; choose of {allowed}")
+            raise InvalidComponentError(
+                "datasets", f"there is no dataset {unknown[0]!r}; choose of {', '.join(allowed)}"
+            )
+        if _ORDERS_TODAY in names and ORDERS.name not in names:
+            raise InvalidComponentError("datasets", f"{_ORDERS_TODAY} reads orders; add {ORDERS.name}")
         if COST_PERIODS.name in names and dataset_named("inventory").name not in names:
             raise InvalidComponentError("datasets", "cost_periods are read for each SKU of inventory; add inventory")
         return [each for each in DATASETS if each.name in names]

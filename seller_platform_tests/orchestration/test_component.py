@@ -139,27 +139,39 @@ def test_marts_without_one_of_their_inputs_are_left_out() -> None:
     assert {key for key in keys if key.startswith("export/")} == {f"export/{name}" for name in names | complete}
 
 
-def test_only_chosen_datasets_have_jobs_schedules_and_sensors() -> None:
-    repository = _definitions(datasets=["orders"], alerts=False).get_repository_def()
+def _names(definitions: dg.Definitions) -> dict[str, set[str]]:
+    repository = definitions.get_repository_def()
+    return {
+        "assets": _keys(definitions),
+        "jobs": {each.name for each in repository.get_all_jobs() if not each.name.startswith("__")},
+        "schedules": {each.name for each in repository.schedule_defs},
+        "sensors": {each.name for each in repository.sensor_defs},
+    }
 
-    assert {each.name for each in repository.schedule_defs} == {
-        "coverage_hourly",
-        "orders_today",
-        "refresh_sales",
-        "reread_sales",
+
+def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None:
+    alone = _names(_definitions(datasets=["orders"], alerts=False))
+    extended = _names(_definitions(datasets=["orders", "coverage", "freshness", "orders_today"], alerts=False))
+
+    assert alone == {
+        "assets": {"seller/accounts", "seller/orders", "export/accounts", "export/orders"},
+        "jobs": {"accept_held", "backfill_history", "refresh_now"},
+        "schedules": {"refresh_sales", "reread_sales"},
+        "sensors": {"discover_accounts", "exports_follow_their_inputs"},
     }
-    assert {each.name for each in repository.sensor_defs} == {
-        "discover_accounts",
-        "exports_follow_their_inputs",
-        "freshness_of_accounts",
+    assert {kind: names - alone[kind] for kind, names in extended.items()} == {
+        "assets": {"platform/coverage"},
+        "jobs": {"read_orders_today"},
+        "schedules": {"coverage_hourly", "orders_today"},
+        "sensors": {"freshness_of_accounts"},
     }
-    assert not {"request_reports", "write_costs"} & {each.name for each in repository.get_all_jobs()}
 
 
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
         ({"datasets": ["order"]}, r"datasets: there is no dataset 'order'; choose of accounts, orders, .*defs\.yaml"),
+        ({"datasets": ["inventory", "orders_today"]}, "datasets: orders_today reads orders; add orders"),
         ({"datasets": ["cost_periods"]}, "datasets: cost_periods are read for each SKU of inventory; add inventory"),
         (
             {"translation": lambda spec, _: spec.replace_attributes(key="mine")},
