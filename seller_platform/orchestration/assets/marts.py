@@ -33,7 +33,7 @@ from seller_platform.orchestration.instance.check_results import failed_evaluati
 from seller_platform.orchestration.instance.held_evaluations import stored_together
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
-    MONTH,
+    MonthsAround,
     account_months,
     partition_key,
     read_partition_key,
@@ -363,17 +363,7 @@ def _mapping(mart: Mart, source: Input) -> dg.PartitionMapping | None:
         return dg.MultiToSingleDimensionPartitionMapping(partition_dimension_name=ACCOUNT)
     if not (source.months_before or source.months_after):
         return None
-    months = dg.TimeWindowPartitionMapping(
-        start_offset=-source.months_before,
-        end_offset=source.months_after,
-        allow_nonexistent_upstream_partitions=True,
-    )
-    return dg.MultiPartitionMapping(
-        {
-            ACCOUNT: dg.DimensionPartitionMapping(ACCOUNT, dg.IdentityPartitionMapping()),
-            MONTH: dg.DimensionPartitionMapping(MONTH, months),
-        }
-    )
+    return MonthsAround(source.months_before, source.months_after)
 
 
 def _keys(placement: Placement, inputs: Iterator[Input]) -> list[dg.AssetKey]:
