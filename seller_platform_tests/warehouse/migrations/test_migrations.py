@@ -27,16 +27,24 @@ from seller_platform_tests.support.receipts import mark_loaded
 
 pytestmark = pytest.mark.slow
 
+_PARTS_OF_THE_QUEUE = """
+SELECT typname FROM pg_type WHERE typname LIKE 'procrastinate%'
+UNION ALL SELECT proname FROM pg_proc WHERE proname LIKE 'procrastinate%'
+"""
 _BEFORE_SLICES = f"""
-DROP TRIGGER keep_slice ON platform.loads; DROP TABLE platform.slices;
+DROP TRIGGER keep_slice ON platform.loads; DROP TABLE platform.slices CASCADE;
 CREATE TABLE platform.refusals (dataset text, account text, month text, error text NOT NULL, message text NOT NULL,
     since timestamptz NOT NULL, refused_at timestamptz NOT NULL, run_id text, requests integer NOT NULL DEFAULT 0,
     PRIMARY KEY (dataset, account, month));
 INSERT INTO platform.refusals VALUES ('orders', 'A.DE', '2026-04', 'ListChangedError', 'It changed.', now(), now()),
     ('inventory', 'A.DE', '', 'CheckFailedError', 'It failed.', now(), now());
+DROP INDEX service.ix_report_jobs_open; ALTER TABLE service.report_jobs DROP leased_until;
+CREATE TYPE service.procrastinate_state AS ENUM ('todo');
+CREATE TABLE service.procrastinate_jobs (state service.procrastinate_state);
+CREATE FUNCTION service.procrastinate_fetch(state service.procrastinate_state) RETURNS integer RETURN 1;
 UPDATE {VERSION_SCHEMA}.{VERSION_TABLE} SET version_num = '0100'
 """
-"""Makes a database one of the first release, before slices had rows."""
+"""Makes a database one of the first release: slices had no rows, and reports another queue."""
 
 
 @pytest.fixture
@@ -75,7 +83,7 @@ def test_the_migrations_are_known_by_the_numbers_of_their_files(database: Databa
     assert database.version() == scripts.get_current_head() == revisions()[-1]
 
 
-def test_an_existing_database_gets_its_slices_from_its_receipts(database: Database, folder: Path) -> None:
+def test_a_database_of_the_first_release_gets_slices_from_its_receipts(database: Database, folder: Path) -> None:
     march, april = Window(date(2026, 3, 1), date(2026, 4, 1)), Window(date(2026, 4, 1), date(2026, 4, 3))
     mark_loaded(database, ORDERS, "A.DE", march, april, april)
     rows = "SELECT dataset, account, month, load_id, rows, days_read, error FROM platform.slices ORDER BY 3"
@@ -92,6 +100,8 @@ def test_an_existing_database_gets_its_slices_from_its_receipts(database: Databa
     assert [row.error for row in filled] == [None, "ListChangedError", "CheckFailedError"]
     assert filled[2].month is None
     assert write_migration(database, "Lacking", folder) is None
+    with database.begin() as connection:
+        assert connection.execute(text(_PARTS_OF_THE_QUEUE)).scalars().all() == []
 
 
 def test_migrating_twice_changes_nothing(database: Database) -> None:
