@@ -877,7 +877,7 @@ class TokenEndpointError(ApiError):
 class MissingSettingError(SettingsError):
     """A required setting is not set."""
 
-    next_step = "Set the variable in the environment and run the command again."
+    next_step = "Set the variable in the environment and try again."
 
     def __init__(self, name: str, purpose: str) -> None:
         self.name = name
@@ -887,7 +887,7 @@ class MissingSettingError(SettingsError):
 class InvalidSettingError(SettingsError):
     """A setting has a value that cannot be used."""
 
-    next_step = "Correct the variable in the environment and run the command again."
+    next_step = "Correct the variable in the environment and try again."
 
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
@@ -927,7 +927,7 @@ class FileAccessError(SellerPlatformError):
 class FullDiskError(SellerPlatformError):
     """A disk has no room for a file."""
 
-    next_step = "Make room there and run the command again; what was stored before is kept."
+    next_step = "Make room there and try again; what was stored before is kept."
 
     def __init__(self, path: str, problem: str) -> None:
         self.path = path
@@ -1018,14 +1018,14 @@ class AuthorizationDeniedError(SellerPlatformError):
 class UpstreamError(SellerPlatformError):
     """The upstream's answer is not what the API promises."""
 
-    next_step = "Report the message to those who run the upstream; run the command again when they have fixed it."
+    next_step = "Report the message to those who run the upstream; try again when they have fixed it."
     exit_code = 4
 
 
 class RetryableError(UpstreamError):
     """Another attempt may succeed; nothing was stored and nothing was lost."""
 
-    next_step = "Run the command again later; what was loaded stays."
+    next_step = "Try again later; what was loaded stays."
 
 
 @dataclass(frozen=True)
@@ -1044,7 +1044,7 @@ class LongPause:
 class UpstreamUnavailableError(RetryableError):
     """The upstream could not be reached, or failed temporarily, in every attempt."""
 
-    next_step = "Run the command again when the upstream answers; what was loaded stays."
+    next_step = "Try again when the upstream answers; what was loaded stays."
 
     def __init__(
         self,
@@ -1063,11 +1063,11 @@ class UpstreamUnavailableError(RetryableError):
         self.request, self.problem, self.attempts = request, problem, attempts
         self.retry_after_seconds, self.long_pause = retry_after_seconds, long_pause
         tries = count_of(attempts, "attempt")
-        step = "run the command again when the upstream is back"
+        step = "try again when the upstream is back"
         if long_pause is not None and retry_after_seconds is not None:
             step = (
                 f"the upstream asks for a pause of {retry_after_seconds:,.0f} s, and a request is repeated for "
-                f"{long_pause.waited_seconds:,.0f} s at most; run the command again after "
+                f"{long_pause.waited_seconds:,.0f} s at most; try again after "
                 f"{long_pause.over_at:%Y-%m-%d %H:%M} UTC"
             )
         super().__init__(f"{request}: {problem} after {tries}; {step}")
@@ -1086,7 +1086,7 @@ class UpstreamUnavailableError(RetryableError):
 class RequestsUsedUpError(RetryableError):
     """The requests that a connection may send on one day are used up."""
 
-    next_step = "Run the command again when the budget renews, or raise SELLER_API_REQUESTS_PER_DAY."
+    next_step = "Try again when the budget renews, or raise SELLER_API_REQUESTS_PER_DAY."
 
     def __init__(self, connection: str, *, per_day: int, renews_at: datetime, sent: int = 0) -> None:
         """Keep the facts.
@@ -1098,7 +1098,7 @@ class RequestsUsedUpError(RetryableError):
         super().__init__(
             f"connection {connection!r} may send {count_of(per_day, 'request')} a day "
             f"(SELLER_API_REQUESTS_PER_DAY), and what is left of them does not suffice. The budget renews at "
-            f"{renews_at:%Y-%m-%d %H:%M:%S} UTC: run the command again then, or raise the setting"
+            f"{renews_at:%Y-%m-%d %H:%M:%S} UTC: try again then, or raise the setting"
         )
 
 
@@ -1128,9 +1128,7 @@ class CertificateError(UpstreamError):
 class UnreadableBodyError(RetryableError):
     """The body of an answer cannot be read: it is not valid JSON, was cut off, or holds something else than asked."""
 
-    next_step = (
-        "Run the command again; if the error stays, something between here and the upstream changes its answers."
-    )
+    next_step = "Try again; if the error stays, something between here and the upstream changes its answers."
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -1140,7 +1138,7 @@ class UnreadableBodyError(RetryableError):
 class ErrorAnswerError(UnreadableBodyError):
     """An answer with a good status carries an error, so that the rows beside it are not the list."""
 
-    next_step = "Run the command again; if the error stays, report it to the upstream."
+    next_step = "Try again; if the error stays, report it to the upstream."
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -1268,7 +1266,7 @@ class DayMissingError(ContractViolationError):
 class ListChangedError(RetryableError):
     """A list kept changing while it was read."""
 
-    next_step = "Nothing was stored; run the command again at a quieter hour."
+    next_step = "Nothing was stored; try again at a quieter hour."
 
     def __init__(self, what: str, *, attempts: int, last: str) -> None:
         self.what, self.attempts, self.last = what, attempts, last
@@ -1287,7 +1285,7 @@ class WarehouseError(SellerPlatformError):
 class WarehouseUnavailableError(WarehouseError):
     """PostgreSQL cannot be reached."""
 
-    next_step = "Check the URL of the database, and that its server runs; then run the command again."
+    next_step = "Check the URL of the database, and that its server runs; then try again."
 
     def __init__(self, where: str, problem: str) -> None:
         self.where = where
@@ -1316,7 +1314,7 @@ class MissingRightError(WarehouseError):
 class DatabaseFullError(WarehouseError):
     """The disk of the PostgreSQL server is full."""
 
-    next_step = "Make room on the disk of the server and run the command again; what was stored before is kept."
+    next_step = "Make room on the disk of the server and try again; what was stored before is kept."
 
     def __init__(self, where: str, problem: str, free: str = "") -> None:
         self.where = where
@@ -1327,7 +1325,7 @@ class DatabaseFullError(WarehouseError):
 class GrantSpoolError(WarehouseError):
     """The tokens of a connection cannot be kept on disk, so none are refreshed."""
 
-    next_step = "Make room there, or make it writable, and run the command again."
+    next_step = "Make room there, or make it writable, and try again."
 
     def __init__(self, connection: str, folder: str, problem: str) -> None:
         self.connection, self.folder = connection, folder
@@ -1341,7 +1339,7 @@ class GrantSpoolError(WarehouseError):
 class ReaderRightsError(WarehouseError):
     """The user of the database may not create, alter or drop the role of a reader."""
 
-    next_step = "Let an administrator of the server type these lines in psql, and run the command again."
+    next_step = "Let an administrator of the server type these lines in psql, and try again."
 
     def __init__(self, name: str, statements: Sequence[str]) -> None:
         self.name, self.statements = name, tuple(statements)

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from seller_platform import errors
-from seller_platform.errors import LongPause, NotOfferedError, SellerPlatformError
+from seller_platform.errors import LongPause, NotOfferedError, ReportPendingError, SellerPlatformError, UpstreamError
 
 _EXAMPLES: dict[object, Any] = {
     str: "text",
@@ -46,8 +46,7 @@ def _example(annotation: Any) -> Any:
     return _EXAMPLES[annotation]
 
 
-@pytest.mark.parametrize("kind", list(_kinds(SellerPlatformError)))
-def test_an_error_is_the_same_in_another_process(kind: type[SellerPlatformError]) -> None:
+def _error(kind: type[SellerPlatformError]) -> SellerPlatformError:
     hints = get_type_hints(kind.__init__)
     positional, named = [], {}
     for name, parameter in inspect.signature(kind).parameters.items():
@@ -55,7 +54,12 @@ def test_an_error_is_the_same_in_another_process(kind: type[SellerPlatformError]
             named[name] = _example(hints[name])
         else:
             positional.append(_example(hints[name]))
-    error = kind(*positional, **named)
+    return kind(*positional, **named)
+
+
+@pytest.mark.parametrize("kind", list(_kinds(SellerPlatformError)))
+def test_an_error_is_the_same_in_another_process(kind: type[SellerPlatformError]) -> None:
+    error = _error(kind)
 
     received = pickle.loads(pickle.dumps(error))
 
@@ -65,3 +69,11 @@ def test_an_error_is_the_same_in_another_process(kind: type[SellerPlatformError]
     assert {name: repr(value) for name, value in vars(received).items()} == {
         name: repr(value) for name, value in vars(error).items()
     }
+
+
+# Only the command `reports download` raises a `ReportPendingError`.
+@pytest.mark.parametrize("kind", [each for each in _kinds(UpstreamError) if each is not ReportPendingError])
+def test_the_advice_of_a_failed_load_can_be_followed_in_dagster_too(kind: type[SellerPlatformError]) -> None:
+    error = _error(kind)
+
+    assert "command again" not in f"{error} {kind.next_step}"

@@ -117,7 +117,7 @@ def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
     assert f"orders of {BERLIN.key}" in ended.message
     assert f"kept in {disk} while it is read: No space left on device (" in ended.message
     assert "MiB free)" in ended.message
-    assert "name another folder by TMPDIR, and run the command again" in ended.message
+    assert "name another folder by TMPDIR, and try again" in ended.message
     assert stored(broken) == (0, 0)
     assert list(disk.iterdir()) == []
 
@@ -156,7 +156,7 @@ def test_a_command_on_a_full_disk_names_it_and_leaves_no_server(
     assert (refused.returncode, left) == (1, []), refused.stderr
     assert f"the disk of PostgreSQL at {disk}" in refused.stderr
     assert "MiB free" in refused.stderr
-    assert "Make room on the disk of the server and run the command again" in refused.stderr
+    assert "Make room on the disk of the server and try again" in refused.stderr
     assert ended.returncode == 0, ended.stderr
 
 
@@ -223,9 +223,7 @@ def test_sync_names_a_disk_that_fills_up_and_goes_on_once_there_is_room(
 
     assert refused.returncode == 1
     assert f"error: the disk of PostgreSQL at {disk}" in refused.stderr
-    assert "Make room on the disk of the server and run the command again; what was stored before is kept" in (
-        refused.stderr
-    )
+    assert "Make room on the disk of the server and try again; what was stored before is kept" in (refused.stderr)
     assert "[SQL" not in refused.stderr
     assert {load["verdict"] for load in document(ended)["loads"]} == {"match", "unverifiable"}
 

@@ -14,8 +14,11 @@ from seller_platform import interruption
 from seller_platform.orchestration.tags import IN_PROCESS_TAG
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
 
-IN_PROCESS = {IN_PROCESS_TAG: "yes", "dagster/max_retries": "0"}
-"""The tags of such runs. Who ended the command runs it again; Dagster's daemon does not."""
+IN_PROCESS = {IN_PROCESS_TAG: "yes", "dagster/max_retries": "0", "user": "seller-platform"}
+"""The tags of such runs. Who ended the command runs it again; Dagster's daemon does not.
+
+The UI shows the tag `user` in the column *Launched by*, where it says "Manually launched" of runs without it.
+"""
 
 _ENDED = "The command that executed this run was ended."
 _UNFINISHED = [

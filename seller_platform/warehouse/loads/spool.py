@@ -226,6 +226,5 @@ class Spool:
             raise WarehouseError(
                 f"{self._name}: its rows cannot be kept in {folder} while it is read: {problem}",
                 code="SpoolError",
-                step="Nothing was stored; make room there, or name another folder by TMPDIR, and run the command "
-                "again.",
+                step="Nothing was stored; make room there, or name another folder by TMPDIR, and try again.",
             ) from error

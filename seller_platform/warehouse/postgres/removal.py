@@ -67,5 +67,5 @@ def _in_use(folder: Path) -> WarehouseError:
         f"the embedded PostgreSQL server in {folder} is in use",
         code="EmbeddedServerInUseError",
         step="Nothing was deleted; end the programs that use it (`dev`, `service run`, `dagster dev`, `database run` "
-        "and others), and run the command again.",
+        "and others), and try again.",
     )

@@ -142,7 +142,7 @@ def test_a_retry_after_beyond_our_patience_ends_at_once() -> None:
     assert (caught.value.retry_after_seconds, time.pauses) == (3600, [])
     assert str(caught.value) == (
         "GET /user/me: status 429 after 1 attempt; the upstream asks for a pause of 3,600 s, and a request is repeated "
-        "for 120 s at most; run the command again after 2026-03-10 13:00 UTC"
+        "for 120 s at most; try again after 2026-03-10 13:00 UTC"
     )
 
 
@@ -152,7 +152,7 @@ def test_a_pause_that_we_would_have_waited_is_not_told() -> None:
     with api_of(lambda request: busy, time=FakeTime()) as api, pytest.raises(UpstreamUnavailableError) as caught:
         api.get("/user/me")
 
-    assert str(caught.value).endswith("after 5 attempts; run the command again when the upstream is back")
+    assert str(caught.value).endswith("after 5 attempts; try again when the upstream is back")
 
 
 @pytest.mark.parametrize("value", ["soon", "-5", "", "Wed, 99 Nov 2026 99:00:00 GMT", "²"])

@@ -164,7 +164,7 @@ def test_a_failed_run_is_reported_with_asset_reason_next_step_and_link(
         str(away()),
         f"Run: https://dagster.example/runs/{run_id}",
     ]
-    assert "run the command again" in lines[1]
+    assert "try again" in lines[1]
     assert document["blocks"][0]["text"]["text"].startswith("*Run failed: seller/orders")
     assert document["text"] in [record.message for record in caplog.records if record.levelno == logging.ERROR]
 
