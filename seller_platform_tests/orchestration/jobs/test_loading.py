@@ -183,7 +183,7 @@ def test_a_backfill_requests_runs_of_the_months_of_an_account_and_ends(location:
     assert all(run.run_op_concurrency and run.run_op_concurrency.all_pools == {"seller_api"} for run in runs)
 
 
-def test_a_requested_run_is_executed_by_its_code_location_also_before_the_history(location: Location) -> None:
+def test_a_requested_run_loads_a_month_before_the_history(location: Location) -> None:
     (run,) = location.requested(
         "backfill_history", "load_months", from_month="2025-12", to_month="2025-12", accounts=[OTHER],
         datasets=["orders"],
@@ -204,7 +204,7 @@ def test_a_refresh_requests_what_is_due(location: Location) -> None:
     assert {(run.tags[ACCOUNT_TAG], run.tags.get(REFRESH_TAG)) for run in runs} <= {(OTHER, CHANGED), (OTHER, None)}
 
 
-def test_a_job_and_the_runs_that_it_requests_end_soon_when_they_are_terminated(location: Location) -> None:
+def test_a_job_and_its_runs_end_soon_when_they_are_terminated(location: Location) -> None:
     with location.platform.database.begin() as connection:
         connection.execute(text("LOCK TABLE platform.accounts IN ACCESS EXCLUSIVE MODE"))
         waiting = location.start("refresh_now", "refresh")
