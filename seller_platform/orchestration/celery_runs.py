@@ -14,10 +14,11 @@ import dagster as dg
 from celery import Celery, Task
 from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
-from dagster._serdes import ConfigurableClassData, unpack_value
+from dagster._serdes import ConfigurableClassData
 from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
+from dagster_shared.serdes import unpack_value
 
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database, driver_url

@@ -21,9 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self, cast
+from uuid import uuid4
 
 from dagster import AssetCheckKey, AssetKey, DagsterEventType, EventLogEntry, Field, StringSource
-from dagster._config import UserConfigSchema
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import (
@@ -32,8 +32,7 @@ from dagster._core.storage.asset_check_execution_record import (
 )
 from dagster._core.storage.asset_check_state import AssetCheckState
 from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
-from dagster._core.utils import make_new_run_id
-from dagster._serdes import ConfigurableClassData, serialize_value
+from dagster._serdes import ConfigurableClassData
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.run_storage import PostgresRunStorage
 from dagster_postgres.schedule_storage import PostgresScheduleStorage
@@ -44,6 +43,7 @@ from dagster_postgres.utils import (
     pg_url_from_config,
     retry_pg_connection_fn,
 )
+from dagster_shared.serdes import serialize_value
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, Select, create_engine, func, select
 from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
@@ -185,7 +185,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
             self._event_log_storage.add_indexes()
 
     @classmethod
-    def config_type(cls) -> UserConfigSchema:
+    def config_type(cls) -> dict[str, Any]:
         """Return the options of dagster-postgres, and the schema of the tables."""
         sentence = "The schema of Dagster's tables. By default, the first one of the search path of the role."
         return {
@@ -290,6 +290,7 @@ class _EventLogStorage(PostgresEventLogStorage):
         self._events = events
         self._of_event = threading.local()
         self._tables: set[str] = set()
+        self._columns: set[str] = set()
         self._checked_assets, self._check_states = CheckedAssets(), CheckStates()
         super().__init__(postgres_url, should_autocreate_tables)
 
@@ -317,6 +318,12 @@ class _EventLogStorage(PostgresEventLogStorage):
         if table_name not in self._tables and super().has_table(table_name):
             self._tables.add(table_name)
         return table_name in self._tables
+
+    def has_asset_key_col(self, column_name: str) -> bool:
+        """Return whether the table of assets has a column; Dagster reads all its columns for each question."""
+        if column_name not in self._columns and super().has_asset_key_col(column_name):
+            self._columns.add(column_name)
+        return column_name in self._columns
 
     def get_asset_check_state(self, keys: Sequence[Check]) -> Mapping[AssetCheckKey, AssetCheckState]:
         """Return the state of each check, partition by partition."""
@@ -363,7 +370,7 @@ class _EventLogStorage(PostgresEventLogStorage):
     def delete_events(self, run_id: str) -> None:
         """Delete the events of a run; the states of checks are read anew."""
         super().delete_events(run_id)
-        self._instance.run_storage.set_cursor_values({_DELETIONS: make_new_run_id()})
+        self._instance.run_storage.set_cursor_values({_DELETIONS: str(uuid4())})
 
     def dispose(self) -> None:
         """Close the connections."""

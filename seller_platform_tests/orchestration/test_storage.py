@@ -24,6 +24,8 @@ from dagster._core.utils import make_new_run_id
 from dagster_postgres.event_log import PostgresEventLogStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Engine
+from sqlalchemy.event import listen, remove
 
 from seller_platform.orchestration.instance.check_states import CheckedAssets
 from seller_platform.orchestration.instance.held_evaluations import stored_together
@@ -59,6 +61,23 @@ def test_an_event_is_stored_although_the_server_ends_the_connection(database: Da
     assert event is not None
     assert event.asset_materialization is not None
     assert event.asset_materialization.metadata["rows"].value == 7
+
+
+def test_the_columns_of_a_table_are_read_once(database: Database, tmp_path: Path) -> None:
+    statements: list[str] = []
+
+    def note(*arguments: Any) -> None:
+        statements.append(arguments[2])
+
+    with postgres_instance(database.url, tmp_path) as instance:
+        first = instance.event_log_storage.can_read_asset_status_cache()
+        listen(Engine, "before_cursor_execute", note)
+        try:
+            again = instance.event_log_storage.can_read_asset_status_cache()
+        finally:
+            remove(Engine, "before_cursor_execute", note)
+
+    assert (first, again, statements) == (True, True, [])
 
 
 def test_an_instance_opens_although_the_server_is_still_starting(

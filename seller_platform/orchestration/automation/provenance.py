@@ -8,19 +8,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import dagster as dg
 
-# Dagster's own tags: with them its UI shows partitions as outdated. It writes them for results only, which would give
-# all partitions of a run the same; they have no public names.
-from dagster._core.definitions.data_version import (
-    CODE_VERSION_TAG,
-    DATA_VERSION_IS_USER_PROVIDED_TAG,
-    DATA_VERSION_TAG,
-    NULL_EVENT_POINTER,
-    extract_data_version_from_entry,
-    get_input_data_version_tag,
-    get_input_event_pointer_tag,
-)
-
 from seller_platform.orchestration.tags import CHANGED_ROWS
+
+# Dagster's own tags: with them its UI shows partitions as outdated. It writes them for results only, which would give
+# all partitions of a run the same.
+_DATA_VERSION_TAG = "dagster/data_version"
+_IS_USER_PROVIDED_TAG = "dagster/data_version_is_user_provided"
+_CODE_VERSION_TAG = "dagster/code_version"
+_INPUT_VERSION_TAG = "dagster/input_data_version/{}"
+_INPUT_EVENT_TAG = "dagster/input_event_pointer/{}"
+_NO_EVENT = "NULL"
 
 _UNKNOWN = "unknown"
 _LOADS = 1_000
@@ -37,8 +34,8 @@ def input_versions(instance: dg.DagsterInstance, keys: Iterable[dg.AssetKey]) ->
     versions = {}
     for key in keys:
         event = instance.get_latest_materialization_event(key)
-        version = extract_data_version_from_entry(event) if event else None
-        versions[key] = version.value if version else _UNKNOWN
+        tags = (event.tags if event else None) or {}
+        versions[key] = tags.get(_DATA_VERSION_TAG, _UNKNOWN)
     return versions
 
 
@@ -52,27 +49,27 @@ def provenance_tags(
         versions: The data version of each input.
         read_after: The newest event that was stored before the inputs were read.
     """
-    pointer = str(read_after) if read_after else NULL_EVENT_POINTER
+    pointer = str(read_after) if read_after else _NO_EVENT
     return {
-        DATA_VERSION_TAG: f"{rows_version}.{code_version}",
-        DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
-        CODE_VERSION_TAG: code_version,
-        **{get_input_data_version_tag(key): version for key, version in versions.items()},
-        **{get_input_event_pointer_tag(key): pointer for key in versions},
+        _DATA_VERSION_TAG: f"{rows_version}.{code_version}",
+        _IS_USER_PROVIDED_TAG: "true",
+        _CODE_VERSION_TAG: code_version,
+        **{_INPUT_VERSION_TAG.format(key.to_user_string()): version for key, version in versions.items()},
+        **{_INPUT_EVENT_TAG.format(key.to_user_string()): pointer for key in versions},
     }
 
 
 def read_after(tags: Mapping[str, str], inputs: Iterable[dg.AssetKey]) -> int | None:
     """Return the newest event before the inputs of a materialization were read; None if its tags do not say."""
-    pointers = [tags.get(get_input_event_pointer_tag(key)) for key in inputs]
+    pointers = [tags.get(_INPUT_EVENT_TAG.format(key.to_user_string())) for key in inputs]
     if any(pointer is None for pointer in pointers):
         return None
-    return min((0 if pointer == NULL_EVENT_POINTER else int(pointer or 0) for pointer in pointers), default=None)
+    return min((0 if pointer == _NO_EVENT else int(pointer or 0) for pointer in pointers), default=None)
 
 
 def code_version_of(tags: Mapping[str, str]) -> str | None:
     """Return the code version with which a materialization was computed."""
-    return tags.get(CODE_VERSION_TAG)
+    return tags.get(_CODE_VERSION_TAG)
 
 
 def stored_with_other_code(instance: dg.DagsterInstance, key: dg.AssetKey, code_version: str) -> set[str]:
@@ -131,9 +128,9 @@ def _data_versions(
     tags = instance.event_log_storage.get_latest_tags_by_partition(
         key,
         dg.DagsterEventType.ASSET_MATERIALIZATION,
-        [DATA_VERSION_TAG],
+        [_DATA_VERSION_TAG],
         asset_partitions=partitions,
         after_cursor=after,
         before_cursor=None if until is None else until + 1,
     )
-    return {partition: of_partition[DATA_VERSION_TAG] for partition, of_partition in tags.items()}
+    return {partition: of_partition[_DATA_VERSION_TAG] for partition, of_partition in tags.items()}

@@ -80,17 +80,19 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from dagster import MultiPartitionsDefinition, PartitionsDefinition, TimeWindowPartitionsDefinition
-from dagster._core.definitions.partitions.context import partition_loading_context
-from dagster._core.definitions.partitions.subset import PartitionsSubset
-from dagster._core.instance import DynamicPartitionsStore
+from dagster import (
+    MultiPartitionsDefinition,
+    PartitionsDefinition,
+    TimeWindowPartitionsDefinition,
+    partition_loading_context,
+)
 from dagster._core.storage import partition_status_cache
 
 if TYPE_CHECKING:
     from dagster_graphql.implementation.partition_status_utils import MultiPartitionRange
 
-Subsets = Mapping[Any, PartitionsSubset[str] | None]
-Secondary = Callable[[Mapping[Any, PartitionsSubset[str]]], Any]
+Subsets = Mapping[Any, Any]
+Secondary = Callable[[Subsets], Any]
 
 RANGES = "build_multi_partition_ranges_generic"
 VALIDATED = "get_validated_partition_keys"
@@ -125,7 +127,7 @@ def validated_partition_keys(partitions_def: PartitionsDefinition[str], partitio
 def multi_partition_ranges(
     subsets: Subsets,
     partitions_def: MultiPartitionsDefinition,
-    dynamic_partitions_store: DynamicPartitionsStore,
+    dynamic_partitions_store: Any,
     build_secondary_dim: Secondary,
 ) -> "Sequence[MultiPartitionRange[Any]]":
     """Return the ranges of primary keys that have equal secondary keys in each status."""
@@ -180,7 +182,7 @@ class SharedRanges:
         self,
         subsets: Subsets,
         partitions_def: MultiPartitionsDefinition,
-        dynamic_partitions_store: DynamicPartitionsStore,
+        dynamic_partitions_store: Any,
         build_secondary_dim: Secondary,
     ) -> "Sequence[MultiPartitionRange[Any]]":
         """Return the ranges as `multi_partition_ranges` does."""

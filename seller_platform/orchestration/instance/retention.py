@@ -14,11 +14,11 @@ from datetime import datetime
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.dagster_run import FINISHED_STATUSES
 from dagster_postgres.event_log import PostgresEventLogStorage
 from sqlalchemy import Connection
 
 _BATCH = 5_000
+_FINISHED_STATUSES = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 # Numbers grow with time, so a binary search finds the first row that is younger, without an index of times.
 _FIRST_EVENT = "SELECT id, timestamp FROM event_logs WHERE id >= %(id)s ORDER BY id LIMIT 1"
@@ -174,7 +174,7 @@ def _old_rows(connection: Connection, rows: _Rows, before: datetime) -> Iterator
         until = _first_since(connection, rows.first, before, last)
     values: dict[str, Any] = {
         "before": before,
-        "finished": [status.value for status in FINISHED_STATUSES],
+        "finished": [status.value for status in _FINISHED_STATUSES],
         "planning": [row[0] for row in connection.exec_driver_sql(_PLANNING)] if rows.table == "runs" else [],
     }
     start = connection.exec_driver_sql(f"SELECT coalesce(min(id), 0) FROM {rows.table}").scalar() or 0  # noqa: S608  # one of ours

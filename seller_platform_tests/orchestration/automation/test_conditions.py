@@ -148,6 +148,21 @@ def test_whatever_happens_in_whatever_order_the_newest_rows_are_built_once(
         assert not of_mart.is_requested()
 
 
+def test_dagster_reads_what_a_materialization_was_computed_from() -> None:
+    key = dg.AssetKey(["seller", "orders"])
+
+    tags = provenance_tags("rows", "2", {key: "1.1"}, 7)
+    provenance = dg.DataProvenance.from_tags(tags)
+    unread = dg.DataProvenance.from_tags(provenance_tags("rows", "2", {key: "1.1"}, 0))
+
+    assert provenance is not None
+    assert unread is not None
+    assert provenance.is_user_provided
+    assert (provenance.code_version, provenance.input_data_versions) == ("2", {key: dg.DataVersion("1.1")})
+    assert (provenance.input_storage_ids, unread.input_storage_ids) == ({key: 7}, {key: None})
+    assert tags["dagster/data_version"] == "rows.2"
+
+
 def test_a_build_by_a_backfill_is_not_repeated(definitions: dg.Definitions) -> None:
     with history(definitions) as of_mart:
         of_mart.load("transactions")
