@@ -1,12 +1,22 @@
-"""Rows stored in a dataset's table without a load."""
+"""Rows stored without an upstream: in a dataset's table, or as a load."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import islice
 
 import psycopg
 
-from seller_platform.contract import Dataset
+from seller_platform.contract import Dataset, Window
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.sums.keeping import lock_name
+
+LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
+"""When the loads of `store_slice` begin."""
 
 
 def copy_rows(
@@ -30,3 +40,28 @@ def copy_rows(
             copy.write(as_csv(block))
             count += len(batch)
     return count
+
+
+def store_slice(
+    database: Database,
+    dataset: Dataset,
+    window: Window,
+    rows: Sequence[Row],
+    account: str = "S1.US",
+    *,
+    parts: Sequence[str | None] = ("platform",),
+) -> Receipt:
+    """Load a slice whose rows are tagged in turn with the parts, if the dataset has tags."""
+    with open_load(database, Slice(dataset, account, window)) as load:
+        values = parts if dataset.tags else (None,)
+        for number, part in enumerate(values):
+            load.spool.write(rows[number :: len(values)], tags=(part,) if dataset.tags else (), page=1)
+        return load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=LOADED_AT)
+
+
+@contextmanager
+def locked_sums(url: str, account: str = "S1.US") -> Iterator[None]:
+    """Hold the lock of an account's sums, as a program does that adds them."""
+    with psycopg.connect(url) as connection:
+        assert connection.execute(TRY_LOCK, {"name": lock_name(account)}).fetchone() == (True,)
+        yield

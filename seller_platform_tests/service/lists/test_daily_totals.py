@@ -1,13 +1,11 @@
 """Tests that daily counts and sums agree with the stored rows, also during loads."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from collections.abc import Mapping
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
-import psycopg
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
@@ -17,17 +15,15 @@ from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Slice, open_load
-from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.sums.keeping import lock_name
 from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
 from seller_platform_tests.support.statements import at_each_statement
+from seller_platform_tests.support.stored_rows import LOADED_AT, locked_sums, store_slice
 
 US, DE = "S1.US", "S1.DE"
 MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 FACTS = LoadFacts(1, 1, 2, None, CountVerdict.UNVERIFIABLE)
-LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
 ORDERS, DAILY, LEDGER, STOCK, COSTS = map(
     dataset_named, ("orders", "daily_product_sales", "transactions", "warehouse_stock", "cost_periods")
 )
@@ -43,12 +39,6 @@ def _sale(day: date, units: int, sales: str, sku: str = "SKU") -> Row:
 
 def _fee(day: date, amount: str, sku: str | None = "SKU") -> Row:
     return (f"{day}T12:00:00-08:00", "Fee", "order", sku, "Fee", 1, amount, "USD", None, day)
-
-
-def _store(database: Database, dataset: Dataset, account: str, window: Window, rows: Sequence[Row]) -> None:
-    with open_load(database, Slice(dataset, account, window)) as load:
-        load.spool.write(rows, tags=("platform",) if dataset.tags else (), page=1)
-        load.store(FACTS, started_at=LOADED_AT)
 
 
 def _ask(served: Served, path: str, **query: object) -> dict[str, Any]:
@@ -82,25 +72,18 @@ def _kept(database: Database) -> dict[tuple[str, str], int]:
         return {(account, dataset): loads for account, dataset, loads in marks}
 
 
-@contextmanager
-def _locked_sums(url: str, account: str) -> Iterator[None]:
-    with psycopg.connect(url) as connection:
-        assert connection.execute(TRY_LOCK, {"name": lock_name(account)}).fetchone() == (True,)
-        yield
-
-
 def test_a_load_is_counted_by_the_next_question(service: Served) -> None:
-    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(number, FIRST) for number in range(3)])
+    store_slice(service.database, ORDERS, Window.day(FIRST), [_order(number, FIRST) for number in range(3)])
     assert _orders(service) == (3, 3)
-    _store(service.database, ORDERS, US, Window.day(SECOND), [_order(number, SECOND) for number in range(4)])
+    store_slice(service.database, ORDERS, Window.day(SECOND), [_order(number, SECOND) for number in range(4)])
     assert _orders(service) == (7, 7)
-    _store(service.database, ORDERS, US, MARCH, [_order(1, FIRST), _order(2, SECOND)])
+    store_slice(service.database, ORDERS, MARCH, [_order(1, FIRST), _order(2, SECOND)])
     assert _orders(service) == (2, 2)
-    _store(service.database, ORDERS, US, Window.day(FIRST), [])
+    store_slice(service.database, ORDERS, Window.day(FIRST), [])
     assert _orders(service) == (1, 1)
 
     assert _kept(service.database) == {(US, "orders"): 0}
-    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
+    store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST)])
     assert _kept(service.database) == {(US, "orders"): 1}
 
 
@@ -144,9 +127,9 @@ def test_rows_that_are_merged_are_counted_as_one_when_they_are_loaded(service: S
 
 def test_the_newest_snapshot_is_counted(service: Served) -> None:
     row = ("SKU", "Main", 5, "A", "available", None)
-    _store(service.database, STOCK, US, Window.day(FIRST), [(*row, FIRST)])
+    store_slice(service.database, STOCK, Window.day(FIRST), [(*row, FIRST)])
     older = _ask(service, STOCK.path, start_date=None, end_date=None, per_page=20)
-    _store(service.database, STOCK, US, Window.day(SECOND), [])
+    store_slice(service.database, STOCK, Window.day(SECOND), [])
 
     newer = _ask(service, STOCK.path, start_date=None, end_date=None, per_page=20)
 
@@ -155,7 +138,7 @@ def test_the_newest_snapshot_is_counted(service: Served) -> None:
 
 def test_a_load_that_was_numbered_first_and_stored_last_is_counted(service: Served) -> None:
     with open_load(service.database, Slice(ORDERS, US, Window(date(2026, 2, 1), FIRST))) as early:
-        _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
+        store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST)])
         assert _orders(service, start_date="2026-02-28", end_date="2026-03-20") == (1, 1)
         early.spool.write([_order(2, date(2026, 2, 28))], tags=("platform",), page=1)
         early.store(FACTS, started_at=LOADED_AT)
@@ -165,10 +148,10 @@ def test_a_load_that_was_numbered_first_and_stored_last_is_counted(service: Serv
 
 def test_loads_after_receipts_were_pruned_are_counted(service: Served) -> None:
     for amount in (0, 2):
-        _store(service.database, ORDERS, US, Window.day(FIRST), [_order(number, FIRST) for number in range(amount)])
+        store_slice(service.database, ORDERS, Window.day(FIRST), [_order(number, FIRST) for number in range(amount)])
     assert _orders(service) == (2, 2)
     pruned = prune(service.database, snapshots_before=FIRST, receipts_before=date.max, dry=False)
-    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(number, FIRST) for number in range(5)])
+    store_slice(service.database, ORDERS, Window.day(FIRST), [_order(number, FIRST) for number in range(5)])
 
     # As many receipts as before: one was pruned and one came.
     assert (pruned.receipts, _orders(service)) == (1, (5, 5))
@@ -176,23 +159,23 @@ def test_loads_after_receipts_were_pruned_are_counted(service: Served) -> None:
 
 def test_a_group_is_counted_over_all_of_its_accounts(service: Served) -> None:
     asked: Mapping[str, object] = {"account_title": None, "group_title": "World"}
-    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST), _order(2, FIRST)])
+    store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST), _order(2, FIRST)])
     insert_rows(service.database, ORDERS, DE, [_order(3, FIRST)])
     assert _orders(service, **asked) == (3, 3)
     assert _kept(service.database) == {}
-    _store(service.database, ORDERS, DE, Window.day(SECOND), [_order(4, SECOND)])
+    store_slice(service.database, ORDERS, Window.day(SECOND), [_order(4, SECOND)], DE)
     assert _orders(service, **asked) == (4, 4)
-    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
+    store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST)])
 
     assert _orders(service, **asked) == (3, 3)
     assert _kept(service.database) == {(US, "orders"): 0, (DE, "orders"): 0}
 
 
 def test_a_request_during_another_sum_is_answered_from_the_rows(service: Served, database_url: str) -> None:
-    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
-    _store(service.database, LEDGER, US, Window.day(FIRST), [_fee(FIRST, "-1.00")])
+    store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST)])
+    store_slice(service.database, LEDGER, Window.day(FIRST), [_fee(FIRST, "-1.00")])
 
-    with _locked_sums(database_url, US):
+    with locked_sums(database_url):
         answers = [_orders(service), _figures(service, "platform_fees")]
 
     assert answers == [(1, 1), [(Decimal("1.00"),)]]
@@ -200,8 +183,8 @@ def test_a_request_during_another_sum_is_answered_from_the_rows(service: Served,
 
 
 def test_a_service_that_may_not_write_answers_from_the_rows(service: Served) -> None:
-    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
-    _store(service.database, LEDGER, US, Window.day(FIRST), [_fee(FIRST, "-1.00")])
+    store_slice(service.database, ORDERS, Window.day(FIRST), [_order(1, FIRST)])
+    store_slice(service.database, LEDGER, Window.day(FIRST), [_fee(FIRST, "-1.00")])
     execute(
         service.database,
         "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET default_transaction_read_only = on', current_database());"
@@ -226,7 +209,7 @@ def test_a_load_at_any_statement_of_a_sum_is_counted(service: Served, *, is_summ
 
     def load(dataset: Dataset, row: Row) -> None:
         rows[:] = [row] * next(sizes)
-        _store(service.database, dataset, US, MARCH, rows)
+        store_slice(service.database, dataset, MARCH, rows)
 
     def load_orders() -> None:
         load(ORDERS, _order(1, FIRST))
@@ -257,8 +240,8 @@ def test_a_sum_at_any_statement_of_a_load_counts_it_once(service: Served) -> Non
     def load() -> None:
         nonlocal fees
         fees = next(sizes)
-        _store(service.database, ORDERS, US, MARCH, [_order(number, FIRST) for number in range(fees)])
-        _store(service.database, LEDGER, US, MARCH, [_fee(FIRST, "-1.00") for _ in range(fees)])
+        store_slice(service.database, ORDERS, MARCH, [_order(number, FIRST) for number in range(fees)])
+        store_slice(service.database, LEDGER, MARCH, [_fee(FIRST, "-1.00") for _ in range(fees)])
 
     def ask() -> None:
         assert len(set(_orders(service))) == 1
@@ -277,12 +260,12 @@ def test_a_load_and_a_request_at_any_of_its_statements_agree(service: Served, *,
     def load() -> None:
         nonlocal fees
         fees = next(sizes)
-        _store(service.database, LEDGER, US, MARCH, [_fee(FIRST, "-1.00") for _ in range(fees)])
+        store_slice(service.database, LEDGER, MARCH, [_fee(FIRST, "-1.00") for _ in range(fees)])
 
     def ask() -> list[tuple[Any, ...]]:
         return _figures(service, "platform_fees", view_by="product", group_by="sku")
 
-    _store(service.database, DAILY, US, MARCH, [_sale(FIRST, 1, "10.00")])
+    store_slice(service.database, DAILY, MARCH, [_sale(FIRST, 1, "10.00")])
     load()
     statements = 0
     for _ in at_each_statement(load, ask) if is_load_interrupted else at_each_statement(ask, load):
@@ -328,10 +311,10 @@ def test_a_replica_without_costs_answers_no_product_costs(service: Served, query
     insert_rows(service.database, DAILY, US, [_sale(FIRST, 1, "10.00")])
     own = _figures(service, *names, **query)
     connect(service.database, US)
-    _store(service.database, DAILY, US, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "20.00")])
-    _store(service.database, LEDGER, US, MARCH, [])
+    store_slice(service.database, DAILY, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "20.00")])
+    store_slice(service.database, LEDGER, MARCH, [])
     copied = _figures(service, *names, **query)
-    _store(service.database, COSTS, US, day, [("SKU", FIRST, None, json.dumps([{"amount": 1.5}]), SECOND)])
+    store_slice(service.database, COSTS, day, [("SKU", FIRST, None, json.dumps([{"amount": 1.5}]), SECOND)])
 
     all_costs = _figures(service, *names, **query)
 
@@ -342,8 +325,8 @@ def test_a_replica_without_costs_answers_no_product_costs(service: Served, query
 
 def test_the_trend_of_a_profit_is_not_known_where_costs_are_not(service: Served) -> None:
     connect(service.database, US)
-    _store(service.database, DAILY, US, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "30.00")])
-    _store(service.database, LEDGER, US, MARCH, [])
+    store_slice(service.database, DAILY, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "30.00")])
+    store_slice(service.database, LEDGER, MARCH, [])
 
     trends = _figures(service, "trend")
 
@@ -357,8 +340,8 @@ def test_a_group_does_not_know_costs_that_one_of_its_accounts_lacks(service: Ser
         insert_rows(service.database, DAILY, account, [_sale(FIRST, 1, "10.00")])
     own = _figures(service, "product_sales", "product_cost", **asked)
     connect(service.database, DE)
-    _store(service.database, DAILY, DE, MARCH, [_sale(FIRST, 1, "10.00")])
-    _store(service.database, LEDGER, DE, MARCH, [])
+    store_slice(service.database, DAILY, MARCH, [_sale(FIRST, 1, "10.00")], DE)
+    store_slice(service.database, LEDGER, MARCH, [], DE)
 
     copied = _figures(service, "product_sales", "product_cost", **asked)
 

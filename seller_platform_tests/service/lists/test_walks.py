@@ -23,18 +23,17 @@ from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.retention import prune
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.support.http_upstream import KeptRows
 from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token
 from seller_platform_tests.support.statements import at_each_statement
-from seller_platform_tests.support.stored_rows import copy_rows
+from seller_platform_tests.support.stored_rows import LOADED_AT, copy_rows, store_slice
 
 ORDERS, STOCK, INVENTORY, DAILY = map(dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales"))
 US, DE = "S1.US", "S1.DE"
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 MARCH = Window.month_of(FIRST)
-LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
 NEXT = re.compile(r'<http://[^?]+(\?[^<>"\s]+)>; rel="next"')
 
 
@@ -42,13 +41,6 @@ NEXT = re.compile(r'<http://[^?]+(\?[^<>"\s]+)>; rel="next"')
 def ann(service: Served) -> Iterator[httpx.Client]:
     with service.client(ANN) as client:
         yield client
-
-
-def _load(database: Database, dataset: Dataset, window: Window, rows: Sequence[Row], account: str = US) -> Receipt:
-    with open_load(database, Slice(dataset, account, window)) as load:
-        load.spool.write(rows, tags=("platform",) if dataset.tags else (), page=1)
-        facts = LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH)
-        return load.store(facts, started_at=LOADED_AT)
 
 
 def _order(number: int, day: date, units: int = 1) -> Row:
@@ -100,12 +92,12 @@ def _units(rows: Sequence[dict[str, Any]]) -> Counter[tuple[str, int]]:
 
 
 def test_a_walk_is_of_the_moment_of_its_first_page(service: Served, ann: httpx.Client) -> None:
-    _load(service.database, ORDERS, MARCH, _orders())
+    store_slice(service.database, ORDERS, MARCH, _orders())
     first = _first(ann, ORDERS)
-    _load(service.database, ORDERS, Window.day(FIRST), [])
-    second = _load(service.database, ORDERS, Window.day(SECOND), [_order(7, SECOND, 2)])
+    store_slice(service.database, ORDERS, Window.day(FIRST), [])
+    second = store_slice(service.database, ORDERS, Window.day(SECOND), [_order(7, SECOND, 2)])
     revert(service.database, second.id)
-    _load(service.database, ORDERS, MARCH, [_order(8, FIRST, 3)])
+    store_slice(service.database, ORDERS, MARCH, [_order(8, FIRST, 3)])
 
     rows = _rest(ann, first)
 
@@ -116,7 +108,7 @@ def test_a_walk_is_of_the_moment_of_its_first_page(service: Served, ann: httpx.C
 
 def test_a_load_that_was_under_way_at_the_first_page_is_left_out(service: Served, ann: httpx.Client) -> None:
     with open_load(service.database, Slice(ORDERS, US, Window(date(2026, 2, 1), FIRST))) as early:
-        _load(service.database, ORDERS, MARCH, _orders())
+        store_slice(service.database, ORDERS, MARCH, _orders())
         first = _first(ann, ORDERS, start_date="2026-02-20", end_date="2026-03-20")
         early.spool.write([_order(1, date(2026, 2, 28), 9)], tags=("platform",), page=1)
         stored = early.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=LOADED_AT)
@@ -131,7 +123,7 @@ def test_a_load_that_was_under_way_at_the_first_page_is_left_out(service: Served
 
 def test_a_transaction_that_is_open_at_the_first_page_is_left_out(service: Served, ann: httpx.Client) -> None:
     """Its number is lower than that of transactions which the first page saw, and its receipt claims an early end."""
-    _load(service.database, ORDERS, MARCH, _orders())
+    store_slice(service.database, ORDERS, MARCH, _orders())
     with service.database.begin() as connection:
         receipt = (
             "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
@@ -143,7 +135,7 @@ def test_a_transaction_that_is_open_at_the_first_page_is_left_out(service: Serve
         connection.execute(text(mark), {"load": load})
         late = [_order(1, date(2026, 3, 7), 7)]
         copy_rows(driver_of(connection), ORDERS, late, account=US, tags=("platform",), load_id=load)
-        _load(service.database, ORDERS, Window.day(date(2026, 3, 5)), [_order(1, date(2026, 3, 5), 5)])
+        store_slice(service.database, ORDERS, Window.day(date(2026, 3, 5)), [_order(1, date(2026, 3, 5), 5)])
         first = _first(ann, ORDERS)
 
     rows = _rest(ann, first)
@@ -153,8 +145,8 @@ def test_a_transaction_that_is_open_at_the_first_page_is_left_out(service: Serve
 
 
 def test_a_receipt_that_is_written_again_is_no_later_load(service: Served, ann: httpx.Client) -> None:
-    _load(service.database, ORDERS, MARCH, _orders(units=1))
-    _load(service.database, ORDERS, MARCH, _orders(units=2))
+    store_slice(service.database, ORDERS, MARCH, _orders(units=1))
+    store_slice(service.database, ORDERS, MARCH, _orders(units=2))
     first = _first(ann, ORDERS)
     execute(service.database, "UPDATE platform.loads SET run_id = 'run'")
 
@@ -166,7 +158,7 @@ def test_a_walk_is_whole_whichever_statement_of_a_page_a_load_is_stored_at(servi
     walks: list[Counter[tuple[str, int]]] = []
 
     def load() -> None:
-        _load(service.database, ORDERS, MARCH, _orders(units=next(numbers), count=150))
+        store_slice(service.database, ORDERS, MARCH, _orders(units=next(numbers), count=150))
 
     def walk() -> None:
         walks.append(_units(_rest(ann, _first(ann, ORDERS))))
@@ -179,10 +171,10 @@ def test_a_walk_is_whole_whichever_statement_of_a_page_a_load_is_stored_at(servi
 
 
 def test_a_walk_over_a_snapshot_is_not_disturbed_by_the_next(service: Served, ann: httpx.Client) -> None:
-    _load(service.database, STOCK, Window.day(FIRST), [_stock(number, FIRST, 1) for number in range(50)])
+    store_slice(service.database, STOCK, Window.day(FIRST), [_stock(number, FIRST, 1) for number in range(50)])
     first = _first(ann, STOCK)
-    _load(service.database, STOCK, Window.day(SECOND), [_stock(number, SECOND, 2) for number in range(10, 70)])
-    _load(service.database, STOCK, Window.day(FIRST), [_stock(number, FIRST, 3) for number in range(10, 70)])
+    store_slice(service.database, STOCK, Window.day(SECOND), [_stock(number, SECOND, 2) for number in range(10, 70)])
+    store_slice(service.database, STOCK, Window.day(FIRST), [_stock(number, FIRST, 3) for number in range(10, 70)])
 
     rows = _rest(ann, first)
 
@@ -192,7 +184,7 @@ def test_a_walk_over_a_snapshot_is_not_disturbed_by_the_next(service: Served, an
 
 def test_a_walk_over_a_snapshot_that_was_pruned_begins_again(service: Served, ann: httpx.Client) -> None:
     for day in (FIRST, SECOND):
-        _load(service.database, STOCK, Window.day(day), [_stock(number, day, 1) for number in range(50)])
+        store_slice(service.database, STOCK, Window.day(day), [_stock(number, day, 1) for number in range(50)])
         if day == FIRST:
             first = _first(ann, STOCK)
     prune(service.database, snapshots_before=MARCH.end, receipts_before=MARCH.end, dry=False)
@@ -204,13 +196,13 @@ def test_a_walk_over_a_snapshot_that_was_pruned_begins_again(service: Served, an
 
 
 def test_the_client_reads_the_pages_of_a_moving_list_once(service: Served) -> None:
-    _load(service.database, STOCK, Window.day(FIRST), [_stock(number, FIRST, 1) for number in range(4_100)])
+    store_slice(service.database, STOCK, Window.day(FIRST), [_stock(number, FIRST, 1) for number in range(4_100)])
     moves = iter(range(2, 9))
 
     class Moves(KeptRows):
         def write(self, *args: Any, **options: Any) -> None:
             super().write(*args, **options)
-            _load(service.database, STOCK, Window.day(FIRST), [_stock(4_000, FIRST, next(moves))])
+            store_slice(service.database, STOCK, Window.day(FIRST), [_stock(4_000, FIRST, next(moves))])
 
     account = Account(1, "Shop US", "US", "USD", "America/Los_Angeles", "US", "S1")
     with SellerApi(service.base_url, auth=TokenAuth(issue_token(service.database, ANN))) as api:
@@ -222,10 +214,10 @@ def test_the_client_reads_the_pages_of_a_moving_list_once(service: Served) -> No
 
 def test_a_walk_over_a_group_is_of_one_moment_of_all_its_accounts(service: Served, ann: httpx.Client) -> None:
     for account in (US, DE):
-        _load(service.database, ORDERS, MARCH, _orders(count=200), account)
+        store_slice(service.database, ORDERS, MARCH, _orders(count=200), account)
     first = _first(ann, ORDERS, account_title=None, group_title="World")
     for account in (US, DE):
-        _load(service.database, ORDERS, MARCH, _orders(units=2, count=300), account)
+        store_slice(service.database, ORDERS, MARCH, _orders(units=2, count=300), account)
 
     rows = _rest(ann, first)
 
@@ -240,7 +232,9 @@ def test_merged_and_converted_rows_are_of_the_first_moment_too(service: Served, 
             load.spool.write(rows, tags=(channel,), page=1)
         load.store(LoadFacts(1, 1, 0, 1200, CountVerdict.MATCH), started_at=LOADED_AT)
     first = _first(ann, DAILY, currency="EUR")
-    _load(service.database, DAILY, Window.day(FIRST), [(FIRST, "SKU-0001", "Tea", None, 5, 1, None, None, None, FIRST)])
+    store_slice(
+        service.database, DAILY, Window.day(FIRST), [(FIRST, "SKU-0001", "Tea", None, 5, 1, None, None, None, FIRST)]
+    )
 
     walked = _rest(ann, first)
 
@@ -251,10 +245,10 @@ def test_merged_and_converted_rows_are_of_the_first_moment_too(service: Served, 
 def test_velocity_is_of_the_first_moment_until_lead_times_change(service: Served, ann: httpx.Client) -> None:
     stock = [(f"SKU-{number:03}", "Tea", None, None, 5, 0, 0, 5, 0, None, None, None, FIRST) for number in range(45)]
     sale = (FIRST, "SKU-030", "Tea", None, 30, "10.00", None, None, None, FIRST)
-    _load(service.database, INVENTORY, Window.day(FIRST), stock)
-    _load(service.database, DAILY, Window.day(FIRST), [sale])
+    store_slice(service.database, INVENTORY, Window.day(FIRST), stock)
+    store_slice(service.database, DAILY, Window.day(FIRST), [sale])
     first = _first(ann, INVENTORY, velocity_start_date="2026-03-01", velocity_end_date="2026-03-30")
-    _load(service.database, DAILY, Window.day(FIRST), [(*sale[:4], 60, *sale[5:])])
+    store_slice(service.database, DAILY, Window.day(FIRST), [(*sale[:4], 60, *sale[5:])])
 
     second = _next(ann, first)
     execute(service.database, "INSERT INTO service.products VALUES ('S1.US', 'SKU-030', 'A', NULL, 'Tea', 1, 1, 3)")
@@ -287,7 +281,7 @@ def test_what_is_no_pin_is_refused_by_name(filled: Served, as_of: str) -> None:
 
 
 def test_a_pin_belongs_to_its_parameters_and_accounts(service: Served, ann: httpx.Client) -> None:
-    _load(service.database, ORDERS, MARCH, _orders())
+    store_slice(service.database, ORDERS, MARCH, _orders())
     link = _first(ann, ORDERS).links["next"]["url"]
     sent = dict(httpx.QueryParams(link.partition("?")[2]))
 
@@ -323,7 +317,7 @@ def test_a_pin_is_kept_for_a_day_and_survives_as_text() -> None:
 
 
 def test_the_last_page_has_no_link_and_others_repeat_every_parameter(service: Served, ann: httpx.Client) -> None:
-    _load(service.database, ORDERS, MARCH, [_order(number, date(2026, 3, 4)) for number in range(600)])
+    store_slice(service.database, ORDERS, MARCH, [_order(number, date(2026, 3, 4)) for number in range(600)])
 
     first = _first(ann, ORDERS, sales_channel="platform", unknown="ä &=%", end_date=None, start_date=None, page=None)
     (link,) = NEXT.findall(first.headers["link"])
@@ -359,7 +353,7 @@ def _alert(name: str) -> str | None:
 
 
 def test_an_unchanged_page_is_not_sent_again(service: Served, ann: httpx.Client) -> None:
-    _load(service.database, ORDERS, MARCH, _orders())
+    store_slice(service.database, ORDERS, MARCH, _orders())
     first = _first(ann, ORDERS)
     second = _next(ann, first)
 
@@ -367,10 +361,10 @@ def test_an_unchanged_page_is_not_sent_again(service: Served, ann: httpx.Client)
     again = ann.get(first.url, headers=kept)
     head = ann.head(first.url, headers=kept)
     pinned = ann.get(second.url, headers={"If-None-Match": second.headers["etag"]})
-    _load(service.database, ORDERS, Window.day(date(2026, 4, 1)), [_order(1, date(2026, 4, 1))])
+    store_slice(service.database, ORDERS, Window.day(date(2026, 4, 1)), [_order(1, date(2026, 4, 1))])
     unrelated = ann.get(first.url, headers=kept)
     next_page = _next(ann, unrelated)
-    _load(service.database, ORDERS, Window.day(FIRST), [])
+    store_slice(service.database, ORDERS, Window.day(FIRST), [])
     changed = ann.get(first.url, headers=kept)
     still_pinned = ann.get(second.url, headers={"If-None-Match": second.headers["etag"]})
 
@@ -383,7 +377,7 @@ def test_an_unchanged_page_is_not_sent_again(service: Served, ann: httpx.Client)
 
 
 def test_an_unchanged_page_is_recognised_without_reading_rows(service: Served, ann: httpx.Client) -> None:
-    _load(service.database, ORDERS, MARCH, _orders())
+    store_slice(service.database, ORDERS, MARCH, _orders())
     first = _first(ann, ORDERS)
     execute(service.database, "ALTER TABLE seller.orders RENAME TO orders_out_of_reach")
 
@@ -393,7 +387,7 @@ def test_an_unchanged_page_is_recognised_without_reading_rows(service: Served, a
 
 
 def test_compressed_pages_have_the_same_tag(service: Served, ann: httpx.Client) -> None:
-    _load(service.database, ORDERS, MARCH, _orders())
+    store_slice(service.database, ORDERS, MARCH, _orders())
     plain = ann.get(ORDERS.path, params=_query(ORDERS), headers={"Accept-Encoding": "identity"})
     packed = ann.get(ORDERS.path, params=_query(ORDERS), headers={"Accept-Encoding": "gzip"})
 
@@ -404,7 +398,7 @@ def test_compressed_pages_have_the_same_tag(service: Served, ann: httpx.Client) 
 
 def test_rates_and_the_day_change_the_tag(service: Served, ann: httpx.Client) -> None:
     row = (FIRST, "SKU", "Tea", None, 1, "10.00", None, None, None, FIRST)
-    _load(service.database, DAILY, Window.day(FIRST), [row])
+    store_slice(service.database, DAILY, Window.day(FIRST), [row])
     execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
     tags = [_first(ann, DAILY, currency="EUR").headers["etag"], _first(ann, DAILY).headers["etag"]]
     execute(service.database, "UPDATE service.exchange_rates SET per_euro = 2")

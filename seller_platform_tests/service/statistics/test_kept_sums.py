@@ -1,9 +1,8 @@
 """Tests that the sums of statistics agree with the stored rows after any load, revert and change of costs."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -12,14 +11,11 @@ import psycopg
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
-from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
+from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import conninfo
 from seller_platform.warehouse.sums.costs import CHANGED
-from seller_platform.warehouse.sums.keeping import lock_name
 from seller_platform_tests.service.statistics.test_endpoint import (
     LEGAL,
     PATH,
@@ -28,7 +24,8 @@ from seller_platform_tests.service.statistics.test_endpoint import (
     expected_sums,
     read_stored,
 )
-from seller_platform_tests.support.served import ANN, Served, execute
+from seller_platform_tests.support.served import ANN, Served, execute, stored
+from seller_platform_tests.support.stored_rows import locked_sums, store_slice
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
 US = "S1.US"
@@ -36,8 +33,6 @@ DAYS = (date(2026, 2, 10), date(2026, 4, 20))
 MONTHS = tuple(Window(date(2026, month, 1), date(2026, month + 1, 1)) for month in (2, 3, 4))
 FEW = (("product", "sku", None), ("product", "asin", "Month"), ("product", "parent_asin", "Week"))
 SKUS = ("A", "B", "C ü", "d")
-FACTS = LoadFacts(1, 1, 2, None, CountVerdict.UNVERIFIABLE)
-LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -59,13 +54,7 @@ def shop(service: Served) -> Served:
 
 
 def _store(served: Served, dataset: Dataset, window: Window, rows: Sequence[Row]) -> Receipt:
-    with open_load(served.database, Slice(dataset, US, window)) as load:
-        if dataset == DAILY:
-            load.spool.write(rows[::2], tags=("platform",), page=1)
-            load.spool.write(rows[1::2], tags=("non-platform",), page=1)
-        else:
-            load.spool.write(rows, tags=(), page=1)
-        return load.store(FACTS, started_at=LOADED_AT)
+    return store_slice(served.database, dataset, window, rows, parts=("platform", "non-platform"))
 
 
 def _sales(random: Random, window: Window) -> list[Row]:
@@ -124,23 +113,16 @@ def _change_a_rate(served: Served, random: Random) -> None:
     )
 
 
-@contextmanager
-def _locked_sums(url: str) -> Iterator[None]:
-    with psycopg.connect(url) as connection:
-        assert connection.execute(TRY_LOCK, {"name": lock_name(US)}).fetchone() == (True,)
-        yield
-
-
 def _different(
     served: Served, currency: str | None, views: Sequence[tuple[str, str, str | None]] = LEGAL
 ) -> list[object]:
     """Return the combinations whose answers are not those of a computation from the rows."""
-    stored = read_stored(served.database)
+    shop_rows = read_stored(served.database)
     different: list[object] = []
     with served.client(ANN) as client:
         for view, group, period in views:
             dimension, part = (group, period) if view == "product" else (None, PERIOD_OF[group])
-            expected = expected_sums(stored, [US], dimension, part, currency or "USD", days=DAYS)
+            expected = expected_sums(shop_rows, [US], dimension, part, currency or "USD", days=DAYS)
             query = {"view_by": view, "group_by": group, "period_by": period, "currency": currency}
             days = {"account_title": "Shop US", "start_date": str(DAYS[0]), "end_date": str(DAYS[1])}
             sent = {name: value for name, value in {**query, **days}.items() if value is not None}
@@ -174,7 +156,7 @@ def test_every_combination_agrees_with_the_rows_after_any_change(shop: Served, d
             receipts.append(receipt)
 
     def load_while_another_sums() -> None:
-        with _locked_sums(database_url):
+        with locked_sums(database_url):
             load()
 
     def undo() -> None:
@@ -204,12 +186,11 @@ def test_loads_keep_the_sums_themselves(shop: Served) -> None:
         for window in MONTHS:
             _store(shop, dataset, window, rows(random, window))
 
-    with shop.database.begin() as connection:
-        before = connection.exec_driver_sql("SELECT count(*) FROM service.product_days").scalar_one()
-        assert connection.exec_driver_sql("SELECT count(*) FROM service.unsummed_loads").scalar_one() == 0
+    days = "SELECT count(*) FROM service.product_days"
+    [(before,)] = stored(shop.database, days)
+    assert stored(shop.database, "SELECT count(*) FROM service.unsummed_loads") == [(0,)]
     different = _different(shop, None)
-    with shop.database.begin() as connection:
-        after = connection.exec_driver_sql("SELECT count(*) FROM service.product_days").scalar_one()
+    [(after,)] = stored(shop.database, days)
 
     assert (different, before > 0, before == after) == ([], True, True)
 
@@ -222,9 +203,8 @@ def test_a_month_is_summed_again_only_after_its_days_or_rates_changed(shop: Serv
 
     def summed() -> dict[tuple[str, str], datetime]:
         assert [_different(shop, currency, FEW) for currency in (None, "EUR")] == [[], []]
-        with shop.database.begin() as connection:
-            stored = connection.exec_driver_sql("SELECT target, month::text, summed_at FROM service.product_months")
-            return {(target, month): at for target, month, at in stored.tuples()}
+        months = stored(shop.database, "SELECT target, month::text, summed_at FROM service.product_months")
+        return {(target, month): at for target, month, at in months}
 
     def again(before: dict[tuple[str, str], datetime], after: dict[tuple[str, str], datetime]) -> set[tuple[str, str]]:
         assert before.keys() == after.keys()
@@ -236,7 +216,7 @@ def test_a_month_is_summed_again_only_after_its_days_or_rates_changed(shop: Serv
     execute(
         shop.database, "UPDATE service.exchange_rates SET per_euro = 7 WHERE day = '2026-04-02' AND currency = 'USD'"
     )
-    with _locked_sums(database_url):
+    with locked_sums(database_url):
         assert _different(shop, "EUR", FEW) == []
     fourth = summed()
 
@@ -259,9 +239,8 @@ def test_the_sums_of_few_currencies_are_kept(shop: Served) -> None:
 
     different = [_different(shop, currency, FEW) for currency in currencies]
 
-    with shop.database.begin() as connection:
-        kept = connection.exec_driver_sql("SELECT DISTINCT target FROM service.product_months").scalars().all()
-    assert (different, sorted(kept)) == ([[]] * 5, sorted(currencies[1:]))
+    kept = stored(shop.database, "SELECT DISTINCT target FROM service.product_months ORDER BY 1")
+    assert (different, kept) == ([[]] * 5, [(currency,) for currency in sorted(currencies[1:])])
 
 
 def test_a_written_cost_is_applied_when_it_is_written(shop: Served, database_url: str) -> None:
