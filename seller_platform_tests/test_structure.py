@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
+from seller_platform_tests.structure.budgets import BUDGETS, MOST_CALLED_ONCE_PERCENT, lines_by_floor
+from seller_platform_tests.structure.functions import called_once, function_count
 from seller_platform_tests.structure.imports import cycles, imported, imports_inside_functions
 from seller_platform_tests.structure.names import (
     broken_paths,
@@ -17,6 +21,17 @@ from seller_platform_tests.structure.plurals import counts_without_singular
 from seller_platform_tests.structure.source import TESTS
 
 MOST_MODULES = 16
+
+
+@pytest.mark.parametrize(("floor", "lines"), lines_by_floor().items())
+def test_no_floor_has_more_lines_than_its_budget(floor: str, lines: int) -> None:
+    assert lines <= BUDGETS[floor], "delete what this change replaces, or raise the budget and say what it is for"
+
+
+def test_few_private_functions_are_called_from_one_place_only() -> None:
+    percent = 100 * len(called_once()) / function_count()
+
+    assert percent <= MOST_CALLED_ONCE_PERCENT
 
 
 def test_no_folder_has_more_modules_than_a_reader_can_scan() -> None:

@@ -69,7 +69,7 @@ def test_months_around_are_those_of_dagsters_own_mapping(
     assert ours == expected
 
 
-def test_the_web_server_gets_no_mapping_that_is_computed_partition_by_partition() -> None:
+def test_the_web_server_gets_no_mapping_computed_by_partition() -> None:
     warehouse = dg.Definitions(resources={"warehouse": dg.ResourceDefinition.none_resource()})
     definitions = dg.Definitions.merge(mart_definitions(date(2026, 1, 1)), warehouse)
     marts = RepositorySnap.from_def(definitions.get_repository_def())

@@ -1,6 +1,7 @@
 """Measures the structure of the code; `python -m seller_platform_tests.structure` prints the numbers.
 
 - `source`: the modules of both packages, parsed
+- `budgets`: lines that each floor may have
 - `imports`: imports between modules, and cycles among them
 - `functions`: private functions that are called once
 - `names`: names of classes, modules, folders and tests, and dotted paths in files

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from seller_platform_tests.structure import words
+from seller_platform_tests.structure.budgets import BUDGETS, lines_by_floor
 from seller_platform_tests.structure.functions import CalledOnce, called_once, function_count
 from seller_platform_tests.structure.imports import cycles, imported, imports_inside_functions
 from seller_platform_tests.structure.names import (
@@ -18,7 +19,7 @@ from seller_platform_tests.structure.names import (
     repeated_prefixes,
     unlisted_modules,
 )
-from seller_platform_tests.structure.source import ROOT, folders, modules
+from seller_platform_tests.structure.source import ROOT, folders
 
 _DOZEN = 12
 _SHORT, _WORTH_A_NAME = 6, 10
@@ -36,7 +37,8 @@ def _numbers() -> Iterator[tuple[str, object]]:
     yield f"  of {_SHORT} lines or fewer", sum(1 for each in once if each.length <= _SHORT)
     yield f"  of fewer than {_WORTH_A_NAME} lines", sum(1 for each in once if each.length < _WORTH_A_NAME)
     yield "own functions entered to read one page of orders", _page_calls()
-    yield "lines of product code without migrations", f"{sum(len(module.lines) for module in modules()):,}"
+    for floor, lines in lines_by_floor().items():
+        yield f"lines of {floor}, of its budget", f"{lines:,} of {BUDGETS[floor]:,}"
     yield "modules that repeat their folder's or siblings' names", len(repeated_prefixes())
     yield "folders whose docstring does not list what is in them", len(unlisted_modules())
     yield "folders without a test folder of their name", len(folders_without_tests())
