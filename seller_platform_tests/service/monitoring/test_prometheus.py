@@ -231,6 +231,7 @@ def test_all_processes_are_counted_together_also_after_one_was_killed(database_u
         killed = min(int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db"))
         os.kill(killed, signal.SIGKILL)
         after = wait_for(page, lambda _: not (folder / f"gauge_livesum_{killed}.db").exists())
+        wait_for(lambda: len(list(folder.glob("gauge_live*.db"))) == 2)
         statuses += [ask(number) for number in range(10)]
         later = page()
         process.terminate()
