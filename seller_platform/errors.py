@@ -1470,17 +1470,14 @@ class ReadingHeldError(CheckFailedError):
         )
 
 
-class InputCheckFailedError(CheckFailedError):
-    """A partition of a mart was not built, because a check of an input's partition has failed."""
+class InputProblemError(CheckFailedError):
+    """A partition of a mart was not built, because an input's slice is held, mismatched or failed."""
 
-    next_step = (
-        "Load the input's partition again, or execute its checks again after a correction; the mart is built once they "
-        "pass."
-    )
+    next_step = "Load the input's partition again, or accept it if it is held; then the mart is built."
 
-    def __init__(self, check: str, asset: str, partition: str, reason: str) -> None:
-        self.check, self.asset, self.partition = check, asset, partition
-        super().__init__(f"not built: {check} of {asset} {partition} failed: {reason.rstrip('.')}", with_step=True)
+    def __init__(self, kind: str, asset: str, partition: str, reason: str) -> None:
+        self.kind, self.asset, self.partition = kind, asset, partition
+        super().__init__(f"not built: {asset} {partition} is {kind}: {reason.rstrip('.')}", with_step=True)
 
 
 class SlicesFailedError(SellerPlatformError):

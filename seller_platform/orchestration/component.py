@@ -44,6 +44,14 @@ _EXTRAS = (_COVERAGE, _FRESHNESS, _ORDERS_TODAY)
 
 _PART = re.compile(r"[A-Za-z0-9_]+")
 
+EXECUTOR = dg.in_process_executor.configured(
+    {"step_dependency_config": {"require_upstream_step_success": False}}, name="in_process"
+)
+"""Executes the steps of a run one after the other; marts and exports of what was loaded also after a failed step.
+
+A step whose partitions failed has yielded its outputs before.
+"""
+
 _DEFS_YAML = """\
 type: {type_name}
 

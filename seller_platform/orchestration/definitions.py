@@ -8,7 +8,7 @@ from seller_platform.commands import use_start
 from seller_platform.logs import write_json_logs
 from seller_platform.orchestration.automation.lost_retries import lost_retry_definitions
 from seller_platform.orchestration.automation.pruning import pruning_definitions
-from seller_platform.orchestration.component import SellerPlatformComponent
+from seller_platform.orchestration.component import EXECUTOR, SellerPlatformComponent
 from seller_platform.orchestration.instance.run_workers import fork_run_workers
 from seller_platform.settings import Settings, read_settings
 from seller_platform.traces import send_traces
@@ -23,7 +23,7 @@ def definitions_for(settings: Settings) -> dg.Definitions:
         # Not of the component: runs and events of another project are not ours.
         pruning_definitions(),
         lost_retry_definitions(),
-        dg.Definitions(executor=dg.in_process_executor),
+        dg.Definitions(executor=EXECUTOR),
     )
 
 

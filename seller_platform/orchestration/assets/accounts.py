@@ -130,8 +130,8 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now(), placement)
         yield authorized_evaluation(context.instance, dataset, judgement)
         names = ", ".join(loop.failures)
-        loop.fail(f"{count_of(len(loop.failures), 'connection')} did not give their accounts: {names}. All others did")
         yield from outputs(context)
+        loop.fail(f"{count_of(len(loop.failures), 'connection')} did not give their accounts: {names}. All others did")
 
     return land
 

@@ -72,7 +72,6 @@ class SliceCheck:
     Attributes:
         judge: Returns the result of the check for a receipt and the rows that are stored of it; None where these do
             not say it.
-        is_blocking: No mart is built from a slice that fails it.
         applies_to: Returns whether a dataset has the check.
         error: The class of errors that fail this check when a slice cannot be stored.
     """
@@ -82,7 +81,6 @@ class SliceCheck:
     judge: Callable[[Dataset, Receipt, RowCounts], Judgement] | None
     applies_to: Callable[[Dataset], bool] = lambda _: True
     error: type[SellerPlatformError] | None = None
-    is_blocking: bool = False
 
 
 def _row_count(_: Dataset, receipt: Receipt, stored: RowCounts) -> Judgement:
@@ -305,7 +303,6 @@ SLICE_CHECKS = (
         ROW_COUNT_CHECK,
         "The number of stored rows is the total that the list announced.",
         _row_count,
-        is_blocking=True,
     ),
     SliceCheck(
         "list_held_still",
@@ -356,7 +353,6 @@ SLICE_CHECKS = (
         _reading_is_plausible,
         applies_to=lambda dataset: dataset.source is not Source.REPORT,
         error=ReadingHeldError,
-        is_blocking=True,
     ),
     SliceCheck(
         "volume_is_expected",
@@ -389,7 +385,6 @@ def check_specs(
             asset=placement.asset_key(dataset),
             description=check.doc,
             partitions_def=partitions,
-            blocking=check.is_blocking,
         )
         for check in checks_of(dataset)
     ]
@@ -546,16 +541,17 @@ def judgement_of_hold(error: ReadingHeldError, receipt: Receipt | None) -> Judge
     return Judgement(passed=False, description=str(error), metadata=metadata)
 
 
-def evaluations_of_hold(
+def evaluations_of_failure(
     instance: dg.DagsterInstance,
     dataset: Dataset,
-    error: ReadingHeldError,
+    error: SellerPlatformError,
     published: Receipt | None,
     partition: str | None,
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the evaluations of a partition whose reading is held.
+    """Yield the evaluations of a partition whose reading is held or could not be stored.
 
-    The check of the hold fails. The others judge the stored rows again, which stay.
+    The check of the error fails. The others judge the stored rows again, which stay; without any they fail, too. The
+    check that compares accounts is left to `evaluations_of_repeats`.
 
     Args:
         published: The receipt of the stored rows.
@@ -563,21 +559,17 @@ def evaluations_of_hold(
     target = judged(instance, asset_key(dataset), partition)
     of_stored = {} if published is None else dict(judgements(dataset, published))
     for check in checks_of(dataset):
-        if check.error is ReadingHeldError:
-            held = judgement_of_hold(error, published)
-            judgement = replace(held, metadata={**held.metadata, REPORTED_BY_RUN: True})
+        if check.error is not None and isinstance(error, check.error):
+            judgement = Judgement(passed=False, description=str(error))
+            if isinstance(error, ReadingHeldError):
+                judgement = judgement_of_hold(error, published)
         elif check in of_stored:
-            judgement = of_stored[check]
+            yield of_stored[check].evaluation(asset_key(dataset), check.name, target, partition)
+            continue
+        elif published is None:
+            reason = f"Not checked, because the partition was not loaded: {error}"
+            judgement = Judgement(passed=False, description=reason)
         else:
             continue
+        judgement = replace(judgement, metadata={**judgement.metadata, REPORTED_BY_RUN: True})
         yield judgement.evaluation(asset_key(dataset), check.name, target, partition)
-
-
-def evaluations_of_failure(
-    dataset: Dataset, error: SellerPlatformError, partition: str | None, target: JudgedMaterialization | None = None
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the failed evaluation of the check to which an error belongs, if any."""
-    for check in checks_of(dataset):
-        if check.error is not None and isinstance(error, check.error):
-            judgement = Judgement(passed=False, description=str(error), metadata={REPORTED_BY_RUN: True})
-            yield judgement.evaluation(asset_key(dataset), check.name, target, partition)

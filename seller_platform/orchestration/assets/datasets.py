@@ -1,13 +1,20 @@
 """The assets of lists, one for each dataset, and their freshness policies."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import date, timedelta
 
 import dagster as dg
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
-from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError, WarehouseUnavailableError
+from seller_platform.errors import (
+    NotOfferedError,
+    RefusedForAccountError,
+    SellerPlatformError,
+    WarehouseUnavailableError,
+)
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, recorded
 from seller_platform.ingest.workers.tasks import LoadTask
 from seller_platform.orchestration.account_names import AccountNames
@@ -18,7 +25,6 @@ from seller_platform.orchestration.assets.checks import (
     checks_of,
     evaluations,
     evaluations_of_failure,
-    evaluations_of_hold,
     evaluations_of_repeats,
 )
 from seller_platform.orchestration.assets.events import (
@@ -118,43 +124,46 @@ def report_results(
     Raises:
         dagster.Failure: Some slices failed.
     """
-    loop = PartitionLoop(context.log)
-    loaded: dict[str, Receipt] = {}
+    loop, database = PartitionLoop(context.log), seller_api.warehouse.database
+    stored: dict[str, Receipt] = {}
     not_offered: list[tuple[SliceRequest, NotOfferedError]] = []
-    for result in recorded(results, seller_api.warehouse.database, run_id=context.run.run_id):
+
+    def failed(request: SliceRequest, error: SellerPlatformError) -> Iterator[object]:
+        key = partition_key(request.account, request.month)
+        loop.add(str(key), error, subject=str(request))
+        published = None
+        with suppress(WarehouseUnavailableError):
+            published = newest_receipt(database, dataset, request.account, request.month)
+        if published is not None:
+            stored[key] = replace(published, changed=False)
+        yield from evaluations_of_failure(context.instance, dataset, error, published, key)
+
+    for result in recorded(results, database, run_id=context.run.run_id):
         key = partition_key(result.request.account, result.request.month)
         if isinstance(result.error, NotOfferedError):
             not_offered.append((result.request, result.error))
-        elif isinstance(result.error, ReadingHeldError):
-            loop.add(str(key), result.error, subject=str(result.request))
-            stored = newest_receipt(
-                seller_api.warehouse.database, dataset, result.request.account, result.request.month
-            )
-            yield from evaluations_of_hold(context.instance, dataset, result.error, stored, key)
         elif result.error is not None:
-            loop.add(str(key), result.error, subject=str(result.request))
-            yield from evaluations_of_failure(dataset, result.error, key)
+            yield from failed(result.request, result.error)
         elif result.receipt is not None:
-            loaded[key] = result.receipt
+            stored[key] = result.receipt
             yield from load_events(context.instance, dataset, seller_api, result.receipt, key)
-        elif not was_loaded(seller_api.warehouse.database, dataset, result.request.account, result.request.month):
+        elif not was_loaded(database, dataset, result.request.account, result.request.month):
             reason = f"{result.request}: the month has not begun in the account's time zone."
             yield materialization_of_nothing(asset_key(dataset), key, reason)
-    database = seller_api.warehouse.database
     for request, error in not_offered:
         key = partition_key(request.account, request.month)
         if upstream_offers(database, dataset, request.account):
-            loop.add(str(key), RefusedForAccountError(request.account, error), subject=str(request))
+            yield from failed(request, RefusedForAccountError(request.account, error))
             continue
         context.log.warning("%s", error)
         yield materialization_of_nothing(asset_key(dataset), key, str(error), metadata={NOT_OFFERED: str(error)})
-    if loaded and LEDGERS_DO_NOT_REPEAT in checks_of(dataset):
+    if stored and LEDGERS_DO_NOT_REPEAT in checks_of(dataset):
         try:
-            yield from evaluations_of_repeats(context.instance, database, loaded)
+            yield from evaluations_of_repeats(context.instance, database, stored)
         except WarehouseUnavailableError as error:
             context.log.warning("The accounts of a seller are not compared: %s", error)
-    loop.fail_partitions(dataset.name, "loaded")
     yield from outputs(context)
+    loop.fail_partitions(dataset.name, "loaded")
 
 
 def report_load(instance: dg.DagsterInstance, database: Database, receipt: Receipt) -> None:
@@ -216,4 +225,4 @@ def _events(  # noqa: PLR0917  # seven facts, each of another type
     if held is None:
         yield from evaluations(instance, dataset, receipt, partition)
     else:
-        yield from evaluations_of_hold(instance, dataset, held_error(held), receipt, partition)
+        yield from evaluations_of_failure(instance, dataset, held_error(held), receipt, partition)

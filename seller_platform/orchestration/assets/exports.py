@@ -149,8 +149,8 @@ def export_asset(
         keys: Sequence[str | None] = (None,) if partitions is None else context.partition_keys
         written = (event for _, event in loop.attempt(keys, write))
         yield from events_of(asset, context.instance, written)
-        loop.fail_partitions(source.name, "exported")
         yield from outputs(context)
+        loop.fail_partitions(source.name, "exported")
 
     return export
 

@@ -1,7 +1,6 @@
 """One asset for each mart, and the sensor that requests those whose inputs changed."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from typing import Any
 
@@ -10,10 +9,10 @@ import dagster as dg
 from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset, Slicing, Window
 from seller_platform.counts import count_of
-from seller_platform.errors import InputCheckFailedError
+from seller_platform.errors import InputProblemError
 from seller_platform.orchestration.account_names import account_metadata, subject_of
 from seller_platform.orchestration.assets.check_runs import chosen_partitions, passed_in, reported
-from seller_platform.orchestration.assets.checks import Judgement, checks_of
+from seller_platform.orchestration.assets.checks import Judgement
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import (
     checkable_asset,
@@ -29,7 +28,6 @@ from seller_platform.orchestration.automation.conditions import following_sensor
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
 from seller_platform.orchestration.charts.figures import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.failures import foreseen
-from seller_platform.orchestration.instance.check_results import failed_evaluations
 from seller_platform.orchestration.instance.held_evaluations import stored_together
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
@@ -40,11 +38,15 @@ from seller_platform.orchestration.partitions import (
 )
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slice_problems import slice_problems
 from seller_platform.warehouse.marts import Chart, ChartForm, Input, Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build, CheckResult, build_partition, chosen_parameters, recheck
 from seller_platform.warehouse.marts.formulas import Formula
 from seller_platform.warehouse.marts.tables import mart_table_for
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import warehouse_url
 
 GROUP = "marts"
 SENSOR = "marts_follow_their_inputs"
@@ -151,7 +153,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
             parameters = chosen_parameters(mart, context.op_execution_context.op_config or {})
 
         versions = input_versions(context.instance, [placement.asset_key(each.dataset) for each in mart.inputs])
-        blocked = failed_inputs(context.instance, mart, context.partition_keys, utc_now().date(), placement)
+        blocked = failed_inputs(warehouse.database, mart, context.partition_keys, utc_now().date(), placement)
 
         def build_one(key: str) -> tuple[Build, int]:
             if key in blocked:
@@ -169,8 +171,8 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
             tags = provenance_tags(result.digest.hex(), mart.version, versions, before)
             yield materialization(result, tags, database_uri=warehouse.database.uri, account=account)
             yield from evaluations(context.instance, result)
-        loop.fail_partitions(mart.name, "built")
         yield from outputs(context)
+        loop.fail_partitions(mart.name, "built")
 
     return build
 
@@ -183,43 +185,62 @@ def follows(mart: Mart, placement: Placement = WHOLE) -> dg.AutomationCondition[
     return follows_inputs(
         followed=_keys(placement, (each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION)),
         required=_keys(placement, (each for each in mart.inputs if each.required)),
-        needs_checks=True,
-        checks_within=None if mart.is_monthly else _MONTHS_THAT_BLOCK * timedelta(days=31),
+        is_blocked=HasFailedInputs(mart, placement),
     )
 
 
-def failed_inputs(
-    instance: dg.DagsterInstance, mart: Mart, partitions: Sequence[str], today: date, placement: Placement = WHOLE
-) -> dict[str, InputCheckFailedError]:
-    """Return the partitions of a mart that must not be built, because a blocking check of an input failed.
+class HasFailedInputs(dg.AutomationCondition[dg.AssetKey]):
+    """True for partitions of a mart that must not be built, because of the slice of an input."""
 
-    The newest evaluations count. A mart of whole accounts reads no month that is older than three.
+    def __init__(self, mart: Mart, placement: Placement) -> None:
+        """Keep the mart, whose inputs decide."""
+        self._mart, self._placement = mart, placement
+
+    @property
+    def name(self) -> str:
+        """The name in the UI."""
+        return "has_failed_inputs"
+
+    def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:
+        """Return the partitions."""
+        candidates = context.candidate_subset
+        if candidates.is_empty:
+            return dg.AutomationResult(context, candidates)
+        keys = candidates.expensively_compute_partition_keys()
+        with Database(warehouse_url(read_settings()), connections=1) as database:
+            blocked = failed_inputs(database, self._mart, keys, utc_now().date(), self._placement)
+        return dg.AutomationResult(context, candidates.compute_intersection_with_partition_keys(set(blocked)))
+
+
+def failed_inputs(
+    database: Database, mart: Mart, partitions: Iterable[str], today: date, placement: Placement = WHOLE
+) -> dict[str, InputProblemError]:
+    """Return the partitions of a mart that must not be built, because the slice of an input has a problem.
+
+    A mart of whole accounts reads no month that is older than three. An input that is not required and was never loaded
+    stops no mart.
     """
-    errors: dict[str, InputCheckFailedError] = {}
-    for source in mart.inputs:
-        dataset = source.dataset
-        if dataset.slicing is Slicing.CONNECTION:
-            continue
-        asset = placement.asset_key(dataset)
-        checks = [dg.AssetCheckKey(asset, each.name) for each in checks_of(dataset) if each.is_blocking]
-        read_by: dict[str, list[str]] = defaultdict(list)
-        for partition in partitions:
-            for key in _read_partitions(source, partition, today):
-                read_by[key].append(partition)
-        for failed in failed_evaluations(instance, checks, list(read_by)):
-            key = failed.partition or ""
-            error = InputCheckFailedError(
-                failed.check_name, failed.asset_key.to_user_string(), key, failed.description or "no reason is given"
-            )
-            errors = dict.fromkeys(read_by[key], error) | errors
+    inputs = [each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION]
+    problems = slice_problems(database, [each.dataset for each in inputs])
+    accounts = {account for _, account in problems}
+    errors: dict[str, InputProblemError] = {}
+    for partition in partitions if accounts else ():
+        account, month = read_partition_key(partition)
+        for source in inputs if account in accounts else ():
+            of_input = problems.get((source.dataset.name, account), {})
+            for read in _months_read(source, month, today) if of_input else ():
+                problem = of_input.get(read and read.start)
+                if problem is not None and (source.required or problem.was_loaded):
+                    asset = placement.asset_key(source.dataset).to_user_string()
+                    error = InputProblemError(problem.kind, asset, partition_key(account, read), problem.sentence)
+                    errors.setdefault(partition, error)
     return errors
 
 
-def _read_partitions(source: Input, partition: str, today: date) -> Iterator[str]:
-    """Yield the partitions of an input that a mart's partition is computed from."""
-    account, month = read_partition_key(partition)
+def _months_read(source: Input, month: Window | None, today: date) -> Iterator[Window | None]:
+    """Yield the months of an input that a mart's partition is computed from; None of one without days."""
     if not source.dataset.is_dated:
-        yield partition_key(account, None)
+        yield None
         return
     if month is None:
         last = Window.month_of(today)
@@ -227,8 +248,7 @@ def _read_partitions(source: Input, partition: str, today: date) -> Iterator[str
         days = Window(first, last.end)
     else:
         days = source.days_read(month)
-    for each in days.months():
-        yield partition_key(account, each)
+    yield from days.months()
 
 
 def definition_metadata(mart: Mart, placement: Placement = WHOLE) -> dict[str, object]:

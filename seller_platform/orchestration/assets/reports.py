@@ -208,8 +208,8 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
                 yield materialization_of_nothing(asset_key(REPORT_ROWS), account, "No report was ever loaded.")
             else:
                 yield from load_events(context.instance, REPORT_ROWS, seller_api, stored, account)
-        _fail(loop, "loaded")
         yield from outputs(context)
+        _fail(loop, "loaded")
 
     return report_rows
 

@@ -1,7 +1,6 @@
 """The automation condition of partitions that follow their inputs, and its sensor."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -140,8 +139,7 @@ def follows_inputs(
     *,
     followed: Sequence[dg.AssetKey],
     required: Sequence[dg.AssetKey],
-    needs_checks: bool = False,
-    checks_within: timedelta | None = None,
+    is_blocked: dg.AutomationCondition[Any] | None = None,
 ) -> dg.AutomationCondition[Any]:
     """Return the condition that requests a partition when its inputs are loaded or change, or its code changes.
 
@@ -155,9 +153,8 @@ def follows_inputs(
     Args:
         followed: The inputs whose changes request a partition.
         required: The inputs without which a partition cannot be made.
-        needs_checks: Whether blocking checks of the followed inputs must not have failed. A partition whose run failed
-            for that is requested once they pass.
-        checks_within: Of inputs by month, only partitions within this time before the end of the newest count.
+        is_blocked: The condition of partitions that must not be made now. One whose run failed for that is requested
+            once it is false.
     """
     condition = dg.AutomationCondition
     inputs, requested = dg.AssetSelection.assets(*followed), condition.newly_requested()
@@ -172,11 +169,7 @@ def follows_inputs(
     has_failed = condition.execution_failed() & may_succeed_now
     is_due = is_new | has_changed | has_other_code | has_failed
     has_to_wait = lacks_inputs | are_loading | condition.in_progress()
-    if needs_checks:
-        failed: dg.AutomationCondition[Any] = condition.any_checks_match(condition.check_failed(), blocking_only=True)
-        if checks_within is not None:
-            failed &= condition.in_latest_time_window(checks_within)
-        is_blocked = condition.any_deps_match(failed).allow(inputs)
+    if is_blocked is not None:
         was_freed = (~is_blocked).newly_true().since(requested | condition.initial_evaluation())
         is_due, has_to_wait = is_due | (was_freed & condition.execution_failed()), has_to_wait | is_blocked
     return (is_due & ~has_to_wait).with_label("follows its inputs")

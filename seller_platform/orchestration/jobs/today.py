@@ -20,7 +20,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import ReadingHeldError
 from seller_platform.ingest.loads.due_slices import DueSlice
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested
-from seller_platform.orchestration.assets.checks import checks_of, evaluations_of_hold, judgements
+from seller_platform.orchestration.assets.checks import checks_of, evaluations_of_failure, judgements
 from seller_platform.orchestration.assets.datasets import load_events
 from seller_platform.orchestration.assets.events import JudgedMaterialization, events_of, judged
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
@@ -208,7 +208,7 @@ def _reported(
             stored = newest_receipt(
                 seller_api.warehouse.database, DATASET, result.request.account, result.request.month
             )
-            yield from evaluations_of_hold(context.instance, DATASET, result.error, stored, partition)
+            yield from evaluations_of_failure(context.instance, DATASET, result.error, stored, partition)
         if result.error is not None:
             loop.add(result.request.account, result.error, subject=str(result.request))
         elif result.receipt is not None:

@@ -101,6 +101,7 @@ def runs(
     url = postgres.url(name)
     with pytest.MonkeyPatch.context() as patch, Database(url) as database:
         patch.setenv("SELLER_PLATFORM_HOME", str(home))
+        patch.setenv("SELLER_PLATFORM_DATABASE_URL", url)
         with open_platform(database, url, home) as platform:
             platform.discover()
             opened = CheckRuns(platform)
@@ -206,8 +207,8 @@ def test_a_mart_waits_until_the_check_of_its_input_passes(runs: CheckRuns, monke
     metadata = {name: value.value for name, value in failure.user_failure_data.metadata.items()}
     assert set(metadata) == {JANUARY, "exit_code"}
     assert str(metadata[JANUARY]).startswith(
-        f"not built: row_count_matches_total of seller/transactions {JANUARY} failed: mismatch: 3 rows were stored, "
-        "the list announced 4. Load the input's partition again"
+        f"not built: seller/transactions {JANUARY} is mismatched: 3 rows were stored of 2026-01-01..2026-01-31, the "
+        "list announced 4. Load the input's partition again"
     )
     assert {event.partition for event in blocked.all_events if event.is_step_materialization} == {FEBRUARY}
     assert requested_while_blocked == set()

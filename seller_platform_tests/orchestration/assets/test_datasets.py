@@ -141,6 +141,29 @@ def test_a_partition_that_fails_is_named_and_the_others_are_loaded(
     assert failure.user_failure_data is not None
     assert set(failure.user_failure_data.metadata) == {*february, "exit_code"}
     assert "another calendar" in str(failure.user_failure_data.metadata[min(february)].value)
+    of_month = [each for each in result.get_asset_check_evaluations() if each.partition == min(february)]
+    assert {each.check_name for each in of_month} == {check.name for check in checks_of(TRANSACTIONS)}
+    assert not any(each.passed for each in of_month)
+    assert all("another calendar" in (each.description or "") for each in of_month)
+
+
+def test_the_checks_of_a_partition_that_fails_judge_the_rows_that_stay(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform.discover()
+    assert platform.months(TRANSACTIONS).success
+    broken = {**independent_upstream.transaction_rows(independent_upstream.MONTHS[1])[0], "posted_date": "2020-01-01"}
+    monkeypatch.setattr(independent_upstream, "transaction_rows", lambda _: [broken])
+
+    result = platform.months(TRANSACTIONS, first=MONTHS[1], last=MONTHS[1])
+
+    evaluations = result.get_asset_check_evaluations()
+    assert not result.success
+    assert {(each.check_name, each.partition) for each in evaluations} == {
+        (check.name, str(partition_key(account, MONTHS[1]))) for check in checks_of(TRANSACTIONS) for account in KEYS
+    }
+    assert {each.check_name for each in evaluations if not each.passed} <= {"fields_are_known"}
+    assert "match: " in str(next(each for each in evaluations if each.check_name == ROW_COUNT_CHECK).description)
 
 
 def test_an_account_without_a_known_zone_is_named_and_no_other_fails(platform: Platform) -> None:

@@ -91,6 +91,7 @@ class Marts:
 @pytest.fixture
 def marts(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Marts]:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
     inputs = [accounts_asset(LISTED), cost_asset(), *(asset_for(dataset, HISTORY_START) for dataset in LISTS)]
     resources = {
         "warehouse": WarehouseResource(database_url=database_url),

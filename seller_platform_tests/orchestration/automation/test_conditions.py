@@ -10,6 +10,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,10 +25,13 @@ from seller_platform.orchestration.assets.exports import export_definitions, exp
 from seller_platform.orchestration.assets.marts import mart_definitions, mart_key
 from seller_platform.orchestration.automation.conditions import follows_inputs
 from seller_platform.orchestration.automation.provenance import newest_event, provenance_tags
+from seller_platform.orchestration.component import EXECUTOR
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.ticks import evaluate_conditions
 
 PROFIT = mart_named("account_profit_daily")
@@ -38,7 +43,18 @@ _SECONDS = count()  # Dagster caches the partitions of a moment for all instance
 
 
 @pytest.fixture(scope="module")
-def definitions() -> dg.Definitions:
+def definitions(
+    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dg.Definitions]:
+    name = databases.lend()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SELLER_PLATFORM_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("SELLER_PLATFORM_DATABASE_URL", postgres.url(name))
+        yield _definitions()
+    databases.take_back(name)
+
+
+def _definitions() -> dg.Definitions:
     inputs = [accounts_asset(LISTED), cost_asset(), *(asset_for(dataset, HISTORY_START) for dataset in LISTS)]
     resources = dict.fromkeys(("warehouse", "seller_api"), dg.ResourceDefinition.none_resource())
     return dg.Definitions.merge(dg.Definitions(assets=inputs, resources=resources), mart_definitions(HISTORY_START))
@@ -229,9 +245,10 @@ def test_files_of_an_asset_without_partitions_follow_changes(definitions: dg.Def
     assert requested == [0, 1, 0, 0, 1, 0]
 
 
-def test_marts_that_were_not_tried_because_an_input_failed_are_requested(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
+def test_one_bad_month_stops_no_mart_of_another_month_in_the_same_run(
+    platform: Platform, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
     platform.discover()
     (account, _), honest = sorted(independent_upstream.KEYS.values()), platform.upstream.page
     failing = dataset_named("transactions").path, "2026-02"
@@ -240,23 +257,39 @@ def test_marts_that_were_not_tried_because_an_input_failed_are_requested(
         "page",
         lambda path, query: None if (path, query["start_date"][:7]) == failing else honest(path, query),
     )
+    start = date(2025, 4, 1)
     definitions = dg.Definitions.merge(
-        dg.Definitions(assets=[*platform.assets.values(), cost_asset()], resources=platform.resources),
-        mart_definitions(HISTORY_START),
+        dg.Definitions(
+            assets=[
+                platform.assets["accounts"],
+                cost_asset(),
+                *(asset_for(dataset_named(name), start) for name in INPUTS[:2]),
+            ],
+            resources=platform.resources,
+            executor=EXECUTOR,
+        ),
+        mart_definitions(start, datasets=[LISTED, *(dataset_named(name) for name in INPUTS)]),
     )
-    january, february = (partition_key(account, month) for month in MONTHS[:2])
+    months = [partition_key(account, month) for month in Window(start, MONTHS[-1].end).months()]
+    february = str(partition_key(account, MONTHS[1]))
+    assets = [asset_key(dataset_named(name)) for name in INPUTS[:2]] + [mart_key(PROFIT)]
 
-    run = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
-        instance=platform.instance,
-        asset_selection=[asset_key(dataset_named(name)) for name in INPUTS[:2]] + [mart_key(PROFIT)],
-        tags={"dagster/asset_partition_range_start": january, "dagster/asset_partition_range_end": february},
-        raise_on_error=False,
+    job = definitions.resolve_implicit_global_asset_job_def().get_subset(asset_selection=set(assets))
+    tags = {"dagster/asset_partition_range_start": months[0], "dagster/asset_partition_range_end": months[-1]}
+    run = execute_run(InMemoryJob(job), platform.instance.create_run_for_job(job, tags=tags), platform.instance)
+    built = platform.instance.get_materialized_partitions(mart_key(PROFIT))
+    requested = evaluate_conditions(definitions, platform.instance, dg.AssetSelection.assets(mart_key(PROFIT)))
+
+    failure = next(
+        each for each in run.all_events if each.is_step_failure and each.step_key == "marts__account_profit_daily"
     )
-    result = evaluate_conditions(definitions, platform.instance, dg.AssetSelection.assets(mart_key(PROFIT)))
-
     assert not run.success
-    assert not run.asset_materializations_for_node("marts__account_profit_daily")
-    assert set(map(str, result.get_requested_partitions(mart_key(PROFIT)))) == {str(january)}
+    assert len(months) == 12
+    assert built == {str(month) for month in months} - {february}
+    assert failure.step_failure_data.user_failure_data is not None
+    reasons = failure.step_failure_data.user_failure_data.metadata
+    assert f"not built: seller/transactions {february} is failed: " in str(reasons[february].value)
+    assert not requested.get_requested_partitions(mart_key(PROFIT))
 
 
 def test_a_partition_that_failed_is_requested_again_each_hour() -> None:
