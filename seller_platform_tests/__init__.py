@@ -1,1 +1,1 @@
-"""The tests: a mirror of the package, `journeys` for whole paths, `benchmarks` for figures."""
+"""The tests: a mirror of the package, `journeys` for whole paths, `figures` for measurements."""

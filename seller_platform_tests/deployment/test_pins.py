@@ -50,11 +50,12 @@ def test_every_night_the_nightly_tests_and_all_long_forms_run() -> None:
     (job,) = WORKFLOWS["nightly"].values()
     commands = {each["command"] for each in job["strategy"]["matrix"]["include"]}
     long_forms = {
-        f"python -m seller_platform_tests.benchmarks.faults.{path.stem}"
-        for path in (TOP / "seller_platform_tests/benchmarks/faults").glob("*.py")
-        if "def main" in path.read_text()
+        f"python -m seller_platform_tests.figures {path.stem}"
+        for path in (TOP / "seller_platform_tests" / "figures").glob("*.py")
+        if re.search(r"^def measure\(.*\) -> Promises:$", path.read_text(), re.MULTILINE)
     }
 
+    assert len(long_forms) > 3
     assert job["steps"][-1]["run"] == ".ci/run --locked ${{ matrix.command }}"
     assert commands >= {"pytest -m nightly", "python -m seller_platform_tests.simulation.mutations", *long_forms}
 

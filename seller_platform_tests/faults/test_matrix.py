@@ -236,7 +236,7 @@ def test_a_wrong_total_is_requested_again_and_reported_if_it_stays(broken: Broke
     assert receipt.rows == 3
 
 
-@pytest.mark.nightly  # `benchmarks.faults.refusals` is its long form
+@pytest.mark.nightly
 def test_a_third_of_answers_broken_costs_at_most_half_more_requests(broken: Broken) -> None:
     broken.forget_tokens()
     broken.upstream.issue_lasting_tokens()

@@ -1,6 +1,9 @@
 """Tests the OAuth server: codes, rotation, revocation, and access."""
 
 import base64
+import secrets
+import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -8,8 +11,8 @@ import httpx
 import pytest
 
 from seller_platform.contract.tokens import code_challenge
+from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.applications import add_application, add_public_application
-from seller_platform_tests.benchmarks.refreshing import AT_ONCE, race
 from seller_platform_tests.support.served import (
     ANN,
     CALLBACK,
@@ -21,7 +24,53 @@ from seller_platform_tests.support.served import (
     submit,
 )
 
+AT_ONCE = 8
 VERIFIER = "v" * 43
+
+
+def issue_refresh_token(service: Served) -> str:
+    """Return the refresh token of a new family, stored without the pages."""
+    token = secrets.token_urlsafe(32)
+    execute(
+        service.database,
+        "WITH consent AS (INSERT INTO service.authorizations (family, client_id, user_id) "
+        "SELECT gen_random_uuid(), %s, id FROM service.users WHERE email = %s RETURNING family) "
+        "INSERT INTO service.refresh_tokens SELECT %s, family, now() + interval '1 day' FROM consent",
+        service.client_id,
+        ANN,
+        hash_of(token),
+    )
+    return token
+
+
+def race(service: Served, rounds: int) -> Counter[tuple[int, ...]]:
+    """Return the number of rounds for each sorted tuple of statuses.
+
+    Raises:
+        AssertionError: The tokens of the successful request were still valid after the round.
+    """
+    ends: Counter[tuple[int, ...]] = Counter()
+    browsers = [httpx.Client(base_url=service.base_url, timeout=30) for _ in range(AT_ONCE)]
+    start = threading.Barrier(AT_ONCE)
+    try:
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            for _ in range(rounds):
+                token = issue_refresh_token(service)
+
+                def spend(browser: httpx.Client, token: str = token) -> httpx.Response:
+                    start.wait()
+                    return service.refresh(browser, token)
+
+                answers = list(threads.map(spend, browsers))
+                ends[tuple(sorted(answer.status_code for answer in answers))] += 1
+                for winner in (answer.json() for answer in answers if answer.status_code == 200):
+                    headers = {"Authorization": f"Bearer {winner['access_token']}"}
+                    assert browsers[0].get("/user/me", headers=headers).status_code == 401
+                    assert service.refresh(browsers[0], winner["refresh_token"]).status_code == 400
+    finally:
+        for browser in browsers:
+            browser.close()
+    return ends
 
 
 def _works(service: Served, access_token: str) -> bool:

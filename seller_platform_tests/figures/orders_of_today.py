@@ -1,16 +1,12 @@
 """Measures how old the orders of today become in a simulated week, where they are read every 15 minutes.
 
-`python -m seller_platform_tests.benchmarks.intraday [--accounts 100] [--days 7]` prints one table.
-
 A clock of its own drives the planning and the loads of our code over an upstream in this process: each request takes
 as long as an answer of the upstream does, some are refused once, and the daily refresh runs in between. A tick is
 skipped while the run before is under way. The age of an account is the time since the start of the newest reading that
 is stored; it is taken once a minute.
 """
 
-import argparse
 import random
-import sys
 import threading
 from bisect import bisect_right
 from collections import Counter
@@ -38,7 +34,7 @@ from seller_platform.warehouse.loads.receipts import AccountDay
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.freshness import last_readings
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
+from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.support.installation import temporary_warehouse
 
 MOST_MINUTES = 15.0
@@ -214,7 +210,7 @@ class Simulation:
         self.ticks.update("failed" for each in load_each(requests, load) if each.error)
 
 
-def simulate(database: Database, *, accounts: int, hours: int) -> list[Figure]:
+def simulate(database: Database, *, accounts: int, hours: int) -> Promises:
     """Run the simulation and return its figures."""
     simulation = Simulation(database, accounts, hours)
     simulation.run()
@@ -223,7 +219,7 @@ def simulate(database: Database, *, accounts: int, hours: int) -> list[Figure]:
     newest = last_readings(database, [ORDERS], now=simulation.end)
     oldest = max(each.age_hours(simulation.end) for each in newest)
     percentile = ages[len(ages) * 95 // 100]
-    return [
+    figures = [
         Figure("accounts, hours", f"{accounts}, {hours}"),
         Figure("ticks", simulation.ticks["read"]),
         Figure("ticks skipped, as a run was under way", simulation.ticks["skipped"]),
@@ -235,18 +231,10 @@ def simulate(database: Database, *, accounts: int, hours: int) -> list[Figure]:
         Figure("  oldest account as `status` shows it, hours", f"{oldest:.2f}", "at most 1", oldest <= 1),
         Figure("orders of more than an hour ago that are missing or doubled", missing, "0", missing == 0),
     ]
+    return Promises("Today's orders every 15 minutes", figures)
 
 
-def main() -> int:
-    """Simulate and print the figures."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--accounts", type=int, default=100)
-    parser.add_argument("--days", type=int, default=7)
-    chosen = parser.parse_args()
+def measure(*, accounts: int = 100, days: int = 7) -> Promises:
+    """Options: accounts, and simulated days."""
     with temporary_warehouse() as (url, _), Database(url) as database:
-        figures = simulate(database, accounts=chosen.accounts, hours=24 * chosen.days)
-    return print_figures("Today's orders every 15 minutes", figures)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return simulate(database, accounts=accounts, hours=24 * days)

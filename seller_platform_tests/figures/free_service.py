@@ -1,22 +1,32 @@
-"""A service that answers from memory: each page is encoded only once.
+"""An upstream that answers from memory, where each page is encoded only once, and installations connected to it.
 
 It serves the orders and transactions of some accounts and months over plain sockets. A measurement with it measures the
-reader. `python -m seller_platform_tests.benchmarks.free_service --help`.
+reader.
 """
 
-import argparse
 import asyncio
 import json
+import multiprocessing
 import random
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time
+from multiprocessing.connection import Connection
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
 from seller_platform.contract import Window
+from seller_platform.ingest.connections.upstream import Upstream
+from seller_platform.ingest.loads.accounts import discover
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.installation import CONNECTION, Site
+from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.processes import environment
 
 ZONE = ZoneInfo("America/Los_Angeles")
 CHANNELS = {"platform": 0.9, "non-platform": 0.1}
@@ -148,22 +158,20 @@ class Lists:
         return _answered(f'{{"current_page":{number},"data":[{shown}],{envelope}}}'.encode())
 
 
-async def serve(lists: Lists, account_count: int, latency_seconds: float) -> None:
-    """Serve until the process ends, and print the port as the first line."""
+async def _serve(lists: Lists, account_count: int, pipe: Connection) -> None:
+    """Serve until the process ends, and send the port."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                if latency_seconds:
-                    await asyncio.sleep(latency_seconds)
                 writer.write(_answer(lists, account_count, head.split(b" ", 2)[1].decode()))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    pipe.send(server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 
@@ -190,18 +198,48 @@ def _answered(body: bytes) -> bytes:
     return head.encode() + body
 
 
-def main() -> None:
-    """Encode the pages and serve them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--accounts", type=int, default=2)
-    parser.add_argument("--months", type=int, default=12)
-    parser.add_argument("--rows", type=int, default=20_000, help="rows per account, month and list")
-    parser.add_argument("--latency-ms", type=float, default=0)
-    parser.add_argument("--changing", action="store_true", help="each discovery changes all transactions")
-    chosen = parser.parse_args()
-    lists = Lists(chosen.months, chosen.rows, is_changing=chosen.changing)
-    asyncio.run(serve(lists, chosen.accounts, chosen.latency_ms / 1000))
+def _run(pipe: Connection, account_count: int, month_count: int, rows: int, is_changing: bool) -> None:
+    asyncio.run(_serve(Lists(month_count, rows, is_changing=is_changing), account_count, pipe))
 
 
-if __name__ == "__main__":
-    main()
+@contextmanager
+def free_service(account_count: int, month_count: int, rows: int, *, is_changing: bool = False) -> Iterator[str]:
+    """Run the service in a process of its own, and yield its URL.
+
+    Args:
+        rows: Rows of each account, month and list.
+        is_changing: Whether each discovery of the accounts changes all transactions.
+    """
+    spawned = multiprocessing.get_context("spawn")
+    parent_end, child_end = spawned.Pipe()
+    process = spawned.Process(target=_run, args=(child_end, account_count, month_count, rows, is_changing), daemon=True)
+    process.start()
+    try:
+        yield f"http://127.0.0.1:{parent_end.recv()}"
+    finally:
+        process.terminate()
+        process.join()
+
+
+def connected(server: EmbeddedServer, home: Path, database: str, base_url: str) -> Site:
+    """Return an installation with an empty database, which is connected to the service and has its accounts."""
+    drop_database(server, database)
+    site = Site(server.database(database), home, Upstream(base_url, base_url, "figures", "figures", ""))
+    with Database(site.database_url) as opened:
+        opened.migrate()
+    site.connect({"access_token": "access", "refresh_token": "refresh", "expires_in": 10**7})
+    with site.open() as (api, opened):
+        discover(api, opened, site.upstream.as_connection(CONNECTION), run_id=None)
+    return site
+
+
+def variables_of(site: Site) -> dict[str, str]:
+    """Return the environment in which commands work on an installation."""
+    return environment(
+        site.home,
+        SELLER_PLATFORM_DATABASE_URL=site.database_url,
+        SELLER_PLATFORM_HISTORY_START=FIRST_MONTH.isoformat(),
+        SELLER_API_BASE_URL=site.upstream.base_url,
+        SELLER_API_CLIENT_ID=site.upstream.client_id,
+        SELLER_API_CLIENT_SECRET=site.upstream.client_secret,
+    )

@@ -1,7 +1,5 @@
 """Walks over the pages of a replica while `sync --full` loads it again and again, and counts those that are torn.
 
-`python -m seller_platform_tests.benchmarks.sync_walks [--walks 1000] [--minutes 30]` prints a table.
-
 An upstream lists the ledger of an account; each discovery of the accounts gives every entry another description, and
 all of them the same one. `sync --full` reads it with its loading processes, one command after the other. Meanwhile the
 client's own code walks over the last days of a month and the first of the next one, from a service over the warehouse.
@@ -10,8 +8,6 @@ A walk is whole if it is complete on the first attempt, and each of its months h
 same entries in every load, a page of another load changes neither the total nor the keys.
 """
 
-import argparse
-import os
 import random
 import subprocess
 import threading
@@ -21,10 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
 
 from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.client.http.api import SellerApi
@@ -36,11 +28,10 @@ from seller_platform.contract.list_query import ListQuery
 from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.benchmarks.free_service import months
-from seller_platform_tests.benchmarks.loading import environment, free_service
-from seller_platform_tests.benchmarks.serving import service
-from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.figures.free_service import connected, free_service, months, variables_of
+from seller_platform_tests.figures.measuring import service, with_children
+from seller_platform_tests.figures.results import Figure, Promises
+from seller_platform_tests.support.installation import temporary_server
 from seller_platform_tests.support.processes import COMMAND
 
 LEDGER = dataset_named("transactions")
@@ -67,7 +58,7 @@ class Syncs:
     """Runs `sync --full` again and again, until the end."""
 
     def __init__(self, variables: dict[str, str]) -> None:
-        self._variables, self._is_over = {**os.environ, **variables}, threading.Event()
+        self._variables, self._is_over = variables, threading.Event()
         self.commands = self.processes = 0
 
     def once(self) -> None:
@@ -75,7 +66,7 @@ class Syncs:
         command = [*COMMAND, "sync", "--full", "--json", f"--dataset={LEDGER.name}"]
         with subprocess.Popen(command, env=self._variables, stdout=subprocess.DEVNULL) as process:
             while process.poll() is None:
-                self.processes = max(self.processes, len(_loading_processes(process.pid)))
+                self.processes = max(self.processes, len(list(with_children(process.pid))) - 1)
                 time.sleep(0.1)
         if process.returncode:
             raise SystemExit(f"sync ended with {process.returncode}")
@@ -98,14 +89,6 @@ class Syncs:
             commands.result()
 
 
-def _loading_processes(parent: int) -> list[str]:
-    """Return the children of a command that are loading processes."""
-    listed = subprocess.run(
-        ["ps", "--ppid", str(parent), "-o", "args="], capture_output=True, text=True, check=False
-    ).stdout
-    return [line for line in listed.splitlines() if "workers.program" in line]
-
-
 def walk(api: SellerApi, account: KnownAccount, border: date) -> Walk:
     """Walk over the days around the first of a month, as the client does."""
     query = ListQuery(LEDGER, account.account, Window(border - _DAYS, border + _DAYS), per_page=min(LEDGER.page_sizes))
@@ -123,60 +106,38 @@ def walk(api: SellerApi, account: KnownAccount, border: date) -> Walk:
     return Walk(len(pages), attempts, tuple(map(frozenset, descriptions.values())))
 
 
-def run(walks: int, readers: int, minutes: float, server: EmbeddedServer, folder: Path) -> Table:
-    """Walk beside the commands, and return the table."""
-    os.environ |= {"BENCHMARK_ACCOUNTS": "1", "BENCHMARK_MONTHS": str(MONTHS)}
-    options = ("--accounts", "1", "--months", str(MONTHS), "--rows", str(ROWS), "--changing")
-    borders = [month.start for month in months(MONTHS)[1:]]
-    with free_service(*options) as upstream:
-        variables = environment(server, folder / "home", "walks", upstream)
-        url = variables["SELLER_PLATFORM_DATABASE_URL"]
-        syncs = Syncs(variables)
+def measure(*, walks: int = 1_000, readers: int = 2, minutes: float = 30.0) -> Promises:
+    """Options: walks, readers at the same time, and the longest time in minutes."""
+    with free_service(1, MONTHS, ROWS, is_changing=True) as upstream, temporary_server() as (server, folder):
+        site = connected(server, folder, "walks", upstream)
+        syncs = Syncs(variables_of(site))
         syncs.once()
-        with Database(url) as database:
+        with Database(site.database_url) as database:
             (account,) = accounts(database)
             with (
                 temporary_access(database, [account.key]) as token,
-                service(url, folder, has_one_core=False) as (base_url, _),
+                service(site.database_url, folder) as (base_url, _),
                 SellerApi(base_url, auth=TokenAuth(token)) as api,
                 ThreadPoolExecutor(readers) as threads,
                 syncs.running(),
             ):
                 began, done = time.perf_counter(), list[Walk]()
+                borders = [month.start for month in months(MONTHS)[1:]]
                 while len(done) < walks and time.perf_counter() - began < 60 * minutes:
                     some = random.choices(borders, k=min(walks - len(done), 10 * readers))
                     done += threads.map(lambda border: walk(api, account, border), some)
-                seconds = time.perf_counter() - began
-    table = Table(title=f"{len(done):,} walks in {seconds:,.0f} s, beside {syncs.commands - 1} syncs")
-    figures = {
-        "walks": len(done),
-        "pages": sum(each.pages for each in done),
-        "whole": sum(each.attempts == 1 and not each.is_torn for each in done),
-        "attempts": sum(each.attempts for each in done),
-        "torn": sum(each.is_torn for each in done),
-        "of two loads": sum(len(frozenset.union(*each.descriptions)) > 1 for each in done),
-        "loading programs": syncs.processes,
-    }
-    for name in figures:
-        table.add_column(name, justify="right")
-    table.add_row(*(f"{figure:,}" for figure in figures.values()))
-    return table
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Walks over a replica that sync loads again and again.")
-    parser.add_argument("--walks", type=int, default=1_000)
-    parser.add_argument("--readers", type=int, default=2)
-    parser.add_argument("--minutes", type=float, default=30, help="The longest time; then what was done is printed.")
-    arguments = parser.parse_args()
-    with temporary_folder() as folder:
-        server = EmbeddedServer(folder / "postgres")
-        try:
-            table = run(arguments.walks, arguments.readers, arguments.minutes, server, folder)
-        finally:
-            server.close()
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()
+    torn = sum(each.is_torn for each in done)
+    return Promises(
+        "Walks beside `sync --full`",
+        [
+            Figure("walks", len(done)),
+            Figure("  pages", sum(each.pages for each in done)),
+            Figure("  attempts", sum(each.attempts for each in done)),
+            Figure("  whole at the first attempt", sum(each.attempts == 1 and not each.is_torn for each in done)),
+            Figure(
+                "  of months of different loads", sum(len(frozenset().union(*each.descriptions)) > 1 for each in done)
+            ),
+            Figure("  torn", torn, "0", torn == 0),
+            Figure("syncs meanwhile, and processes of each", f"{syncs.commands - 1}, {syncs.processes}"),
+        ],
+    )

@@ -1,17 +1,13 @@
 """Kills loading processes and stops PostgreSQL while two readers check every slice.
 
-`python -m seller_platform_tests.benchmarks.faults.loads [--kills 1000] [--stops 50]` prints one table.
-
 A process loads slices in a loop from an upstream whose rows change with every answer. It is killed at random moments
 and at each failpoint of a load. The server is stopped immediately, as by a power cut. Meanwhile two readers read all
 slices in single statements: each slice must be one complete version with its own receipt.
 """
 
-import argparse
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -33,7 +29,7 @@ from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
+from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.support.http_server import Handler, serving
 from seller_platform_tests.support.installation import begin, temporary_server
 
@@ -267,22 +263,14 @@ def _stored_anew(url: str, base_url: str) -> None:
             assert receipt.verdict == "match", receipt
 
 
-def main() -> int:
-    """Kill and stop, and print the figures."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=1_000, help="at any moment; a twentieth at each failpoint")
-    parser.add_argument("--stops", type=int, default=50)
-    chosen = parser.parse_args()
+def measure(*, kills: int = 1_000, stops: int = 50) -> Promises:
+    """Options: kills at random moments, a twentieth as many at each failpoint, and stops of PostgreSQL."""
     with temporary_server() as (server, _):
-        url = server.database("faults")
+        url = server.database("loads")
         with Database(url) as database:
             database.migrate()
         figures = [
-            *kill_loaders(url, kills=chosen.kills, failpoint_kills=max(1, chosen.kills // 20)),
-            *stop_the_server(server, url, stops=chosen.stops),
+            *kill_loaders(url, kills=kills, failpoint_kills=max(1, kills // 20)),
+            *stop_the_server(server, url, stops=stops),
         ]
-    return print_figures("Loads", figures)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Promises("Killed loads", figures)

@@ -1,16 +1,12 @@
 """Rotates one grant in many processes, and kills some of them.
 
-`python -m seller_platform_tests.benchmarks.faults.rotations [--rounds 500] [--kills 50]` prints one table.
-
 Sixteen processes share a grant. In each round the upstream rejects all issued access tokens, and all processes call it
 at once: one of them must refresh, and all must get their answer. Then processes are killed at each failpoint of a
 rotation and at random moments, and other processes must be able to use the grant.
 """
 
-import argparse
 import random
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +16,7 @@ from pathlib import Path
 
 from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.connections.upstream import Upstream
-from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
+from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.installation import Site, begin, temporary_warehouse
 
@@ -189,20 +185,12 @@ def kill_at_any_moment(shared: Shared, *, kills: int, seed: int = 7) -> list[Fig
     ]
 
 
-def main() -> int:
-    """Run the rounds and print the figures."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=500)
-    parser.add_argument("--kills", type=int, default=50, help="at each failpoint; ten times as many at any moment")
-    chosen = parser.parse_args()
+def measure(*, rounds: int = 500, kills: int = 50) -> Promises:
+    """Options: rounds, and kills at each failpoint; there are ten times as many at random moments."""
     with temporary_warehouse() as (url, folder), shared_grant(url, folder) as shared:
         figures = [
-            *race(shared, rounds=chosen.rounds),
-            *kill_at_failpoints(shared, kills=chosen.kills),
-            *kill_at_any_moment(shared, kills=10 * chosen.kills),
+            *race(shared, rounds=rounds),
+            *kill_at_failpoints(shared, kills=kills),
+            *kill_at_any_moment(shared, kills=10 * kills),
         ]
-    return print_figures("Rotations", figures)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Promises("Rotations", figures)

@@ -1,13 +1,9 @@
 """Plants wrong answers and true changes, and counts what is published unseen and what stays held.
 
-`python -m seller_platform_tests.benchmarks.faults.wrong_answers [--answers 1000]` prints one table.
-
 Each wrong answer is given on two days, so that second readings agree with the first.
 """
 
-import argparse
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -30,7 +26,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
+from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.support.http_upstream import FakeTime, api_of
 from seller_platform_tests.support.installation import temporary_warehouse
 
@@ -356,18 +352,9 @@ def plant(database: Database, *, answers: int, seed: int) -> list[Figure]:
     ]
 
 
-def main() -> int:
-    """Plant the answers and print the figures."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--answers", type=int, default=1_000)
-    parser.add_argument("--seed", type=int, default=7)
-    chosen = parser.parse_args()
+def measure(*, answers: int = 1_000, seed: int = 7) -> Promises:
+    """Options: wrong answers, as many true changes, and the seed of both."""
     # The pauses before retries of passing faults take no time.
     no_pause = SimpleNamespace(sleep=lambda _: None)
     with patch("tenacity.nap.time", no_pause), temporary_warehouse() as (url, _), Database(url) as database:
-        figures = plant(database, answers=chosen.answers, seed=chosen.seed)
-    return print_figures("Wrong answers", figures)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return Promises("Wrong answers", plant(database, answers=answers, seed=seed))

@@ -1,18 +1,14 @@
 """Kills each process of a deployment once while a backfill runs.
 
-`python -m seller_platform_tests.benchmarks.faults.backfills [--accounts 4] [--months 10]` prints one table.
-
 `seller-platform dev` runs, and a backfill of every dated dataset is launched as the UI does it. While the backfill
 runs, a run worker, the daemon, the web server and PostgreSQL are killed one after the other. Then the command waits
 until the backfill ends.
 """
 
-import argparse
-import sys
 import time
 
 from seller_platform.contract import LISTS, Slicing
-from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
+from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.support.deployment import (
     DAEMON,
     POSTGRESQL,
@@ -70,18 +66,9 @@ def break_and_wait(installed: Deployment) -> list[Figure]:
     ]
 
 
-def main() -> int:
-    """Run the backfill and print the figures."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--accounts", type=int, default=4)
-    parser.add_argument("--months", type=int, default=10)
-    chosen = parser.parse_args()
+def measure(*, accounts: int = 4, months: int = 10) -> Promises:
+    """Options: accounts, and months of each."""
     with temporary_folder() as folder:
-        size = ("--accounts", str(chosen.accounts), "--months", str(chosen.months))
+        size = ("--accounts", str(accounts), "--months", str(months))
         with deployment(folder, *size) as installed:
-            figures = break_and_wait(installed)
-    return print_figures("A backfill, with everything killed once", figures)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            return Promises("A backfill, with everything killed once", break_and_wait(installed))

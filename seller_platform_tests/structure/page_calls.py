@@ -1,11 +1,10 @@
 """Counts the functions of the product that read one page of orders.
 
-`python -m seller_platform_tests.benchmarks.page_calls` reads a slice of one page from an upstream on a socket. The
-upstream answers every request with the same rows. Each function, generator expression and comprehension counts once,
-in whichever thread it is entered; the number of entries is printed beside it.
+`python -m seller_platform_tests.structure.page_calls` prints them. They read a slice of one page from an upstream on
+a socket, which answers every request with the same rows. Each function, generator expression and comprehension counts
+once, in whichever thread it is entered; the number of entries is printed beside it.
 """
 
-import argparse
 import json
 import sys
 import threading
@@ -91,19 +90,15 @@ def _upstream() -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the numbers, and the functions with `--functions`."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--functions", action="store_true", help="list the functions, module by module")
-    asked = parser.parse_args()
+    """Print the numbers in a line, then the functions."""
     calls = calls_of_a_page()
     print(f"{len(calls.entries)} functions in {len(calls.modules)} modules, {len(calls.deepest)} deep, ", end="")
     print(f"entered {calls.entries.total()} times")
-    if asked.functions:
-        for code, entries in sorted(calls.entries.items(), key=lambda item: (item[0].co_filename, -item[1])):
-            print(f"{entries:4} {code.co_filename.removeprefix(_PRODUCT)}:{code.co_firstlineno} {code.co_qualname}")
-        print("\nthe deepest stack:")
-        for code in reversed(calls.deepest):
-            print(f"     {code.co_filename.removeprefix(_PRODUCT)}:{code.co_firstlineno} {code.co_qualname}")
+    for code, entries in sorted(calls.entries.items(), key=lambda item: (item[0].co_filename, -item[1])):
+        print(f"{entries:4} {code.co_filename.removeprefix(_PRODUCT)}:{code.co_firstlineno} {code.co_qualname}")
+    print("the deepest stack:")
+    for code in reversed(calls.deepest):
+        print(f"     {code.co_filename.removeprefix(_PRODUCT)}:{code.co_firstlineno} {code.co_qualname}")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,14 @@
-"""Measures what the questions about receipts cost where there are hundreds of thousands.
+"""Measures the questions about receipts where there are hundreds of thousands.
 
-`python -m seller_platform_tests.benchmarks.many_receipts [--accounts 1000] [--days 58] [--runs 3]` prints a table.
-
-Each account has three dated datasets with 24 months and a refresh each day that reads the lookback again, and an
-inventory each day: 446,000 receipts. The least CPU of the runs is shown, of this process and of the PostgreSQL server.
+Each account has three dated datasets with so many months, and a refresh each day that reads the lookback again, and an
+inventory each day: 446,000 receipts. With `--days 0 --months 12` there are 36,000, one for each slice. The CPU is in
+seconds.
 """
 
-import argparse
-import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from rich.console import Console
-from rich.table import Table
 from sqlalchemy import text
 
 from seller_platform.contract import Account, dataset_named
@@ -25,7 +17,10 @@ from seller_platform.warehouse.connections.accounts import KnownConnection, save
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, open_holds, stored_windows
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.installation import temporary_warehouse
+from seller_platform_tests.figures.measuring import spent, spent_by_command
+from seller_platform_tests.figures.results import Samples
+from seller_platform_tests.support.installation import temporary_server
+from seller_platform_tests.support.processes import COMMAND, environment
 
 DATED, STOCK = tuple(map(dataset_named, ("orders", "daily_product_sales", "transactions"))), dataset_named("inventory")
 _LOADS = """
@@ -51,7 +46,7 @@ _HISTORY = text(
     CROSS JOIN LATERAL (SELECT month::date AS first,
                                least(month + interval '1 month', date_trunc('day', begin) + interval '1 day')::date
                                AS after
-                        FROM generate_series(date_trunc('month', begin) - interval '23 months', begin,
+                        FROM generate_series(date_trunc('month', begin) - make_interval(months => :months - 1), begin,
                                              interval '1 month') AS month) AS months"""
     )
 )
@@ -75,21 +70,22 @@ _REFRESHES = text(
 )
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--accounts", type=int, default=1_000)
-    parser.add_argument("--days", type=int, default=58)
-    parser.add_argument("--runs", type=int, default=3)
-    options = parser.parse_args()
-    table = Table("question", "CPU s, this process", "CPU s, PostgreSQL", "wall s")
-    with filled(options.accounts, options.days) as (database, days):
+def measure(*, accounts: int = 1_000, months: int = 24, days: int = 58, runs: int = 3) -> Samples:
+    """Options: accounts, months of each, days of refreshes, and runs of which the medians are printed."""
+    with temporary_server() as (server, folder), Database(server.database("receipts")) as database:
+        database.migrate()
+        account_days = fill(database, accounts, months, days)
         with database.begin() as connection:
-            table.title = f"{connection.execute(text('SELECT count(*) FROM platform.loads')).scalar_one():,} receipts"
-        for name, question in questions(database, days).items():
-            figures = [measured(database, question) for _ in range(options.runs)]
-            table.add_row(name, *(f"{min(each):.2f}" for each in zip(*figures, strict=True)))
-    Console(width=100).print(table)
+            count = connection.execute(text("SELECT count(*) FROM platform.loads")).scalar_one()
+        samples = Samples(f"{count:,} receipts")
+        variables = environment(folder, SELLER_PLATFORM_DATABASE_URL=database.url)
+        for _ in range(runs):
+            for name, question in questions(database, account_days).items():
+                took = spent(question, server)
+                samples.add(name, own_CPU=took.own, PostgreSQL_CPU=took.postgres, seconds=took.seconds)
+            took = spent_by_command([*COMMAND, "status", "--json"], variables, server)
+            samples.add("`status --json`", own_CPU=took.own, PostgreSQL_CPU=took.postgres, seconds=took.seconds)
+    return samples
 
 
 def questions(database: Database, days: list[AccountDay]) -> dict[str, Callable[[], object]]:
@@ -97,50 +93,14 @@ def questions(database: Database, days: list[AccountDay]) -> dict[str, Callable[
     datasets, accounts = [*DATED, STOCK], [day.account for day in days]
     since = days[0].today - timedelta(days=700)
     return {
-        "lookbacks (platform.settledness)": lambda: lookbacks(database, datasets, accounts, adaptive=True),
-        "days_due": lambda: days_due(database, datasets, days, since=since),
+        "lookbacks (settledness)": lambda: lookbacks(database, datasets, accounts, adaptive=True),
+        "days due": lambda: days_due(database, datasets, days, since=since),
         "stored days of `verify`": lambda: StoredDays(stored_windows(database)),
-        "open_holds": lambda: open_holds(database),
+        "open holds": lambda: open_holds(database),
     }
 
 
-def measured(database: Database, question: Callable[[], object]) -> tuple[float, float, float]:
-    """Return the seconds of CPU of this process and of the server, and of the clock."""
-    server, own, wall = _server_seconds(database), time.process_time(), time.monotonic()
-    question()
-    return (time.process_time() - own, _server_seconds(database) - server, time.monotonic() - wall)
-
-
-def _server_seconds(database: Database) -> float:
-    """Return the CPU of the server's processes, and of those that ended (see proc(5))."""
-    with database.begin() as connection:
-        own = int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
-    parent = int(_fields(own)[1])
-    ticks = 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = _fields(int(folder.name))
-        except OSError:
-            continue
-        if int(folder.name) == parent:
-            ticks += sum(map(int, fields[11:15]))
-        elif int(fields[1]) == parent:
-            ticks += sum(map(int, fields[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _fields(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
-@contextmanager
-def filled(number: int, days: int) -> Iterator[tuple[Database, list[AccountDay]]]:
-    """Yield a warehouse with so many accounts and days of refreshes, and the local days of the accounts."""
-    with temporary_warehouse() as (url, _), Database(url) as database:
-        yield database, fill(database, number, days)
-
-
-def fill(database: Database, number: int, days: int) -> list[AccountDay]:
+def fill(database: Database, number: int, months: int, days: int) -> list[AccountDay]:
     """Store so many accounts and receipts of so many days, and return the local days of the accounts."""
     now = datetime.now(UTC)
     save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
@@ -157,11 +117,7 @@ def fill(database: Database, number: int, days: int) -> list[AccountDay]:
                 "accounts": number,
                 "begin": begin,
             }
-            connection.execute(statement, values if statement is _HISTORY else {**values, "now": now})
+            connection.execute(statement, {**values, **({"months": months} if statement is _HISTORY else {"now": now})})
     with database.connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("VACUUM ANALYZE platform.loads"))
     return [AccountDay.at(now, key, ZoneInfo("Europe/Berlin")) for key in keys]
-
-
-if __name__ == "__main__":
-    main()

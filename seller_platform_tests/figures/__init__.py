@@ -1,0 +1,9 @@
+"""Figures about speed and about behaviour under faults; `python -m seller_platform_tests.figures NAME` prints one.
+
+Each module with a function `measure` is a figure; its keyword arguments are the options of the command. The other
+modules are what figures share:
+
+- `results`: figures beside promises, and medians of samples, as tables
+- `measuring`: the CPU of processes and of PostgreSQL, memory, and a service to measure
+- `free_service`: an upstream that takes almost no time
+"""

@@ -1,0 +1,121 @@
+"""CPU and memory of processes and of PostgreSQL, and a service to measure."""
+
+import os
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.processes import COMMAND, announced_address, environment
+
+_LOOKS_PER_SECOND = 10
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What some work took: seconds of the clock, of CPU of its processes, and of CPU of PostgreSQL.
+
+    Attributes:
+        mib: The most that the processes of a command held together, with shared memory counted once.
+    """
+
+    seconds: float
+    own: float
+    postgres: float
+    mib: int = 0
+
+
+def spent(work: Callable[[], object], server: EmbeddedServer) -> Spent:
+    """Measure a function in this process."""
+    postgres, own, began = server_seconds(server), time.process_time(), time.perf_counter()
+    work()
+    return Spent(time.perf_counter() - began, time.process_time() - own, server_seconds(server) - postgres)
+
+
+def spent_by_command(command: list[str], variables: Mapping[str, str], server: EmbeddedServer) -> Spent:
+    """Run a command and measure all its processes."""
+    postgres, own, began, mib = server_seconds(server), _children_seconds(), time.perf_counter(), 0
+    with subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            mib = max(mib, sum(_proportional_kib(pid) for pid in with_children(process.pid)) >> 10)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1 / _LOOKS_PER_SECOND)
+        seconds = time.perf_counter() - began
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+    return Spent(seconds, _children_seconds() - own, server_seconds(server) - postgres, mib)
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the CPU of a process in seconds."""
+    return sum(map(int, _fields(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def server_seconds(server: EmbeddedServer) -> float:
+    """Return the CPU of the server's processes, and of those that ended (see proc(5))."""
+    parent = int((server.data_folder / "postmaster.pid").read_text().split()[0])
+    ticks = sum(map(int, _fields(parent)[11:15]))
+    for child in with_children(parent):
+        if child != parent:
+            with suppress(OSError):
+                ticks += sum(map(int, _fields(child)[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def with_children(pid: int) -> Iterator[int]:
+    """Yield a process, its children and theirs."""
+    yield pid
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                yield from with_children(int(child))
+
+
+def peak_mib(pid: int) -> int:
+    """Return the highest resident memory of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) >> 10
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """Return a percentile of values; NaN of none."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))] if values else float("nan")
+
+
+@contextmanager
+def service(url: str, folder: Path, **variables: str) -> Iterator[tuple[str, int]]:
+    """Run the service in a process of its own; yield its URL and process id."""
+    command = [*COMMAND, "service", "run", "--no-worker", "--port", "0"]
+    own = environment(folder, SELLER_PLATFORM_SERVICE_DATABASE_URL=url, **variables)
+    # Linux divides the processors among sessions first, and each process of PostgreSQL has one of its own.
+    with (
+        (log := folder / "service.log").open("w") as file,
+        subprocess.Popen(command, env=own, stdout=file, stderr=file, start_new_session=True) as process,
+    ):
+        try:
+            yield announced_address(process, log), process.pid
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def _children_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _fields(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _proportional_kib(pid: int) -> int:
+    """Return the memory of a process, with its share of the pages that others share with it."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return 0
