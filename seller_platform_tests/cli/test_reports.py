@@ -16,8 +16,8 @@ from seller_platform.ingest.connections.upstream import Upstream, open_keeper
 from seller_platform.warehouse.connections.accounts import save_accounts, save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.simulation.reports import ACCOUNTS, ROWS, ReportUpstream, report_upstream
 from seller_platform_tests.support.processes import document, environment, run
-from seller_platform_tests.support.report_upstream import ACCOUNTS, ROWS, ReportUpstream, report_upstream
 
 pytestmark = pytest.mark.slow
 

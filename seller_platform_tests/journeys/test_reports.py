@@ -25,7 +25,7 @@ from seller_platform.orchestration.tags import RUN_TAG
 from seller_platform.warehouse.connections.accounts import save_accounts, save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.report_upstream import ACCOUNTS, ROWS, ReportUpstream, report_upstream
+from seller_platform_tests.simulation.reports import ACCOUNTS, ROWS, ReportUpstream, report_upstream
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 # `orchestration/assets/test_reports.py` restarts all processes between any two steps.

@@ -122,7 +122,7 @@ class FaultyTransport(httpx.BaseTransport):
         if kind == "other error" and request.url.path == TOKEN:
             return httpx.Response(random.choice((400, 401)), json={"error": "invalid_client"})
         if kind == "gone" and "report_id" in request.url.params:
-            upstream.forget_report(request.url.params["report_id"])
+            upstream.reports.forget(request.url.params["report_id"])
         answer = upstream.answer(request)
         if kind == "status after":
             return httpx.Response(random.choice((500, 502, 504)), content=b"<html>an error</html>")

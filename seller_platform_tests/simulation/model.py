@@ -113,7 +113,7 @@ class Model:
 
     def _judge_report(self, receipt: Receipt, rows: Counter[Stored], changed: Counter[Stored]) -> None:
         number, day, load = receipt["notes"]["report_id"], receipt["window_start"], f"load {receipt['id']} of report"
-        report = next(each for each in self._upstream.reports if each.number == number)
+        report = next(each for each in self._upstream.reports.asked if each.number == number)
         requested_at = datetime.fromisoformat(self._requested[number]).astimezone(self._upstream.zone)
         stored = Counter(text for _, text, _ in rows.elements() if text.startswith(f"{number}|"))
         self.judge_reader(f"{load} {number}", stored, read.report_texts(report))
@@ -131,7 +131,7 @@ class Model:
             notes = tables.receipts.get(job["load_id"], {"notes": {}})["notes"]
             is_its_load = job["state"] != "loaded" or notes.get("report_id") == job["report_id"]
             check(f"job {number} is loaded, and load {job['load_id']} did not load its report", is_its_load)
-        requested, attempts = len(self._upstream.reports), sum(job["attempt"] for job in tables.jobs.values())
+        requested, attempts = len(self._upstream.reports.asked), sum(job["attempt"] for job in tables.jobs.values())
         check(f"{requested} reports were requested in {attempts} attempts", requested <= attempts)
 
     def tell(self, load: int) -> None:
@@ -223,7 +223,7 @@ class Model:
         loaded = {job["report_id"] for job in self._last.jobs.values() if job["state"] == "loaded"}
         # An attempt may be stored whose report was gone before its job was changed.
         stored = [text for _, text, _ in self._last.rows["report_rows"].elements() if text.partition("|")[0] in loaded]
-        reports = [each for each in self._upstream.reports if each.number in loaded]
+        reports = [each for each in self._upstream.reports.asked if each.number in loaded]
         self.judge_reader("reports", Counter(stored), sum(map(read.report_texts, reports), start=Counter()))
         for name, dataset in self._datasets.items():
             newest = None if dataset.is_dated else str(self._upstream.today)

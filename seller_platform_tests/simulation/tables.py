@@ -15,7 +15,8 @@ from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.schema.slices import fill_slices
 from seller_platform.warehouse.sums.keeping import IS_CURRENT, lock_name, sum_statement, values_of
-from seller_platform_tests.simulation.upstream import ACCOUNT, DATED, SNAPSHOT, Group, Report
+from seller_platform_tests.simulation.reports import Report
+from seller_platform_tests.simulation.upstream import ACCOUNT, DATED, SNAPSHOT, Group
 
 Receipt = Mapping[str, Any]
 """A row of `platform.loads`, or of `platform.report_jobs`, by column."""

@@ -16,6 +16,7 @@ import httpx
 from seller_platform.contract import Account, Dataset, dataset_named
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, USER_ACCOUNTS, USER_ME
 from seller_platform_tests.simulation.clock import VirtualClock
+from seller_platform_tests.simulation.reports import ReportUpstream
 
 BASE_URL = "http://upstream"
 ACCOUNT = Account(1, "Account", "DE", "EUR", "Europe/Berlin", "M1", "S1")
@@ -35,7 +36,7 @@ _CHANGES_MEANWHILE = ("shift", "shift", "shift", "change", "new", "delete")
 
 _AMOUNTS = ("amount", "order_total")
 _REFRESH_DAYS = 30
-_REPORT_SECONDS = 20.0
+_REPORT_TIME = timedelta(seconds=20)
 
 
 @dataclass(frozen=True)
@@ -82,18 +83,6 @@ LIES: Mapping[str, Callable[[Row, int], list[Row]]] = {
     "one row": lambda row, number: [row] * 9 if number == 0 else [],
 }
 """What wrong answers make of a row, given its number among those of the wrong days."""
-
-
-@dataclass
-class Report:
-    """A report that was requested."""
-
-    number: str
-    key: str
-    ready_at: float
-    rows: Sequence[Mapping[str, object]]
-    is_gone: bool = False
-    downloads: int = 0
 
 
 @dataclass
@@ -153,7 +142,7 @@ class UpstreamModel:
         self.sends_totals, self._ages = random.random() < 0.8 or not obeys_filter, ages
         self.tokens = Tokens(issued_at=clock.monotonic())
         self.rejects_former_access = random.random() < 0.5
-        self.reports: list[Report] = []
+        self.reports = ReportUpstream(clock=clock.now, keeps_keys=True, lasts=_REPORT_TIME, write=self._report_rows)
         self.versions: dict[str, list[tuple[Row, ...]]] = {}
         self._changed_at: dict[str, list[datetime]] = {dataset.name: [] for dataset in datasets}
         self.claims: dict[str, list[tuple[Row, ...]]] = {}
@@ -282,7 +271,8 @@ class UpstreamModel:
         if path == USER_ACCOUNTS:
             return _json(200, {"accounts": [self._listed_account(number) for number in self.accounts]})
         if path.startswith("/reports/"):
-            return self._report(path, asked, request.headers.get("Idempotency-Key"))
+            status, headers, body = self.reports.answer(path, asked, {}, request.headers.get("Idempotency-Key"))
+            return httpx.Response(status, content=body, headers={**headers, "Content-Type": "application/json"})
         return _json(200, self.page(path, asked))
 
     def page(self, path: str, asked: Mapping[str, str], rows: Sequence[Row] | None = None) -> dict[str, object]:
@@ -338,10 +328,6 @@ class UpstreamModel:
     def rows_at(self, path: str) -> tuple[Row, ...]:
         """Return the rows of the list at a path."""
         return self.rows(self._dataset_at(path).name)
-
-    def forget_report(self, number: str) -> None:
-        """Delete a report."""
-        self.reports = [replace(each, is_gone=True) if each.number == number else each for each in self.reports]
 
     def claim(self, path: str, rows: Sequence[Row]) -> Sequence[Row]:
         """Remember rows that are sent as the list, although they are not."""
@@ -430,27 +416,8 @@ class UpstreamModel:
         self.tokens = replace(Tokens(), family=self.tokens.family + 1, superseded_sent=self.tokens.superseded_sent)
         self.tokens.issued_at, self.tokens.received = self.clock.monotonic(), {1}
 
-    def _report(self, path: str, asked: Mapping[str, str], key: str | None) -> httpx.Response:
-        if path == "/reports/request":
-            report = next((each for each in self.reports if each.key == key), None)
-            if report is None:
-                number = str(len(self.reports) + 1)
-                rows = [
-                    {"sku": f"R{number}.{each}", "units_ordered": each} for each in range(self.random.randint(1, 3))
-                ]
-                report = Report(number, str(key), self.clock.monotonic() + _REPORT_SECONDS, rows)
-                self.reports.append(report)
-            return _json(200, {"status": "processing", "report_id": report.number, "message": "ok"})
-        report = next((each for each in self.reports if each.number == asked["report_id"]), None)
-        if report is None or report.is_gone:
-            return _json(404, {"status": "error", "message": "no such report"})
-        is_ready = self.clock.monotonic() >= report.ready_at
-        if path == "/reports/status":
-            return _json(200, {"status": "completed" if is_ready else "processing", "progress": 0})
-        if not is_ready:
-            return _json(409, {"message": "not ready"})
-        report.downloads += 1
-        return _json(200, list(report.rows))
+    def _report_rows(self, position: int) -> Sequence[Mapping[str, object]]:
+        return [{"sku": f"R{position}.{each}", "units_ordered": each} for each in range(self.random.randint(1, 3))]
 
 
 def grouped(dataset: Dataset, rows: tuple[Row, ...]) -> Mapping[Group, Counter[str]]:

@@ -28,7 +28,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount, KnownCo
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, move_job, open_job
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.report_upstream import ACCOUNTS, NOON, ROWS, ReportUpstream, report_upstream
+from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ROWS, ReportUpstream, report_upstream
 
 LOS_ANGELES, AUCKLAND = (KnownAccount(key, "default", account) for key, account in ACCOUNTS)
 ORDER = ReportOrder("dps_date", "2026-03-09")

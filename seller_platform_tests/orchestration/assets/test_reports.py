@@ -23,9 +23,9 @@ from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.service.reports.test_endpoints import DAY, PACE, _fill
+from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ReportUpstream, report_upstream
 from seller_platform_tests.support import served as serving
 from seller_platform_tests.support.postgres import drop_database
-from seller_platform_tests.support.report_upstream import ACCOUNTS, NOON, ReportUpstream, report_upstream
 from seller_platform_tests.support.waiting import wait_for
 
 KEY = asset_key(REPORT_ROWS)

@@ -1,7 +1,7 @@
-"""An upstream of reports on a socket, whose words, formats and faults the test sets."""
+"""The reports of the upstream, whose words, formats and faults a test sets, and a socket that serves them."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,17 +19,27 @@ ACCOUNTS = [
     )
 ]
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+Answer = tuple[int, dict[str, str], bytes]
 ROWS = [{"sku": "A", "product_name": "Cup", "units_ordered": 2, "product_sales": 10.5, "note": "€"}]
 
 
 @dataclass
-class AskedReport:
-    """A report that the upstream was asked for."""
+class Report:
+    """A report that was requested.
 
+    Attributes:
+        key: The idempotency key of its request.
+    """
+
+    number: Any
+    key: str | None
     query: dict[str, str]
     body: dict[str, str]
     asked_at: datetime
+    rows: Sequence[Mapping[str, object]]
+    is_gone: bool = False
     polls: int = 0
+    downloads: int = 0
 
 
 @dataclass
@@ -37,48 +47,66 @@ class ReportUpstream:
     """The settings of the upstream, and the requests that it received.
 
     Attributes:
+        keeps_keys: Whether a request with a key that it knows has the answer of the former one.
         lasts: How long it takes to write a report.
         pending, completed: Its names of these two states.
         ends: How many of the first reports end without rows, and their state and message.
         vanishes: How many of the first reports it deletes.
         number: Returns a report's id from its position.
+        write: Returns a report's rows from its position.
         refuses: The status and headers of the answer to the next requests, by path.
-        download: Returns the body of a download, by format.
+        download: Returns the body of a download, by format; None for the report's rows.
     """
 
     url: str = ""
     clock: Callable[[], datetime] = lambda: NOON
+    keeps_keys: bool = False
     lasts: timedelta = timedelta(0)
     pending: str = "processing"
     completed: str = "completed"
     ends: tuple[int, str, str] = (0, "failed", "the disk is full")
     vanishes: int = 0
     number: Callable[[int], Any] = str
+    write: Callable[[int], Sequence[Mapping[str, object]]] = lambda position: ROWS
     refuses: dict[str, list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
-    download: Callable[[str], bytes] = lambda form: json.dumps(ROWS).encode()
-    asked: list[AskedReport] = field(default_factory=list)
+    download: Callable[[str], bytes] | None = None
+    asked: list[Report] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
 
-    def answer(self, path: str, query: dict[str, str], body: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    def answer(self, path: str, query: dict[str, str], body: dict[str, str], key: str | None = None) -> Answer:
+        """Return the status, the headers and the body of an answer."""
         self.seen.append(path)
+        if path == "/reports/request":
+            self.keys.append(key)
         if self.refuses.get(path):
             status, headers = self.refuses[path].pop(0)
             return _json(status, {"message": "not now"}, headers)
         if path == "/reports/request":
-            self.asked.append(AskedReport(query, body, self.clock()))
-            return _json(200, {"status": "processing", "report_id": self.number(len(self.asked)), "message": "ok"})
-        position = next((n for n in range(1, len(self.asked) + 1) if str(self.number(n)) == query["report_id"]), 0)
-        if not position or position <= self.vanishes:
+            report = next((each for each in self.asked if self.keeps_keys and each.key == key), None)
+            if report is None:
+                position = len(self.asked) + 1
+                report = Report(self.number(position), key, query, body, self.clock(), self.write(position))
+                self.asked.append(report)
+            return _json(200, {"status": "processing", "report_id": report.number, "message": "ok"})
+        position, report = next(
+            ((n, each) for n, each in enumerate(self.asked, 1) if str(each.number) == query["report_id"]), (0, None)
+        )
+        if report is None or report.is_gone or position <= self.vanishes:
             return _json(404, {"message": "no such report"})
-        report = self.asked[position - 1]
         is_done = self.clock() >= report.asked_at + self.lasts
         if path == "/reports/status":
             report.polls += 1
             return _json(200, self._status(position, is_done=is_done))
         if not is_done:
             return _json(409, {"message": "not ready"}, {"Retry-After": "60"})
-        return 200, {}, self.download(query["format"])
+        report.downloads += 1
+        return 200, {}, self.download(query["format"]) if self.download else json.dumps(list(report.rows)).encode()
+
+    def forget(self, number: str) -> None:
+        """Delete a report."""
+        for report in self.asked:
+            report.is_gone |= report.number == number
 
     def _status(self, position: int, *, is_done: bool) -> dict[str, Any]:
         count, word, message = self.ends
@@ -87,7 +115,7 @@ class ReportUpstream:
         return {"status": self.completed if is_done else self.pending, "progress": 100 * is_done}
 
 
-def _json(status: int, document: Any, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
+def _json(status: int, document: Any, headers: dict[str, str] | None = None) -> Answer:
     return status, headers or {}, json.dumps(document).encode()
 
 
@@ -102,11 +130,11 @@ def report_upstream() -> Iterator[ReportUpstream]:
         def _answer(self, sent: bytes) -> None:
             url = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            status, headers, body = upstream.answer(url.path, query, json.loads(sent or b"{}"))
+            key = self.headers["Idempotency-Key"]
+            status, headers, body = upstream.answer(url.path, query, json.loads(sent or b"{}"), key)
             self.answer(status, body, headers)
 
         def do_POST(self) -> None:
-            upstream.keys.append(self.headers["Idempotency-Key"])
             self._answer(self.rfile.read(int(self.headers["Content-Length"])))
 
         def do_GET(self) -> None:
