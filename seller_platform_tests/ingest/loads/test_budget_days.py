@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from seller_platform_tests.support.budget_days import COSTS, BudgetDays, best_missing
+from seller_platform_tests.ingest.loads.budget_days import COSTS, BudgetDays, best_missing
 
 pytestmark = pytest.mark.slow
 

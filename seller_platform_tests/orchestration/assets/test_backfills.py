@@ -21,8 +21,8 @@ from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.orchestration.assets.backfills import Backfill, Backfills, backfills
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.backfills import Backfill, Backfills, backfills
 from seller_platform_tests.support.platform import Platform, open_platform
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.ticks import evaluate_conditions

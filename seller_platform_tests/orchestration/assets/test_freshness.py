@@ -28,7 +28,7 @@ def test_scheduled_assets_have_a_policy(dataset: Dataset) -> None:
 @pytest.mark.slow
 def test_the_daemon_reports_late_assets(database_url: str, tmp_path: Path) -> None:
     names = ("accounts", "orders", "inventory", "report_rows")
-    target = ModuleTarget("seller_platform_tests.support.fresh_location", None, str(_ROOT), "fresh")
+    target = ModuleTarget("seller_platform_tests.orchestration.assets.fresh_location", None, str(_ROOT), "fresh")
     with (
         postgres_instance(database_url, tmp_path) as instance,
         create_test_daemon_workspace_context(target, instance) as workspace,

@@ -9,7 +9,7 @@ import pytest
 from dagster._core.utils import make_new_run_id
 
 from seller_platform.orchestration.instance.retention import prune_instance
-from seller_platform_tests.support.other_project import OtherProject, other_project
+from seller_platform_tests.orchestration.instance.other_project import OtherProject, other_project
 from seller_platform_tests.support.postgres import drop_database
 
 pytestmark = pytest.mark.slow

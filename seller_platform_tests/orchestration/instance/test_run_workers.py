@@ -19,7 +19,7 @@ from dagster._grpc.client import DagsterGrpcClient
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support import forking_location
+from seller_platform_tests.orchestration.instance import forking_location
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment, free_port, left_behind

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from seller_platform.warehouse.monitoring.repeated_ledgers import compare_ledgers, repeated_ledgers
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.ledger_worlds import MARCH, Seller, planted, random_seller, store
+from seller_platform_tests.warehouse.monitoring.ledger_worlds import MARCH, Seller, planted, random_seller, store
 
 SHARES = [number / 100 for number in (5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 95, 99, 100)]
 WORLDS = 50

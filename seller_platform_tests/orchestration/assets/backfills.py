@@ -103,7 +103,7 @@ def backfills(database_url: str, folder: Path) -> Iterator[Backfills]:
     """Load all definitions with the settings of the environment, over an instance in a database."""
     target = LoadableTargetOrigin(
         executable_path=sys.executable,
-        module_name="seller_platform_tests.support.all_definitions",
+        module_name="seller_platform_tests.orchestration.assets.all_definitions",
         attribute="location",
     )
     with (
