@@ -229,7 +229,7 @@ def failed_inputs(
         for source in inputs if account in accounts else ():
             of_input = problems.get((source.dataset.name, account), {})
             for read in _months_read(source, month, today) if of_input else ():
-                problem = of_input.get(read and read.start)
+                problem = of_input.get(None if read is None else read.start)
                 if problem is not None and (source.required or problem.was_loaded):
                     asset = placement.asset_key(source.dataset).to_user_string()
                     error = InputProblemError(problem.kind, asset, partition_key(account, read), problem.sentence)
