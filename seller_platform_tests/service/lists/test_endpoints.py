@@ -267,38 +267,21 @@ def test_amounts_are_converted_at_the_rate_of_their_day(service: Served) -> None
         _sell(service, "S1.US", day, "100.00")
         _sell(service, "S1.DE", day, "100.00")
 
-    rows_by_currency = {
+    rows = {
         currency: [
-            (row["date"], str(row["product_sales"]), row["taxes"])
+            (row["date"], row["product_sales"], row["taxes"])
             for row in _body(_get(service, DAILY, **MARCH, group_title="World", currency=currency))["data"]
         ]
         for currency in ("EUR", "USD", "GBP")
     }
 
-    first, second = "2026-03-01", "2026-03-02"
-    german, american = "S1.DE", "S1.US"
-    amounts = {
-        "EUR": {
-            (first, german): "100.00",
-            (first, american): "80.00",
-            (second, german): "100.00",
-            (second, american): "62.50",
-        },
-        "USD": {
-            (first, german): "125.00",
-            (first, american): "100.00",
-            (second, german): "160.00",
-            (second, american): "100.00",
-        },
-        "GBP": {
-            (first, german): "50.00",
-            (first, american): "40.00",
-            (second, german): "80.00",
-            (second, american): "50.00",
-        },
-    }
-    for currency, expected in amounts.items():
-        assert rows_by_currency[currency] == [(day, amount, None) for (day, _), amount in sorted(expected.items())]
+    days = ("2026-03-01", "2026-03-01", "2026-03-02", "2026-03-02")
+    for currency, amounts in (  # of the German and the American account, each day
+        ("EUR", ("100.00", "80.00", "100.00", "62.50")),
+        ("USD", ("125.00", "100.00", "160.00", "100.00")),
+        ("GBP", ("50.00", "40.00", "80.00", "50.00")),
+    ):
+        assert rows[currency] == [(day, Decimal(amount), None) for day, amount in zip(days, amounts, strict=True)]
 
 
 def test_the_channels_of_a_row_are_added_before_they_are_converted(service: Served) -> None:
