@@ -105,7 +105,10 @@ def load_wide(broken: Broken, **how: Any) -> Ended:
     return load_apart(broken.site, BERLIN, "orders", FEBRUARY, **how)
 
 
-@pytest.mark.parametrize("room", [64 << 10, 8 << 20, (8 << 20) + 4096, 10 << 20], ids=lambda size: f"{size} bytes")
+@pytest.mark.parametrize(
+    "room",
+    [64 << 10, 8 << 20, *(pytest.param(room, marks=pytest.mark.nightly) for room in ((8 << 20) + 4096, 10 << 20))],
+)
 def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
     broken: Broken, mount: Callable[[int], Path], room: int
 ) -> None:
