@@ -15,7 +15,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from seller_platform.errors import SellerPlatformError
-from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.installation import Site, begin, temporary_warehouse
@@ -59,15 +58,7 @@ def shared_grant(database_url: str, home: Path) -> Iterator[Shared]:
     """Connect to an upstream whose tokens expire only through `expire`."""
     with independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream:
         upstream.issue_lasting_tokens()
-        base_url = f"{upstream.url}/api"
-        stored_upstream = Upstream(
-            base_url,
-            base_url,
-            independent_upstream.CLIENT_ID,
-            independent_upstream.CLIENT_SECRET,
-            upstream.redirect_uri,
-        )
-        shared = Shared(upstream, Site(database_url, home, stored_upstream))
+        shared = Shared(upstream, Site(database_url, home, upstream.application))
         shared.authorise()
         yield shared
 

@@ -45,13 +45,7 @@ class Broken:
     @property
     def stored_upstream(self) -> Upstream:
         base_url = f"{self.proxy.url}/api"
-        return Upstream(
-            base_url,
-            base_url,
-            independent_upstream.CLIENT_ID,
-            independent_upstream.CLIENT_SECRET,
-            self.upstream.redirect_uri,
-        )
+        return replace(self.upstream.application, base_url=base_url, auth_url=base_url)
 
     @property
     def site(self) -> Site:

@@ -1,4 +1,7 @@
-"""Upstreams as functions behind httpx's mock transport, and a sink that keeps rows."""
+"""Upstreams as functions behind httpx's mock transport, and a sink that keeps rows.
+
+The simulation's upstream lists what chance decides; here a test decides each row and each answer.
+"""
 
 import json
 import threading

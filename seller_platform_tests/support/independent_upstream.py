@@ -1,5 +1,7 @@
 """An upstream that implements the same specification differently wherever it leaves a choice.
 
+It shares nothing with our service and the simulation's upstream but the declarations of lists, so that loads from it
+prove that the client does not depend on how these spell their answers.
 Its base URL has a path. It approves without a login page and issues tokens that expire after two seconds. It uses the
 other variant of field names, and sends amounts as text with thousands separators, objects instead of arrays,
 timestamps without a zone, and no `last_page`.
@@ -16,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from seller_platform.contract import LISTS, Column, Kind
+from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform_tests.support.http_server import Handler, serving
 
 CLIENT_ID, CLIENT_SECRET = "foreign-client", "foreign-canary-secret"
@@ -174,6 +177,12 @@ class IndependentUpstream:
     hangs_until: threading.Event | None = None
     waiting: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def application(self) -> Upstream:
+        """The API, and the application that calls it, as a connection stores them."""
+        base_url = f"{self.url}/api"
+        return Upstream(base_url, base_url, CLIENT_ID, CLIENT_SECRET, self.redirect_uri)
 
     def issue(self) -> dict[str, Any]:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)

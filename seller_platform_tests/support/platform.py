@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,14 @@ import pytest
 
 from seller_platform.contract import LISTS, Dataset, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.tokens import TokenPair
-from seller_platform.ingest.connections.upstream import Upstream, open_keeper
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.connections.accounts import save_connection
-from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.installation import Site
 from seller_platform_tests.support.postgres import Databases
 
 HISTORY_START = date(2026, 1, 1)
@@ -77,25 +74,18 @@ def open_platform(
         nullcontext(instance) if instance else dg.DagsterInstance.ephemeral() as opened,
     ):
         warehouse = WarehouseResource(database_url=database_url)
-        base_url = f"{upstream.url}/api"
-        secret = independent_upstream.CLIENT_SECRET
+        application = upstream.application
         resources = {
             "warehouse": warehouse,
             "seller_api": SellerApiResource(
                 warehouse=warehouse,
-                base_url=base_url,
-                client_id=independent_upstream.CLIENT_ID,
-                client_secret=secret,
-                redirect_uri=upstream.redirect_uri,
+                base_url=application.base_url,
+                client_id=application.client_id,
+                client_secret=application.client_secret,
+                redirect_uri=application.redirect_uri,
             ),
         }
-        application = Upstream(base_url, base_url, independent_upstream.CLIENT_ID, secret, upstream.redirect_uri)
-        save_connection(database, application.as_connection("default"))
-        tokens = upstream.issue()
-        keeper = open_keeper(application, "default", database, secret_box(home, None), home)
-        keeper.adopt(
-            TokenPair(tokens["access_token"], tokens["refresh_token"], datetime.now(UTC), int(tokens["expires_in"]))
-        )
+        Site(database.url, home, application).connect(upstream.issue())
         assets = {dataset.name: asset_for(dataset, HISTORY_START) for dataset in LISTS}
         built = Platform(upstream, database, opened, resources, {**assets, "accounts": accounts_asset(ACCOUNTS)})
         yield built

@@ -313,11 +313,8 @@ class Connected:
 @pytest.fixture
 def connected(database: Database, tmp_path: Path) -> Iterator[Connected]:
     with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
-        url = f"{upstream.url}/api"
-        stored_upstream = Upstream(
-            url, url, independent_upstream.CLIENT_ID, independent_upstream.CLIENT_SECRET, upstream.redirect_uri
-        )
-        built = Connected(upstream, stored_upstream, database, secret_box(tmp_path / "home", None), tmp_path / "home")
+        home = tmp_path / "home"
+        built = Connected(upstream, upstream.application, database, secret_box(home, None), home)
         built.store()
         built.adopt()
         save_accounts(database, "ana", [("S1.DE", SHOP)])

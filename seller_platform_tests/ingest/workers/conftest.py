@@ -27,7 +27,7 @@ def connected(
     ):
         settings = Settings.model_validate({"SELLER_PLATFORM_HOME": home, "SELLER_API_CLIENT_SECRET": CLIENT_SECRET})
         connected = Connected(upstream, database, settings)
-        Site(database.url, home, connected.stored).connect(upstream.issue())
+        Site(database.url, home, upstream.application).connect(upstream.issue())
         save_accounts(database, "default", [(BERLIN.key, BERLIN.account)])
         yield connected
     databases.take_back(name)

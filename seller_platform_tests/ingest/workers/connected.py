@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.ingest.connections.upstream import Upstream, open_api
+from seller_platform.ingest.connections.upstream import open_api
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.ingest.workers.pool import LoadingProcesses
 from seller_platform.ingest.workers.tasks import LoadTask, OwnLoader
@@ -18,7 +18,7 @@ from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.broken_connection import BERLIN
-from seller_platform_tests.support.independent_upstream import CLIENT_ID, CLIENT_SECRET, IndependentUpstream
+from seller_platform_tests.support.independent_upstream import IndependentUpstream
 
 NOW = datetime(2026, 4, 20, tzinfo=UTC)
 
@@ -44,13 +44,8 @@ class Connected:
     def own_loader(self) -> Iterator[OwnLoader]:
         """Load in this process until the block ends."""
         box, home = secret_box(self.settings.home, None), self.settings.home
-        with open_api(self.stored, "default", self.database, box, home) as api:
+        with open_api(self.upstream.application, "default", self.database, box, home) as api:
             yield OwnLoader(self.database, lambda _: api)
-
-    @property
-    def stored(self) -> Upstream:
-        base_url = f"{self.upstream.url}/api"
-        return Upstream(base_url, base_url, CLIENT_ID, CLIENT_SECRET, self.upstream.redirect_uri)
 
     def rows(self, name: str) -> int:
         with psycopg.connect(self.database.url) as connection:

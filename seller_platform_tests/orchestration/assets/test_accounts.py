@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from sqlalchemy import text
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as ACCOUNT_DATASET
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream
+from seller_platform.ingest.connections.upstream import open_keeper, store_upstream
 from seller_platform.orchestration.assets.accounts import accounts_asset, discovery_definitions
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
 from seller_platform.orchestration.assets.datasets import asset_for
@@ -55,10 +55,7 @@ class Installation:
 
     def connect(self, name: str) -> None:
         upstream = self.upstreams[name]
-        url = f"{upstream.url}/api"
-        settings = Upstream(
-            url, url, independent_upstream.CLIENT_ID, independent_upstream.CLIENT_SECRET, upstream.redirect_uri
-        )
+        settings = upstream.application
         tokens = upstream.issue()
         pair = TokenPair(tokens["access_token"], tokens["refresh_token"], self.now, int(tokens["expires_in"]))
         open_keeper(settings, name, self.database, self.box, self.home).adopt(
@@ -394,8 +391,7 @@ def test_a_grant_refused_between_discoveries_is_reported_once_in_a_tick(
 def test_an_unknown_application_is_named_until_it_is_fixed(installed: Installation) -> None:
     installed.tick()
     upstream = installed.upstreams["ben"]
-    url = f"{upstream.url}/api"
-    wrong = Upstream(url, url, independent_upstream.CLIENT_ID, "a-secret-of-before", upstream.redirect_uri)
+    wrong = replace(upstream.application, client_secret="a-secret-of-before")
     store_upstream(wrong, "ben", installed.database, installed.box)
     upstream.access.clear()
 
@@ -403,10 +399,7 @@ def test_an_unknown_application_is_named_until_it_is_fixed(installed: Installati
     asked = installed.evaluations()[0]
     installed.tick(minutes=1)
     after_a_minute = installed.evaluations()[0]
-    right = Upstream(
-        url, url, independent_upstream.CLIENT_ID, independent_upstream.CLIENT_SECRET, upstream.redirect_uri
-    )
-    store_upstream(right, "ben", installed.database, installed.box)
+    store_upstream(upstream.application, "ben", installed.database, installed.box)
     installed.tick(minutes=5)
 
     assert not asked.passed
