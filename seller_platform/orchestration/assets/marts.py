@@ -40,7 +40,7 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slice_problems import slice_problems
+from seller_platform.warehouse.loads.slice_problems import Problems, slice_problems
 from seller_platform.warehouse.marts import Chart, ChartForm, Input, Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build, CheckResult, build_partition, chosen_parameters, recheck
 from seller_platform.warehouse.marts.formulas import Formula
@@ -153,7 +153,8 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
             parameters = chosen_parameters(mart, context.op_execution_context.op_config or {})
 
         versions = input_versions(context.instance, [placement.asset_key(each.dataset) for each in mart.inputs])
-        blocked = failed_inputs(warehouse.database, mart, context.partition_keys, utc_now().date(), placement)
+        problems = slice_problems(warehouse.database, inputs_of(mart))
+        blocked = failed_inputs(problems, mart, context.partition_keys, utc_now().date(), placement)
 
         def build_one(key: str) -> tuple[Build, int]:
             if key in blocked:
@@ -206,27 +207,36 @@ class HasFailedInputs(dg.AutomationCondition[dg.AssetKey]):
         candidates = context.candidate_subset
         if candidates.is_empty:
             return dg.AutomationResult(context, candidates)
-        keys = candidates.expensively_compute_partition_keys()
         with Database(warehouse_url(read_settings()), connections=1) as database:
-            blocked = failed_inputs(database, self._mart, keys, utc_now().date(), self._placement)
+            problems = slice_problems(database, inputs_of(self._mart))
+        partitions = candidates.partitions_def
+        months: list[Window | None] = [None]
+        if isinstance(partitions, dg.MultiPartitionsDefinition):
+            days = partitions.get_partitions_def_for_dimension(MONTH).get_partition_keys()
+            months = [Window.month_of(date.fromisoformat(day)) for day in days]
+        # Of other accounts nothing is blocked. There may be tens of thousands of partitions.
+        keys = [partition_key(account, month) for account in {account for _, account in problems} for month in months]
+        blocked = failed_inputs(problems, self._mart, keys, utc_now().date(), self._placement)
         return dg.AutomationResult(context, candidates.compute_intersection_with_partition_keys(set(blocked)))
 
 
+def inputs_of(mart: Mart) -> list[Dataset]:
+    """Return the datasets whose slices stop a mart: all but the list of accounts."""
+    return [each.dataset for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION]
+
+
 def failed_inputs(
-    database: Database, mart: Mart, partitions: Iterable[str], today: date, placement: Placement = WHOLE
+    problems: Problems, mart: Mart, partitions: Iterable[str], today: date, placement: Placement = WHOLE
 ) -> dict[str, InputProblemError]:
     """Return the partitions of a mart that must not be built, because the slice of an input has a problem.
 
     A mart of whole accounts reads no month that is older than three. An input that is not required and was never loaded
     stops no mart.
     """
-    inputs = [each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION]
-    problems = slice_problems(database, [each.dataset for each in inputs])
-    accounts = {account for _, account in problems}
     errors: dict[str, InputProblemError] = {}
-    for partition in partitions if accounts else ():
+    for partition in partitions if problems else ():
         account, month = read_partition_key(partition)
-        for source in inputs if account in accounts else ():
+        for source in mart.inputs:
             of_input = problems.get((source.dataset.name, account), {})
             for read in _months_read(source, month, today) if of_input else ():
                 problem = of_input.get(None if read is None else read.start)

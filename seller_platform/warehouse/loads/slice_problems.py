@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import TypeAlias
 
 from sqlalchemy import select, text
 
@@ -32,10 +33,12 @@ class SliceProblem:
     was_loaded: bool
 
 
-def slice_problems(
-    database: Database, datasets: Collection[Dataset]
-) -> Mapping[tuple[str, str], Mapping[date | None, SliceProblem]]:
-    """Return the problems of slices by their month, by name of dataset and account.
+Problems: TypeAlias = Mapping[tuple[str, str], Mapping[date | None, SliceProblem]]
+"""The problems of slices by their month, by name of dataset and account."""
+
+
+def slice_problems(database: Database, datasets: Collection[Dataset]) -> Problems:
+    """Return the problems of slices.
 
     Of several problems of a slice, a held reading comes first, and a failed load last.
     """
@@ -47,16 +50,16 @@ def slice_problems(
     with database.begin() as connection:
         slices = connection.execute(statement).all()
         ids = [load for each in slices for load in (*each.held_load_ids, *each.mismatched_load_ids)]
-        receipts = select(LOADS).where(LOADS.c.id.in_(ids))
-        loads = {row["id"]: Receipt.of(row) for row in connection.execute(receipts).mappings()} if ids else {}
+        of_ids = select(LOADS).where(text("id = ANY (:ids)"))
+        receipts = {row["id"]: Receipt.of(row) for row in connection.execute(of_ids, {"ids": ids}).mappings()}
     for each in slices:
         if each.held_load_ids:
-            kind, sentence = "held", str(held_error(loads[each.held_load_ids[-1]]))
+            kind, sentence = "held", str(held_error(receipts[each.held_load_ids[-1]]))
         elif each.mismatched_load_ids:
-            load = loads[each.mismatched_load_ids[-1]]
+            load = receipts[each.mismatched_load_ids[-1]]
             kind, sentence = "mismatched", f"{count_of(load.rows, 'row', 'was')} stored of {load.window}, "
             sentence += f"the list announced {load.announced}"
-        elif each.error not in _NO_FAILURES:
+        elif each.error is not None and each.error not in _NO_FAILURES:
             kind, sentence = "failed", each.message
         else:
             continue
