@@ -40,11 +40,11 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slice_problems import Problems, slice_problems
 from seller_platform.warehouse.marts import Chart, ChartForm, Input, Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build, CheckResult, build_partition, chosen_parameters, recheck
 from seller_platform.warehouse.marts.formulas import Formula
 from seller_platform.warehouse.marts.tables import mart_table_for
+from seller_platform.warehouse.monitoring.slice_problems import Problems, slice_problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 

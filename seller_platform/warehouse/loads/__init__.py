@@ -12,7 +12,6 @@
 - `expectations`: what a load is expected to take
 - `history_start`: the first day of history
 - `refusals`: why slices could not be loaded
-- `slice_problems`: slices that are held, mismatched or failed
 - `provenance`: where a stored row came from
 - `retention`: removes old snapshots and receipts
 - `recounts`: counts of the rows that are stored now
