@@ -17,7 +17,7 @@ from seller_platform.sandbox.rates import rates
 from seller_platform.warehouse.postgres.advisory_locks import lock_number
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
-from seller_platform.warehouse.schema.tables import LOADS, history_of, table_for
+from seller_platform.warehouse.schema.tables import LOADS, SLICES, history_of, table_for
 from seller_platform.warehouse.sums.keeping import forget_sums, write_sums
 
 ACCOUNTS, MONTHS = 3, 24
@@ -123,14 +123,15 @@ def _clear(connection: Connection, chosen: Sequence[SandboxAccount]) -> None:
     """Delete earlier rows of the sandbox, and all rows under the keys of its accounts."""
     accounts = select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)
     forget_accounts(connection, {*connection.execute(accounts).scalars(), *(sandbox.key for sandbox in chosen)})
-    connection.execute(delete(LOADS).where(LOADS.c.account == CONNECTION))
+    for table in (LOADS, SLICES):
+        connection.execute(delete(table).where(table.c.account == CONNECTION))
     connection.execute(delete(EXCHANGE_RATES))
 
 
 def forget_accounts(connection: Connection, keys: Collection[str]) -> None:
     """Delete all rows of accounts, with their receipts, former rows and sums."""
     forget_sums(connection, sorted(keys))
-    for table in (*_OF_ACCOUNTS, *map(history_of, _LOADED), LOADS, _ACCOUNTS):
+    for table in (*_OF_ACCOUNTS, *map(history_of, _LOADED), LOADS, SLICES, _ACCOUNTS):
         connection.execute(delete(table).where(table.c.account.in_(keys)))
 
 

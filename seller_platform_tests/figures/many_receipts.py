@@ -16,7 +16,8 @@ from seller_platform.ingest.verification.queries import StoredDays
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, open_holds, stored_windows
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.slices import fill_slices
 from seller_platform_tests.figures.measuring import spent, spent_by_command
 from seller_platform_tests.figures.results import Samples
 from seller_platform_tests.support.installation import temporary_server
@@ -109,6 +110,7 @@ def fill(database: Database, number: int, months: int, days: int) -> list[Accoun
     save_accounts(database, "default", [(key, account) for key in keys])
     begin = (now - timedelta(days=days)).replace(hour=11)
     with database.begin() as connection:
+        connection.execute(text("ALTER TABLE platform.loads DISABLE TRIGGER keep_slice"))
         for statement, datasets in ((_HISTORY, DATED), (_REFRESHES, (*DATED, STOCK))):
             values = {
                 "datasets": [dataset.name for dataset in datasets],
@@ -118,6 +120,10 @@ def fill(database: Database, number: int, months: int, days: int) -> list[Accoun
                 "begin": begin,
             }
             connection.execute(statement, {**values, **({"months": months} if statement is _HISTORY else {"now": now})})
+        fill_slices(driver_of(connection))
+        connection.execute(text("ALTER TABLE platform.loads ENABLE TRIGGER keep_slice"))
     with database.connect() as connection:
-        connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("VACUUM ANALYZE platform.loads"))
+        connection.execution_options(isolation_level="AUTOCOMMIT").execute(
+            text("VACUUM ANALYZE platform.loads, platform.slices")
+        )
     return [AccountDay.at(now, key, ZoneInfo("Europe/Berlin")) for key in keys]

@@ -213,6 +213,7 @@ def test_months_never_synced_are_absent_only_where_the_source_has_rows(synced: S
     synced.query("CREATE TABLE public.receipts AS TABLE platform.loads")
     try:
         synced.query(f"DELETE FROM platform.loads WHERE {of_month}", key, start)
+        synced.query("DELETE FROM platform.slices WHERE account = %s AND dataset = 'orders' AND month = %s", key, start)
 
         result = run(["verify", "--json", *options], synced.variables)
     finally:

@@ -8,10 +8,12 @@ from datetime import date, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import RequestError
 from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.late_changes import LAST_CHANGE_DAYS
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.sandbox_tables import TABLES, contents, rows
 
 pytestmark = pytest.mark.slow
@@ -39,6 +41,16 @@ def test_loading_again_gives_the_same_rows(database: Database) -> None:
 
     assert contents(database) == first
     assert all(first[table] != other[table] for table in TABLES)
+
+
+def test_loading_again_forgets_what_was_loaded_before(database: Database) -> None:
+    account = load_sandbox(database, months=1, orders_per_month=5, today=TODAY).accounts[0].key
+    mark_loaded(database, dataset_named("orders"), account, Window.month_of(TODAY))
+    mark_loaded(database, dataset_named("accounts"), "sandbox", Window.day(TODAY))
+
+    load_sandbox(database, months=1, orders_per_month=5, today=TODAY)
+
+    assert rows(database, "SELECT id FROM platform.loads UNION ALL SELECT load_id FROM platform.slices") == []
 
 
 def test_another_seed_gives_other_sellers(database: Database) -> None:

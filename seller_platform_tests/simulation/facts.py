@@ -92,7 +92,7 @@ class Facts:
             reading = self._receipts[number]
             if reading["dataset"] == dataset.name and read.is_published_reading(reading):
                 if reading["time_zone"] != str(zone):
-                    settled.clear()
+                    settled -= set(Window.month_of(window_of(reading).start).each_day())
                     continue
                 read_on = datetime.fromisoformat(reading["started_at"]).astimezone(zone).date()
                 settled |= {day for day in window_of(reading).each_day() if read_on > day + lookback}

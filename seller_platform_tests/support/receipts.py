@@ -27,10 +27,11 @@ def end_in_the_past(database: Database, load: int) -> None:
 
 
 def mark_loaded(database: Database, source: Dataset | Mart, account: str, *windows: Window | None) -> None:
-    """Store a receipt of each window; of a mart without months, one without a window."""
+    """Store a receipt of each month of each window; of a mart without months, one without a window."""
     statement = _BUILD if isinstance(source, Mart) else _LOAD
+    months = [month for window in windows if window is not None for month in window.months()]
     with database.begin() as connection:
-        for window in windows:
+        for window in windows if isinstance(source, Mart) else months:
             connection.execute(
                 statement,
                 {

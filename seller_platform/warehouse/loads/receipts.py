@@ -8,20 +8,13 @@ from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, and_, bindparam, func, select, text
+from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, bindparam, func, or_, select, text, true
 
 from seller_platform.contract import DATASETS, Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import (
-    ACCOUNTS,
-    CONNECTIONS,
-    HELD,
-    IS_PUBLISHED,
-    IS_READING,
-    LOADS,
-    loads_of,
-)
+from seller_platform.warehouse.schema.slices import DAYS_OF_SLICE
+from seller_platform.warehouse.schema.tables import ACCOUNTS, CONNECTIONS, LOADS, SLICES
 
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now was stored by a wrong clock and does not count."""
@@ -69,19 +62,17 @@ class StoredWindow:
 
 
 # Rows that sum up their window replace each other: of each month, the newest window follows after those of all days.
-_STORED_WINDOWS = text("""
-    SELECT dataset, account, lower(stored), upper(stored), started_at
+_STORED_WINDOWS = text(f"""
+    SELECT dataset, account, lower(stored), upper(stored), read_at
     FROM (
-        SELECT dataset, account, range_agg(daterange(window_start, window_end)) AS days, max(started_at) AS started_at
-        FROM platform.loads WHERE verdict <> 'held' GROUP BY dataset, account
+        SELECT dataset, account, range_agg({DAYS_OF_SLICE}) AS days, max(read_at) AS read_at
+        FROM platform.slices AS slice WHERE month IS NOT NULL GROUP BY dataset, account
     ) AS pair, unnest(days) AS stored
-    UNION ALL (
-        SELECT DISTINCT ON (dataset, account, date_trunc('month', window_start))
-               dataset, account, window_start, window_end, started_at
-        FROM platform.loads WHERE verdict <> 'held' AND dataset = ANY (:sums)
-        ORDER BY dataset, account, date_trunc('month', window_start), id DESC
-    )
-""")
+    UNION ALL
+    SELECT slice.dataset, slice.account, window_start, window_end, started_at
+    FROM platform.slices AS slice JOIN platform.loads AS load ON load.id = slice.load_id
+    WHERE slice.month IS NULL OR slice.dataset = ANY (:sums)
+""")  # noqa: S608  # a constant
 
 
 def stored_windows(database: Database) -> list[StoredWindow]:
@@ -98,35 +89,40 @@ def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
     """Return the receipt of the last load of each account; of `accounts`, of each connection."""
     statement = (
         select(LOADS)
+        .join(SLICES, SLICES.c.load_id == LOADS.c.id)
+        .where(SLICES.c.dataset == dataset.name)
         .distinct(LOADS.c.account)
-        .where(LOADS.c.dataset == dataset.name, IS_PUBLISHED)
         .order_by(LOADS.c.account, LOADS.c.id.desc())
     )
     with database.begin() as connection:
         return {row["account"]: Receipt.of(row) for row in connection.execute(statement).mappings()}
 
 
-def newest_receipt(database: Database, dataset: Dataset, account: str, window: Window | None = None) -> Receipt | None:
-    """Return the receipt of the last published reading of an account's days; None if there is none.
+def newest_receipt(database: Database, dataset: Dataset, account: str, month: Window | None = None) -> Receipt | None:
+    """Return the receipt of the last published load of an account's month; None if there is none.
 
     Args:
-        window: The days; None for any.
+        month: None for any.
     """
-    statement = select(LOADS).where(loads_of(dataset, account, window)).order_by(LOADS.c.id.desc()).limit(1)
+    statement = select(LOADS).join(SLICES, SLICES.c.load_id == LOADS.c.id).where(*_of_slice(dataset, account, month))
     with database.begin() as connection:
-        row = connection.execute(statement).mappings().one_or_none()
+        row = connection.execute(statement.order_by(LOADS.c.id.desc()).limit(1)).mappings().one_or_none()
     return None if row is None else Receipt.of(row)
 
 
-def was_loaded(database: Database, dataset: Dataset, account: str, window: Window | None = None) -> bool:
+def was_loaded(database: Database, dataset: Dataset, account: str, month: Window | None = None) -> bool:
     """Return whether the dataset was ever loaded for an account, be it empty.
 
-    With a window, whether any of its days was.
+    With a month, whether any of its days was.
     """
+    loaded = select(SLICES.c.load_id).where(*_of_slice(dataset, account, month), SLICES.c.load_id.is_not(None))
     with database.begin() as connection:
-        return connection.execute(
-            select(select(LOADS.c.id).where(loads_of(dataset, account, window)).exists())
-        ).scalar_one()
+        return connection.execute(select(loaded.exists())).scalar_one()
+
+
+def _of_slice(dataset: Dataset, account: str, month: Window | None) -> Sequence[ColumnElement[bool]]:
+    of_month = true() if month is None else SLICES.c.month == month.start
+    return (SLICES.c.dataset == dataset.name, SLICES.c.account == account, of_month)
 
 
 def newest_load(database: Database) -> datetime | None:
@@ -169,14 +165,14 @@ def upstream_offers(database: Database, dataset: Dataset, account: str) -> bool:
         .scalar_subquery()
     )
     readers = ACCOUNTS.alias()
-    loads = (
-        select(LOADS.c.id)
-        .join(readers, readers.c.key == LOADS.c.account)
+    read = (
+        select(SLICES.c.account)
+        .join(readers, readers.c.key == SLICES.c.account)
         .join(same, same.c.name == readers.c.connection)
-        .where(LOADS.c.dataset == dataset.name, same.c.base_url == upstream)
+        .where(SLICES.c.dataset == dataset.name, _WAS_READ, same.c.base_url == upstream)
     )
     with database.begin() as connection:
-        return connection.execute(select(loads.exists())).scalar_one()
+        return connection.execute(select(read.exists())).scalar_one()
 
 
 def days_read(
@@ -189,7 +185,7 @@ def days_read(
     now: datetime,
     held_too: bool = False,
 ) -> dict[date, date]:
-    """Return the local day on which each covered day of the window was last read.
+    """Return the local day on which each day of a dated list that was read was last read.
 
     A revert is not a reading. Days whose last reading is held are left out, because they are to be read again; so are
     days that were read under another time zone or currency than the account's present one.
@@ -198,12 +194,13 @@ def days_read(
         held_too: Return those, too, with their last published reading.
     """
     of = {"of_dataset": dataset.name, "of_account": account}
-    span = {"begin": window.start, "end": window.end, "before": now + CLOCKS_DIFFER}
     read: dict[date, date] = {}
     with database.begin() as connection:
-        for start, end, started_at in connection.execute(_READINGS, of | span):
-            for day in Window(start, end).since(window.start).until(window.end).each_day():
-                read[day] = max(read.get(day, date.min), started_at.astimezone(zone).date())
+        months = connection.execute(_MONTHS_READ, of | {"begin": window.start, "end": window.end})
+        for month, moments in months:
+            for day, moment in zip(Window.month_of(month).each_day(), moments, strict=False):
+                if moment is not None and moment < now + CLOCKS_DIFFER and day in window:
+                    read[day] = moment.astimezone(zone).date()
         for receipt in () if held_too else _receipts(connection, _OPEN_HOLDS_OF, of):
             for day in receipt.window.each_day():
                 read.pop(day, None)
@@ -216,75 +213,46 @@ def open_holds(database: Database) -> tuple[Receipt, ...]:
         return _receipts(connection, _OPEN_HOLDS, {})
 
 
-def open_hold(database: Database, dataset: Dataset, account: str, window: Window | None) -> Receipt | None:
-    """Return the receipt of a reading of an account's days that is held; None if there is none.
+def open_hold(database: Database, dataset: Dataset, account: str, month: Window | None) -> Receipt | None:
+    """Return the receipt of a reading of an account's month that is held; None if there is none.
 
     Args:
-        window: The days; None for any.
+        month: None for any.
     """
+    statement = _OPEN_HOLDS.where(*_of_slice(dataset, account, month)).limit(1)
     with database.begin() as connection:
-        held = _receipts(connection, _OPEN_HOLDS_OF, {"of_dataset": dataset.name, "of_account": account})
-    of_days = (each for each in held if window is None or each.window.start < window.end)
-    return next((each for each in of_days if window is None or each.window.end > window.start), None)
+        return next(iter(_receipts(connection, statement, {})), None)
 
 
 def _receipts(connection: Connection, statement: Select[Any], values: Mapping[str, object]) -> tuple[Receipt, ...]:
     return tuple(Receipt.of(row) for row in connection.execute(statement, values).mappings())
 
 
-_IS_OPEN = """
-    NOT (SELECT count(*) > 0 AND (coalesce(CAST(held.notes #>> '{held,covers_all}' AS boolean), false)
-                                  OR daterange(held.window_start, held.window_end)
-                                     <@ range_agg(daterange(later.window_start, later.window_end)))
-         FROM platform.loads AS later
-         WHERE later.dataset = held.dataset AND later.account = held.account AND later.id > held.id)
-"""
-"""The condition for open holds: later loads, published or held, do not have all days of the window together.
-
-Any later load ends the hold of a whole list.
-"""
-
-_HOLDS = LOADS.alias("held")
-
-
-def _open_holds(condition: ColumnElement[bool]) -> Select[Any]:
-    statement = select(_HOLDS).where(condition, text(_IS_OPEN))
-    return statement.order_by(_HOLDS.c.dataset, _HOLDS.c.account, _HOLDS.c.window_start)
-
-
-# Readings of the present zone and currency count only from after the last one of others, whose rows lie on other days.
-_STALE_TO = """
-    (SELECT coalesce(max(former.id), 0)
-     FROM platform.accounts AS present JOIN platform.loads AS former ON former.account = present.key
-     WHERE present.key = {account} AND former.dataset = {dataset}
-       AND former.verdict <> 'held' AND former.notes -> 'reverts_load' IS NULL
-       AND (former.time_zone <> nullif(present.timezone, '') OR former.currency <> present.currency_code))
-"""
-
-
 # Built once: every load executes them, and to build such a statement takes as long as to execute it.
-_OPEN_HOLDS = _open_holds(_HOLDS.c.verdict == HELD)
-_OPEN_HOLDS_OF = _open_holds(
-    and_(
-        _HOLDS.c.dataset == bindparam("of_dataset"),
-        _HOLDS.c.account == bindparam("of_account"),
-        _HOLDS.c.verdict == HELD,
-    )
+_OPEN_HOLDS = (
+    select(LOADS)
+    .join(SLICES, LOADS.c.id == SLICES.c.held_load_ids.any_())
+    .where(text("held_load_ids <> '{}'"))
+    .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start)
 )
-_READINGS = (
-    select(LOADS.c.window_start, LOADS.c.window_end, func.max(LOADS.c.started_at))
-    .where(
-        LOADS.c.dataset == bindparam("of_dataset"),
-        LOADS.c.account == bindparam("of_account"),
-        LOADS.c.window_start < bindparam("end"),
-        LOADS.c.window_end > bindparam("begin"),
-        LOADS.c.started_at < bindparam("before"),
-        IS_PUBLISHED,
-        IS_READING,
-        text(f"loads.id > {_STALE_TO.format(dataset=':of_dataset', account=':of_account')}"),
-    )
-    .group_by(LOADS.c.window_start, LOADS.c.window_end)
+_OPEN_HOLDS_OF = _OPEN_HOLDS.where(
+    SLICES.c.dataset == bindparam("of_dataset"), SLICES.c.account == bindparam("of_account")
 )
+
+_IS_PRESENT = """
+    (slice.time_zone <> nullif(present.timezone, '') OR slice.currency <> present.currency_code) IS NOT TRUE
+"""
+"""The condition for slices that were read under the account's present time zone and currency."""
+
+_MONTHS_READ = text(f"""
+    SELECT month, days_read
+    FROM platform.slices AS slice LEFT JOIN platform.accounts AS present ON present.key = slice.account
+    WHERE slice.dataset = :of_dataset AND slice.account = :of_account AND days_read IS NOT NULL
+      AND month >= date_trunc('month', CAST(:begin AS timestamp)) AND month < :end AND {_IS_PRESENT}
+""")  # noqa: S608  # a constant
+
+_WAS_READ = or_(SLICES.c.load_id.is_not(None), text("held_load_ids <> '{}'"))
+"""The condition for slices of which a reading was stored or held."""
 
 
 def unsettled(
@@ -310,71 +278,69 @@ class AccountDay:
     Attributes:
         moment: The moment itself; that of a late tick of a schedule may be past.
         begins_at: The instant at which the day begins.
-        utc_offset: What the zone is ahead of UTC; the lesser of the two where it changes by the season.
     """
 
     account: str
     today: date
     moment: datetime
     begins_at: datetime
-    utc_offset: timedelta
 
     @classmethod
     def at(cls, moment: datetime, account: str, zone: ZoneInfo) -> "AccountDay":
         today = moment.astimezone(zone).date()
-        midnights = [datetime.combine(today + timedelta(days=ahead), time(), zone) for ahead in (0, 91, 182, 273)]
-        offset = min(midnight.utcoffset() or timedelta() for midnight in midnights)
-        return cls(account, today, moment, midnights[0], offset)
+        return cls(account, today, moment, datetime.combine(today, time(), zone))
 
 
-_DUE_DAYS = """
+# A month that has settled is told by one number; of the others, each day is looked at.
+_DUE = text(f"""
     SELECT due.dataset, due.account, lower(part) AS first, upper(part) AS after
     FROM (
         SELECT wanted.dataset, wanted.account,
                datemultirange(daterange(CASE WHEN is_dated THEN least(CAST(:since AS date), today + 1) ELSE today END,
                                         today + 1))
-               - (coalesce(done.days, '{{}}') - coalesce(held.days, '{{}}')) AS days
+               - (coalesce(done.days, '{{}}') + coalesce(held.again, '{{}}') - coalesce(held.before, '{{}}')) AS days
         FROM unnest(CAST(:datasets AS text[]), CAST(:are_dated AS boolean[]), CAST(:lookbacks AS integer[]),
                     CAST(:accounts AS text[]), CAST(:todays AS date[]), CAST(:moments AS timestamptz[]),
-                    CAST(:begin_at AS timestamptz[]), CAST(:offsets AS interval[]))
-             AS wanted (dataset, is_dated, lookback, account, today, moment, begins_at, utc_offset)
+                    CAST(:begin_at AS timestamptz[]))
+             AS wanted (dataset, is_dated, lookback, account, today, moment, begins_at)
+        CROSS JOIN LATERAL (
+            SELECT begins_at + CASE WHEN lookback > 0 THEN CAST(:soon AS interval) ELSE '0' END AS soon_over,
+                   greatest(moment, now()) + CAST(:clocks_differ AS interval) AS latest
+        ) AS moments
+        LEFT JOIN platform.accounts AS present ON present.key = wanted.account
         LEFT JOIN LATERAL (
-            SELECT range_agg(daterange(CASE
-                       WHEN started_at >= wanted.begins_at AND started_at < wanted.begins_at + CAST(:soon AS interval)
-                            AND window_end - window_start <= 2 AND wanted.lookback > 0
-                       THEN least(greatest(window_start, wanted.today), window_end)
-                       ELSE window_start
-                   END, greatest(window_start, CASE
-                       WHEN started_at >= wanted.begins_at THEN window_end
-                       ELSE least(window_end,
-                                  CAST(started_at AT TIME ZONE 'UTC' + wanted.utc_offset AS date) - wanted.lookback)
-                   END))) AS days
-            FROM (
-                SELECT window_start, window_end, started_at FROM platform.loads
-                WHERE loads.dataset = wanted.dataset AND loads.account = wanted.account
-                  AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL AND id > {stale_to}
-                UNION ALL
-                SELECT window_start, window_end, started_at FROM platform.loads
-                WHERE loads.dataset = wanted.dataset AND loads.account = wanted.account
-                  AND verdict = 'held' AND started_at >= wanted.begins_at
-            ) AS reading
-            WHERE started_at < greatest(wanted.moment, now()) + CAST(:clocks_differ AS interval)
-              AND (started_at >= wanted.begins_at
-                   OR window_start < CAST(started_at AT TIME ZONE 'UTC' + wanted.utc_offset AS date) - wanted.lookback)
+            SELECT range_agg(CASE
+                       WHEN month IS NULL AND read_at >= begins_at AND read_at < latest
+                       THEN datemultirange(daterange(today, today + 1))
+                       WHEN read_after_days > lookback AND (latest <= ANY (days_read)) IS NOT TRUE
+                       THEN datemultirange(daterange(month, CAST(month + interval '1 month' AS date)))
+                       ELSE (
+                           SELECT range_agg(daterange(day, day + 1))
+                           FROM unnest(days_read) WITH ORDINALITY AS each (last_read, number),
+                                LATERAL (SELECT month + CAST(number AS integer) - 1 AS day) AS of_month
+                           WHERE last_read < latest
+                             AND (last_read >= soon_over
+                                  OR last_read >= begins_at
+                                     AND (day >= today OR cardinality(array_positions(days_read, last_read)) > 2)
+                                  OR CAST(last_read AT TIME ZONE coalesce(time_zone, 'UTC') AS date) - lookback > day)
+                       )
+                   END) AS days
+            FROM platform.slices AS slice
+            WHERE slice.dataset = wanted.dataset AND slice.account = wanted.account
+              AND (month IS NULL OR month >= date_trunc('month', CAST(:since AS timestamp)))
+              AND {_IS_PRESENT}
         ) AS done ON true
         LEFT JOIN LATERAL (
-            SELECT range_agg(daterange(window_start, window_end)) AS days
-            FROM platform.loads AS held
-            WHERE held.dataset = wanted.dataset AND held.account = wanted.account AND verdict = 'held'
-              AND held.started_at < wanted.begins_at
-              AND {is_open}
+            SELECT range_agg(daterange(window_start, window_end)) FILTER (WHERE started_at < begins_at) AS before,
+                   range_agg(daterange(window_start, window_end)) FILTER (
+                       WHERE started_at >= CASE WHEN window_end - window_start > 2 THEN begins_at ELSE soon_over END
+                         AND started_at < latest) AS again
+            FROM platform.slices AS slice JOIN platform.loads AS load ON load.id = ANY (held_load_ids)
+            WHERE slice.dataset = wanted.dataset AND slice.account = wanted.account AND held_load_ids <> '{{}}'
         ) AS held ON true
     ) AS due, unnest(due.days) AS part
     ORDER BY 1, 2, 3
-"""
-_DUE = text(
-    _DUE_DAYS.format(is_open=_IS_OPEN, stale_to=_STALE_TO.format(dataset="wanted.dataset", account="wanted.account"))
-)
+""")  # noqa: S608  # a constant
 
 
 def days_due(
@@ -390,10 +356,8 @@ def days_due(
 
     Pairs without such days are left out. A day is due if it is not settled (see `unsettled`) and was not read since its
     account's today began, or if it was read under another time zone or currency than the account's present one. Of a
-    snapshot only today can be due. One statement serves all accounts. Where a zone changed its clocks between a load
-    and today, the statement takes a load within an hour of midnight for one of the day before: a day may be read once
-    too often, never once too seldom. A reading of one or two days in the first hour of today does not count for the
-    days before, because it was made for the last orders of yesterday.
+    snapshot only today can be due. One statement serves all accounts. A reading of one or two days in the first hour of
+    today does not count for the days before, because it was made for the last orders of yesterday.
 
     Args:
         since: The first day of interest of dated datasets.
@@ -411,7 +375,6 @@ def days_due(
         "todays": [day.today for _, day in pairs],
         "moments": [day.moment for _, day in pairs],
         "begin_at": ["infinity" if again else day.begins_at for _, day in pairs],
-        "offsets": [day.utc_offset for _, day in pairs],
         "clocks_differ": CLOCKS_DIFFER,
         "soon": _SOON,
     }
@@ -432,9 +395,10 @@ def last_reads(database: Database, pairs: Sequence[tuple[str, str]]) -> dict[tup
         .table_valued("dataset", "account")
         .render_derived()
     )
+    held = select(func.max(LOADS.c.started_at)).where(LOADS.c.id == SLICES.c.held_load_ids.any_()).scalar_subquery()
     newest = (
-        select(func.max(LOADS.c.started_at))
-        .where(LOADS.c.dataset == chosen.c.dataset, LOADS.c.account == chosen.c.account, IS_READING)
+        select(func.max(func.greatest(SLICES.c.read_at, held)))
+        .where(SLICES.c.dataset == chosen.c.dataset, SLICES.c.account == chosen.c.account)
         .scalar_subquery()
     )
     statement = select(chosen.c.dataset, chosen.c.account, newest).distinct()
@@ -444,7 +408,7 @@ def last_reads(database: Database, pairs: Sequence[tuple[str, str]]) -> dict[tup
 
 def pairs_read(database: Database, datasets: Sequence[Dataset]) -> frozenset[tuple[str, str]]:
     """Return each pair of a dataset's name and an account that was ever read."""
-    statement = select(LOADS.c.dataset, LOADS.c.account).distinct()
+    statement = select(SLICES.c.dataset, SLICES.c.account).where(_WAS_READ).distinct()
     with database.begin() as connection:
-        rows = connection.execute(statement.where(LOADS.c.dataset.in_([dataset.name for dataset in datasets])))
+        rows = connection.execute(statement.where(SLICES.c.dataset.in_([dataset.name for dataset in datasets])))
         return frozenset((dataset, account) for dataset, account in rows)

@@ -108,10 +108,25 @@ BEGIN
 END
 $$;
 CREATE OR REPLACE TRIGGER keep_slice AFTER INSERT ON platform.loads FOR EACH ROW EXECUTE FUNCTION platform.keep_slice();
+CREATE OR REPLACE FUNCTION platform.age_slice() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.read_after_days := (
+        SELECT CASE WHEN count(read_at) = count(*)
+                    THEN min(CAST(read_at AT TIME ZONE coalesce(NEW.time_zone, 'UTC') AS date)
+                             - (NEW.month + CAST(number AS integer) - 1)) END
+        FROM unnest(NEW.days_read) WITH ORDINALITY AS day (read_at, number)
+        WHERE number <= extract(day FROM NEW.month + interval '1 month - 1 day')
+    );
+    RETURN NEW;
+END
+$$;
+CREATE OR REPLACE TRIGGER age_slice BEFORE INSERT OR UPDATE OF days_read ON platform.slices FOR EACH ROW
+EXECUTE FUNCTION platform.age_slice();
 COMMENT ON FUNCTION platform.open_holds IS 'The ones of these held readings whose days no later loads have.';
 COMMENT ON FUNCTION platform.open_mismatches IS 'The ones of these loads that no later load replaced.';
 COMMENT ON FUNCTION platform.month_of_slice IS 'The month of the slice with a day; null where a list has no days.';
-COMMENT ON FUNCTION platform.keep_slice IS 'Writes the row of a slice after a receipt of it.'
+COMMENT ON FUNCTION platform.keep_slice IS 'Writes the row of a slice after a receipt of it.';
+COMMENT ON FUNCTION platform.age_slice IS 'Sets after how many days the days of a slice were read at the least.'
 """
 
 _FILL = sql.SQL("""
@@ -179,6 +194,16 @@ _COUNT = sql.SQL(
     "WHEN {dataset} THEN (SELECT count(*) FROM {table} WHERE account = slice.account AND {day} >= slice.month "
     "AND {day} < slice.month + interval '1 month')"
 )
+
+DAYS_OF_SLICE = """
+    CASE WHEN slice.read_after_days IS NOT NULL
+         THEN datemultirange(daterange(slice.month, CAST(slice.month + interval '1 month' AS date)))
+         ELSE (SELECT range_agg(daterange(slice.month + CAST(number AS integer) - 1,
+                                          slice.month + CAST(number AS integer)))
+               FROM unnest(slice.days_read) WITH ORDINALITY AS day (moment, number) WHERE moment IS NOT NULL)
+    END
+"""
+"""The expression for the days of the month of a `slice` that were read."""
 
 
 def keep_slices(connection: Connection) -> None:

@@ -353,6 +353,9 @@ SLICES = Table(
         ARRAY(DateTime(timezone=True)),
         comment="When each of its days was last read, from the first; null days are to be read.",
     ),
+    Column(
+        "read_after_days", Integer, comment="The fewest days after which a day was last read; null before all were."
+    ),
     Column("time_zone", Text, comment="The account's time zone, as it was last read."),
     Column("currency", Text, comment="The account's currency, as it was last read."),
     Column(

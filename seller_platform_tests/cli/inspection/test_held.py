@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.partitions import partition_key
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.slices import fill_slices
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
 from seller_platform_tests.support.processes import document, environment, run
@@ -34,6 +35,7 @@ def platform(
         with database.begin() as connection:
             read = "UPDATE platform.loads SET started_at = '2026-03-20', digest = '\\x00' WHERE dataset = 'orders'"
             connection.execute(text(read))
+            fill_slices(driver_of(connection))
         yield opened
 
 

@@ -18,7 +18,7 @@ from seller_platform.ingest.loads.due_slices import DueSlice, divide, due_slices
 from seller_platform.ingest.loads.requested_slices import LoadRequest, divide_load
 from seller_platform.ingest.loads.slices import SliceRequest, load_each, load_requested
 from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, save_accounts, save_connection
-from seller_platform.warehouse.loads.receipts import AccountDay, days_read
+from seller_platform.warehouse.loads.receipts import AccountDay, days_read, newest_receipt
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -151,6 +151,9 @@ class BudgetDays:
                 for key in self.keys:
                     zone = account_of(database, key).zone
                     read = days_read(database, dataset, key, history, zone, now=now)
+                    if not dataset.is_dated:
+                        stored = newest_receipt(database, dataset, key)
+                        read = {} if stored is None else {stored.window.start: day}
                     newest = max(read, default=self.since - timedelta(days=1))
                     ages[dataset.name, key] = (day - newest).days
                     for month in _past_months(dataset, history):

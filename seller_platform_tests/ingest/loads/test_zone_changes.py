@@ -204,7 +204,7 @@ def test_of_snapshots_only_todays_is_due_again(shop: Shop) -> None:
 
     def due(zone: str | None) -> list[Window]:
         with shop.database.begin() as connection:
-            connection.execute(text("DELETE FROM platform.loads"))
+            connection.execute(text("DELETE FROM platform.loads; DELETE FROM platform.slices"))
             for name, window in ((BY_PRODUCT.name, march), (STOCK.name, today)):
                 values = {"name": name, "first": window.start, "after": window.end, "zone": zone, "at": NOW}
                 connection.execute(statement, values)

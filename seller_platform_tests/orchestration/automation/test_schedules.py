@@ -64,10 +64,11 @@ def read(database: Database, names: Sequence[str], account: str, window: Window,
                     **common,
                     "dataset": name,
                     "account": account,
-                    "window_start": window.start,
-                    "window_end": window.end,
+                    "window_start": part.start,
+                    "window_end": part.end,
                 }
                 for name in names
+                for part in window.months()
             ],
         )
 

@@ -65,7 +65,7 @@ def test_a_refresh_reads_the_days_that_change_by_the_law(database: Database) -> 
     for ago in range(35, -1, -1):
         _refresh(database, today - timedelta(days=ago), TRANSACTIONS.lookback_days)
     tomorrow = today + timedelta(days=1)
-    day = AccountDay(ACCOUNT, tomorrow, datetime.now(UTC), datetime.now(UTC) + timedelta(days=1), timedelta())
+    day = AccountDay(ACCOUNT, tomorrow, datetime.now(UTC), datetime.now(UTC) + timedelta(days=1))
 
     found = settledness(database, [TRANSACTIONS], [ACCOUNT])[TRANSACTIONS.name, ACCOUNT]
     due = [

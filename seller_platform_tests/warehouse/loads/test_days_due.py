@@ -16,8 +16,11 @@ ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
 
 
 def _load(database: Database, dataset: Dataset, account: str, window: Window, at: datetime) -> None:
-    with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, account, window)) as load:
-        load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=at, run_id="run")
+    zone = str(at.tzinfo)
+    for month in window.months():
+        slice_ = Slice(dataset, account, month, time_zone=zone)
+        with time_machine.travel(at, tick=False), open_load(database, slice_) as load:
+            load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=at, run_id="run")
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles", "Australia/Lord_Howe", "Africa/Cairo"])
@@ -34,10 +37,7 @@ def test_days_due_are_those_that_a_run_would_read(zone: str, today: date, databa
     until_today = Window(month.start, today + timedelta(days=1))
     expected = unsettled(ORDERS, until_today, days_read(database, ORDERS, "A", until_today, there, now=day.moment))
     assert expected is not None
-    first, after = due[("orders", "A")][0].start, due[("orders", "A")][-1].end
-    assert after == expected.end
-    # A read within the first hour of a day of summer time may count for the day before, but never for the day after.
-    assert expected.start - timedelta(days=1) <= first <= expected.start
+    assert Window(due[("orders", "A")][0].start, due[("orders", "A")][-1].end) == expected
 
 
 def test_days_read_since_midnight_are_not_due(database: Database) -> None:
@@ -107,7 +107,7 @@ def test_a_history_that_begins_tomorrow_has_no_days(database: Database) -> None:
 
 def test_what_a_clock_that_was_ahead_has_read_is_due(database: Database) -> None:
     at = datetime(2026, 5, 20, 11, tzinfo=UTC)
-    month = Window(date(2026, 5, 1), date(2026, 5, 21))
+    month = Window(date(2026, 4, 1), date(2026, 5, 21))
     _load(database, ORDERS, "A", month, datetime(2145, 5, 20, 11, tzinfo=UTC))
     day = AccountDay.at(at, "A", ZoneInfo("Europe/Berlin"))
 

@@ -51,6 +51,11 @@ def upgrade() -> None:
             postgresql.ARRAY(moment),
             comment="When each of its days was last read, from the first; null days are to be read.",
         ),
+        sa.Column(
+            "read_after_days",
+            sa.Integer(),
+            comment="The fewest days after which a day was last read; null before all were.",
+        ),
         sa.Column("time_zone", sa.Text(), comment="The account's time zone, as it was last read."),
         sa.Column("currency", sa.Text(), comment="The account's currency, as it was last read."),
         sa.Column(
