@@ -12,8 +12,9 @@ from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.marts.tables import BUILDS
 from seller_platform.warehouse.postgres.database import Database
 
-# A dated input counts by the days that are read, with months before and after. Of others every load counts.
-# A load changed an input since the build if the snapshot of the build does not see its transaction.
+# A dated input counts by the days that are read, with months before and after. Of others every slice counts.
+# An input changed since the build if the snapshot of the build does not see the transaction of its newest change: the
+# loads of a slice are committed one after the other, because each locks the row of the slice until its end.
 _STATES = """
 WITH part (account, first_day, end_day) AS (
     SELECT * FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]))
@@ -23,19 +24,21 @@ input (dataset, is_required, is_dated, months_before, months_after) AS (
                          CAST(:before AS int[]), CAST(:after AS int[]))
 ),
 read AS (
-    SELECT part.account, part.first_day, input.dataset, loads.transaction_id, loads.changed
+    SELECT part.account, part.first_day, input.dataset, change.transaction_id
     FROM part CROSS JOIN input
-    JOIN platform.loads ON loads.dataset = input.dataset AND loads.account = part.account AND loads.verdict <> 'held'
+    JOIN platform.slices AS slice
+      ON slice.dataset = input.dataset AND slice.account = part.account AND slice.load_id IS NOT NULL
      AND (NOT input.is_dated OR part.first_day IS NULL
-          OR loads.window_start < part.end_day + make_interval(months => input.months_after)
-         AND loads.window_end > part.first_day - make_interval(months => input.months_before))
+          OR slice.month < part.end_day + make_interval(months => input.months_after)
+         AND slice.month >= part.first_day - make_interval(months => input.months_before))
+    LEFT JOIN platform.loads AS change ON change.id = slice.changed_load_id
 )
 SELECT part.account, part.first_day, part.end_day, newest.id AS build_id, newest.version,
        ARRAY(SELECT dataset FROM input
              WHERE is_required AND NOT EXISTS (
                  SELECT FROM read WHERE read.dataset = input.dataset AND read.account = part.account
                                     AND read.first_day IS NOT DISTINCT FROM part.first_day)) AS missing,
-       EXISTS (SELECT FROM read WHERE read.account = part.account AND read.changed
+       EXISTS (SELECT FROM read WHERE read.account = part.account AND read.transaction_id IS NOT NULL
                                   AND read.first_day IS NOT DISTINCT FROM part.first_day
                                   AND NOT coalesce(pg_visible_in_snapshot(read.transaction_id, newest.snapshot),
                                                    false)) AS is_changed
