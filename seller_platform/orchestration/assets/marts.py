@@ -31,6 +31,7 @@ from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.instance.held_evaluations import stored_together
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
+    MONTH,
     MonthsAround,
     account_months,
     partition_key,
