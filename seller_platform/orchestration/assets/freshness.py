@@ -83,7 +83,7 @@ def judgement_of(reading: LastReading, now: datetime) -> Judgement:
         passed=False,
         description=f"{reading.dataset} of account {reading.account} {was_read}; the schedule reads it every day. "
         "Open the newest run of the account for the reason, and check that the schedules and the daemon run; then "
-        f"run `seller-platform sync --account {reading.account} --dataset {reading.dataset}`.",
+        f"launch the job refresh_now with the account {reading.account} and the dataset {reading.dataset}.",
         metadata=metadata,
     )
 

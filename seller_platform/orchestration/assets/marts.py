@@ -343,7 +343,7 @@ def judgement_of(mart: Mart, result: CheckResult, build_id: int, rows: int) -> J
         contradict = "contradicts" if result.contradictions == 1 else "contradict"
         description = (
             f"{extent(result, rows)} of {mart.table} {contradict} this: {check.doc} The check's metadata "
-            "has examples: correct the rows they are computed from, and build the partition again."
+            f"has examples: {check.repair}, and build the partition again."
         )
     severity = dg.AssetCheckSeverity.WARN if check.is_warning else dg.AssetCheckSeverity.ERROR
     return Judgement(result.passed, description, severity, metadata)

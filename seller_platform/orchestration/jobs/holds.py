@@ -110,6 +110,6 @@ def _chosen(database: Database, config: AcceptHeld) -> list[int]:
     ]
     if not chosen:
         raise RequestError(
-            "no reading of these accounts and datasets is held; `seller-platform held` lists those that are"
+            "no reading of these accounts and datasets is held; the checks reading_is_plausible name those that are"
         )
     return chosen

@@ -149,6 +149,7 @@ COST_COVERAGE = Mart(
             "Most sales of the month have a valid cost, so that profit means something.",
             sql.SQL(_UNCOVERED),
             is_warning=True,
+            repair="enter costs of the products in marts.cost_coverage that lack them, load seller/cost_periods",
         ),
     ),
     chart=Chart(

@@ -103,12 +103,14 @@ class MartCheck:
         doc: The same as a sentence.
         contradictions: The query, with the bindings of the mart's own.
         is_warning: True where the inputs may be the cause and the rows are still useful.
+        repair: What to do with what contradicts it.
     """
 
     name: str
     doc: str
     contradictions: Query
     is_warning: bool = False
+    repair: str = "correct the rows they are computed from"
 
 
 class ChartForm(Enum):

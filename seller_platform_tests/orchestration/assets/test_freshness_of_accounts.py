@@ -135,7 +135,7 @@ def test_a_late_account_is_reported_by_an_alert(freshness: Freshness) -> None:
         US,
         JP,
     }
-    assert "seller-platform sync --account" in causes["platform/freshness, orders_is_fresh"].sentence
+    assert "launch the job refresh_now with the account" in causes["platform/freshness, orders_is_fresh"].sentence
 
 
 def test_only_a_reading_of_recent_days_makes_an_account_fresh(

@@ -191,6 +191,7 @@ def test_a_failed_check_shows_examples(marts: Marts) -> None:
     assert not record.evaluation.passed
     assert record.evaluation.severity is dg.AssetCheckSeverity.WARN
     assert "1 row of marts.cost_coverage contradicts this" in (record.evaluation.description or "")
+    assert "enter costs of the products" in (record.evaluation.description or "")
     assert record.evaluation.metadata["examples"].value == [
         {"product_sales": "10.00", "sales_without_cost": "10.00", "share_covered": "0.00"}
     ]
