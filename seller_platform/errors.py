@@ -1474,10 +1474,12 @@ class InputProblemError(CheckFailedError):
     """A partition of a mart was not built, because an input's slice is held, mismatched or failed."""
 
     next_step = "Load the input's partition again, or accept it if it is held; then the mart is built."
+    begin = "not built: "
+    """How its message begins, by which alerts leave the report to the input."""
 
     def __init__(self, kind: str, asset: str, partition: str, reason: str) -> None:
         self.kind, self.asset, self.partition = kind, asset, partition
-        super().__init__(f"not built: {asset} {partition} is {kind}: {reason.rstrip('.')}", with_step=True)
+        super().__init__(f"{self.begin}{asset} {partition} is {kind}: {reason.rstrip('.')}", with_step=True)
 
 
 class SlicesFailedError(SellerPlatformError):

@@ -15,7 +15,7 @@ from dagster_shared.error import SerializableErrorInfo
 
 from seller_platform.clocks import is_past
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import connect_command
+from seller_platform.errors import InputProblemError, connect_command
 from seller_platform.orchestration.alerting.causes import RUN, Alerts, Cause, Failure, cause_of, redacted
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
 from seller_platform.orchestration.assets.freshness import FRESHNESS
@@ -235,8 +235,9 @@ def _recovered(
 
 
 def _failures_to_report(reader: EventReader, run: dg.DagsterRun, record: EventLogRecord) -> list[Failure]:
-    """Return a run's failures without those that the check of the connections reports."""
+    """Return a run's failures without those that an input of a mart or the check of the connections reports."""
     failures = list(_failures_of_run(reader, run, record))
+    failures = [each for each in failures if not each.sentence.startswith(InputProblemError.begin)]
     history = reader.instance.event_log_storage.get_asset_check_execution_history(
         dg.AssetCheckKey(reader.placement.asset_key(ACCOUNTS), AUTHORIZED_CHECK), limit=_EVALUATIONS_OF_CONNECTIONS
     )

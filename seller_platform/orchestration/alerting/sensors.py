@@ -2,10 +2,11 @@
 
 Each cause is reported once, until it is resolved. A sensor reads Dagster's event log from where it stopped. It keeps
 the open causes and the undelivered messages in its cursor, so that a webhook that is away delays a message and loses
-none. Three kinds of failures are not reported:
+none. Four kinds of failures are not reported:
 
 - a run that Dagster starts again by itself;
 - a check that failed only because its slice could not be stored, which its run reports;
+- a mart that was not built because of the slice of an input, which is reported itself;
 - a run that failed for lack of an authorisation, once the check of the connections reports that.
 """
 

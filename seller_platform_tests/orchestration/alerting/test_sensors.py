@@ -12,6 +12,7 @@ import pytest
 
 from seller_platform.contract import Account, dataset_named
 from seller_platform.errors import (
+    InputProblemError,
     ListChangedError,
     ReauthorizationRequiredError,
     SellerPlatformError,
@@ -140,6 +141,20 @@ def shop(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def away(path: str = "/sales/orders") -> UpstreamUnavailableError:
     return UpstreamUnavailableError(f"GET {path}", "no answer (ConnectError)", attempts=6)
+
+
+def test_a_mart_that_waits_for_an_input_is_left_to_the_report_of_the_input(shop: Shop) -> None:
+    reason = str(UpstreamUnavailableError("GET /sales/orders", "no answer", attempts=6))
+    shop.failures = {KEYS[0]: UpstreamUnavailableError("GET /sales/orders", "no answer", attempts=6)}
+    shop.run("orders", KEYS[:1])
+    shop.failures = {KEYS[0]: InputProblemError("failed", "seller/orders", KEYS[0], reason)}
+    shop.run("profit", KEYS[:1])
+
+    shop.tick("run_failures")
+
+    (message,) = shop.receiver.texts
+    assert "seller/orders" in message
+    assert "seller/profit" not in message
 
 
 def test_runs_and_checks_that_succeed_send_no_message(shop: Shop) -> None:
