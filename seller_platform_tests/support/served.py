@@ -309,17 +309,18 @@ def connect(database: Database, account: str) -> None:
 
 
 def note_load(database: Database, dataset: Dataset, account: str, window: Window) -> None:
-    """Store the receipt of a load that changed rows, without changing any row."""
-    execute(
-        database,
-        "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
-        "digest, verdict, changed, started_at, finished_at) "
-        "VALUES (%s, %s, %s, %s, 1, 1, 0, 0, '', 'match', true, now(), now())",
-        dataset.name,
-        account,
-        window.start,
-        window.end,
-    )
+    """Store the receipt of a load of each month of a window that changed rows, without changing any row."""
+    for month in window.months():
+        execute(
+            database,
+            "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
+            "rows, digest, verdict, changed, started_at, finished_at) "
+            "VALUES (%s, %s, %s, %s, 1, 1, 0, 0, '', 'match', true, now(), now())",
+            dataset.name,
+            account,
+            month.start,
+            month.end,
+        )
 
 
 def _populate(database: Database) -> None:

@@ -34,7 +34,8 @@ _KEPT = """kept AS MATERIALIZED (
 
 _STALE = """
 SELECT requested.account, EXISTS (
-    SELECT FROM platform.loads WHERE dataset = %(dataset)s AND account = requested.account AND changed
+    SELECT FROM platform.slices
+    WHERE dataset = %(dataset)s AND account = requested.account AND changed_load_id IS NOT NULL
 ) OR EXISTS (
     SELECT FROM service.summaries WHERE dataset = %(dataset)s AND account = requested.account
 )

@@ -1,13 +1,13 @@
 """Refuses requests for rows of a replica that were never read, and marks rows that it computed.
 
 A replica is an account whose rows come from another service. A list that was never read has no rows, and looks empty.
-So each request declares the rows that its answer needs, and is refused where no receipt covers them:
+So each request declares the rows that its answer needs, and is refused where these were never read:
 
 - Of a dated list, every requested day must have been read, up to the account's today. Later days have no rows in any
   service. Days before the first that was read are refused, too.
 - Of a list without dates, any snapshot is enough; the newest counts as today's.
 
-Receipts may be pruned, but the newest of each window stays. Other accounts need no receipts.
+Other accounts need not be read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ from seller_platform.errors import NotReadError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.lists.sql import Days
 from seller_platform.service.pool import Connection
+from seller_platform.warehouse.schema.slices import DAYS_OF_SLICE
 
 
 @dataclass(frozen=True)
@@ -50,28 +51,28 @@ class Gap:
         return NotReadError(self.need.dataset.name, self.account, parameter=self.need.parameter, days=self.days)
 
 
-_GAPS = """
+_GAPS = f"""
 SELECT requested.position - 1, requested.account, lower(missing.days), upper(missing.days) - 1
 FROM unnest(%(datasets)s::text[], %(accounts)s::text[], %(first_days)s::date[], %(last_days)s::date[])
      WITH ORDINALITY AS requested (dataset, account, first_day, last_day, position)
 CROSS JOIN LATERAL (
-    SELECT min(load.window_start) AS first_day, range_agg(daterange(load.window_start, load.window_end)) AS days
-    FROM platform.loads AS load
-    WHERE load.dataset = requested.dataset AND load.account = requested.account AND load.verdict <> 'held'
-      AND load.window_start <= coalesce(requested.last_day, 'infinity')
-      AND load.window_end > coalesce(requested.first_day, '-infinity')
+    SELECT count(*) > 0 AS is_any, range_agg({DAYS_OF_SLICE}) AS days
+    FROM platform.slices AS slice
+    WHERE slice.dataset = requested.dataset AND slice.account = requested.account AND slice.load_id IS NOT NULL
+      AND (slice.month IS NULL OR slice.month <= requested.last_day
+                              AND slice.month + interval '1 month' > coalesce(requested.first_day, '-infinity'))
 ) AS read
 CROSS JOIN LATERAL (
     SELECT datemultirange(
-               daterange(coalesce(requested.first_day, read.first_day, requested.last_day), requested.last_day, '[]')
-           ) - coalesce(read.days, '{}') AS days
+               daterange(coalesce(requested.first_day, lower(read.days), requested.last_day), requested.last_day, '[]')
+           ) - coalesce(read.days, '{{}}') AS days
     WHERE requested.last_day IS NOT NULL
     UNION ALL
-    SELECT NULL WHERE requested.last_day IS NULL AND read.days IS NULL
+    SELECT NULL WHERE requested.last_day IS NULL AND NOT read.is_any
 ) AS missing
 WHERE missing.days IS NULL OR NOT isempty(missing.days)
 ORDER BY requested.position
-"""
+"""  # noqa: S608  # a constant
 
 
 def computed_headers(selected: SelectedAccounts) -> Mapping[str, str]:
