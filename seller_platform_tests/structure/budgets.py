@@ -6,16 +6,16 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 3_350,
+    "root": 3_310,
     "cli": 9_300,
-    "orchestration": 9_600,
-    "service": 13_850,
+    "orchestration": 9_590,
+    "service": 13_810,
     "sandbox": 2_410,
-    "ingest": 4_450,
+    "ingest": 4_400,
     "client": 4_680,
-    "warehouse": 15_500,
-    "contract": 1_385,
-    "tests": 60_500,
+    "warehouse": 15_530,
+    "contract": 1_380,
+    "tests": 60_210,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -94,7 +94,7 @@ def test_the_costs_of_each_account_are_loaded_and_reported_separately(shop: Plat
 
 def test_an_account_whose_products_are_unknown_is_named_and_stops_no_other(shop: Platform) -> None:
     with shop.database.begin() as connection:
-        for table, column in (("seller.inventory", "account"), ("platform.loads", "account")):
+        for table, column in (("seller.inventory", "account"), ("platform.slices", "account")):
             connection.execute(text(f"DELETE FROM {table} WHERE {column} = :key"), {"key": KEYS[0]})
 
     result = shop.run([COST_PERIODS], KEYS[0], KEYS[-1])

@@ -123,25 +123,26 @@ def test_a_load_that_was_under_way_at_the_first_page_is_left_out(service: Served
 
 def test_a_transaction_that_is_open_at_the_first_page_is_left_out(service: Served, ann: httpx.Client) -> None:
     """Its number is lower than that of transactions which the first page saw, and its receipt claims an early end."""
+    days = {"start_date": "2026-02-20", "end_date": "2026-03-20"}
     store_slice(service.database, ORDERS, MARCH, _orders())
     with service.database.begin() as connection:
         receipt = (
             "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-            "rows, digest, verdict, changed, started_at, finished_at) VALUES ('orders', 'S1.US', '2026-03-07', "
-            "'2026-03-08', 1, 1, 0, 0, '', 'match', true, now(), '2020-01-01') RETURNING id"
+            "rows, digest, verdict, changed, started_at, finished_at) VALUES ('orders', 'S1.US', '2026-02-27', "
+            "'2026-02-28', 1, 1, 0, 0, '', 'match', true, now(), '2020-01-01') RETURNING id"
         )
         load = connection.execute(text(receipt)).scalar_one()
-        mark = "INSERT INTO service.unsummed_loads VALUES ('S1.US', 'orders', :load, '[2026-03-01,2026-04-01)')"
+        mark = "INSERT INTO service.unsummed_loads VALUES ('S1.US', 'orders', :load, '[2026-02-01,2026-03-01)')"
         connection.execute(text(mark), {"load": load})
-        late = [_order(1, date(2026, 3, 7), 7)]
+        late = [_order(1, date(2026, 2, 27), 7)]
         copy_rows(driver_of(connection), ORDERS, late, account=US, tags=("platform",), load_id=load)
         store_slice(service.database, ORDERS, Window.day(date(2026, 3, 5)), [_order(1, date(2026, 3, 5), 5)])
-        first = _first(ann, ORDERS)
+        first = _first(ann, ORDERS, **days)
 
     rows = _rest(ann, first)
 
     assert _units(rows) == {("2026-03-01", 1): 300, ("2026-03-02", 1): 300, ("2026-03-05", 5): 1}
-    assert _first(ann, ORDERS).json()["total"] == 602
+    assert _first(ann, ORDERS, **days).json()["total"] == 602
 
 
 def test_a_receipt_that_is_written_again_is_no_later_load(service: Served, ann: httpx.Client) -> None:
