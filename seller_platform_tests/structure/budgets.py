@@ -8,14 +8,14 @@ from seller_platform_tests.structure.source import PRODUCT, TESTS
 BUDGETS = {
     "root": 3_310,
     "cli": 9_300,
-    "orchestration": 9_590,
+    "orchestration": 9_610,
     "service": 13_810,
     "sandbox": 2_410,
     "ingest": 4_400,
     "client": 4_680,
     "warehouse": 15_530,
     "contract": 1_380,
-    "tests": 60_210,
+    "tests": 60_230,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -573,3 +573,17 @@ def evaluations_of_failure(
             continue
         judgement = replace(judgement, metadata={**judgement.metadata, REPORTED_BY_RUN: True})
         yield judgement.evaluation(asset_key(dataset), check.name, target, partition)
+
+
+def evaluations_of_nothing(
+    instance: dg.DagsterInstance, dataset: Dataset, partition: str, reason: str
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the evaluations of a partition of which there is nothing to store: every check passes, with the reason.
+
+    Without them, Dagster shows the checks as failed if another partition of the run fails.
+    """
+    judgement = Judgement(passed=True, description=f"Nothing is stored: {reason}")
+    target = judged(instance, asset_key(dataset), partition)
+    with stored_together(instance):
+        for check in checks_of(dataset):
+            yield judgement.evaluation(asset_key(dataset), check.name, target, partition)

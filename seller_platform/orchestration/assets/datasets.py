@@ -25,6 +25,7 @@ from seller_platform.orchestration.assets.checks import (
     checks_of,
     evaluations,
     evaluations_of_failure,
+    evaluations_of_nothing,
     evaluations_of_repeats,
 )
 from seller_platform.orchestration.assets.events import (
@@ -150,6 +151,7 @@ def report_results(
         elif not was_loaded(database, dataset, result.request.account, result.request.month):
             reason = f"{result.request}: the month has not begun in the account's time zone."
             yield materialization_of_nothing(asset_key(dataset), key, reason)
+            yield from evaluations_of_nothing(context.instance, dataset, key, reason)
     for request, error in not_offered:
         key = partition_key(request.account, request.month)
         if upstream_offers(database, dataset, request.account):
@@ -157,6 +159,7 @@ def report_results(
             continue
         context.log.warning("%s", error)
         yield materialization_of_nothing(asset_key(dataset), key, str(error), metadata={NOT_OFFERED: str(error)})
+        yield from evaluations_of_nothing(context.instance, dataset, key, str(error))
     if stored and LEDGERS_DO_NOT_REPEAT in checks_of(dataset):
         try:
             yield from evaluations_of_repeats(context.instance, database, stored)

@@ -232,6 +232,9 @@ def test_a_404_that_only_one_account_gets_is_a_failure_of_the_account(
         assert (result.success, platform.materialized(BY_DATE), failures) == (True, _all_months(), [])
         assert len(reasons) == len(_all_months())
         assert all("sales_by_date: the upstream does not offer /sales/statistics-dashboard" in each for each in reasons)
+        evaluations = result.get_asset_check_evaluations()
+        assert len(evaluations) == len(_all_months()) * len(checks_of(BY_DATE))
+        assert all(each.passed and "Nothing is stored: " in (each.description or "") for each in evaluations)
         return
     (failure,) = failures
     assert failure is not None
