@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -91,10 +92,17 @@ def document(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of the loopback interface that is free now.
+
+    It lies below the ports that Linux gives to connections and to servers that ask for any (from 32768), so that none of
+    these takes it before its server listens.
+    """
+    while True:
+        port = random.randrange(20_000, 32_768)  # noqa: S311 - tests in several processes need different ports
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def announced_address(process: subprocess.Popen[Any], log: Path, words: str = "listening on") -> str:
@@ -160,6 +168,7 @@ def try_to_connect(
     arguments = ["connect", "--no-browser", "--timeout", "240", *options]
     with started(arguments, variables, forked=forked) as (command, output, errors):
         first_line = wait_for(lambda: _text_of(output), lambda text: "\n" in text or command.poll() is not None)
+        assert first_line, f"no address was printed: {_text_of(errors)}"
         approve(first_line.partition("\n")[0])
         code = command.wait(PATIENCE_SECONDS)
         return subprocess.CompletedProcess(arguments, code, _text_of(output), _text_of(errors))
