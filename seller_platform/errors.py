@@ -21,12 +21,11 @@ from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
 
-from seller_platform.commands import PLAIN, runnable
+from seller_platform.commands import runnable
 from seller_platform.counts import count_of
 
-_ACCOUNTS_NAMED = 20
-_STATEMENT_SHOWN = 70
-"""How many characters of a line are shown around an error."""
+ACCOUNTS_NAMED = 20
+"""How many accounts a message names."""
 
 
 class SellerPlatformError(Exception):
@@ -70,6 +69,22 @@ def connect_command(connection: str | None = None) -> str:
     return f"seller-platform connect{named}"
 
 
+def unknown_dataset(name: str, allowed: Sequence[str]) -> "RequestError":
+    """Return the error of a name that no dataset has."""
+    choice = f"choose one of {', '.join(allowed)}"
+    message = f"there is no dataset {name!r}{did_you_mean(name, allowed)}; {choice}"
+    return RequestError(message, code="UnknownDatasetError")
+
+
+def full_disk(path: str, problem: str) -> "SellerPlatformError":
+    """Return the error of a disk that has no room for a file."""
+    return SellerPlatformError(
+        f"the disk of {path} is full: {problem}",
+        code="FullDiskError",
+        step="Make room there and try again; what was stored before is kept.",
+    )
+
+
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     """Return the names that are spelled nearly like one, as a question in brackets; without any, an empty text."""
     spelled = {each.casefold(): each for each in allowed}
@@ -98,63 +113,9 @@ class UnknownAccountError(RequestError):
 
     def __init__(self, key: str, known: Sequence[str], titles: Sequence[str] = ()) -> None:
         self.key, self.known = key, tuple(known)
-        listed = _first_few(known, _ACCOUNTS_NAMED) or "none yet; run `seller-platform connect`"
+        listed = first_few(known, ACCOUNTS_NAMED) or "none yet; run `seller-platform connect`"
         question = did_you_mean(key, [*titles, *known])
         super().__init__(f"there is no account {key!r}{question}; the accounts are: {listed}")
-
-
-class AmbiguousAccountError(RequestError):
-    """Several accounts have that title."""
-
-    next_step = "Name the account by its key, as the message lists it."
-
-    def __init__(self, title: str, titles: Mapping[str, str]) -> None:
-        self.title, self.keys = title, tuple(titles)
-        listed = _first_few([f"{key} ({each})" for key, each in titles.items()], _ACCOUNTS_NAMED)
-        super().__init__(f"several accounts have the title {title!r}: {listed}", with_step=True)
-
-
-class UnknownDatasetError(RequestError):
-    """No dataset has that name."""
-
-    next_step = "Take one of the datasets that the message lists."
-
-    def __init__(self, name: str, known: Sequence[str]) -> None:
-        self.name, self.known = name, tuple(known)
-        super().__init__(f"there is no dataset {name!r}{did_you_mean(name, known)}; choose one of {', '.join(known)}")
-
-
-class UnknownPageError(RequestError):
-    """The documentation has no page of that name."""
-
-    next_step = "Take one of the pages that `seller-platform docs` lists."
-
-    def __init__(self, name: str, known: Sequence[str], similar: Sequence[str]) -> None:
-        self.name, self.known, self.similar = name, tuple(known), tuple(similar)
-        question = f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
-        super().__init__(f"there is no page {name!r}.{question} The pages are: {', '.join(known)}")
-
-
-class UnknownRelationError(RequestError):
-    """No asset or table of Seller Platform has that name."""
-
-    next_step = "Take one of the names that the message lists."
-
-    def __init__(self, name: str, known: Sequence[str]) -> None:
-        self.name, self.known = name, tuple(known)
-        super().__init__(
-            f"there is no asset or table {name!r}{did_you_mean(name, known)}; choose one of {', '.join(known)}"
-        )
-
-
-class UnknownMartError(RequestError):
-    """No mart has that name."""
-
-    next_step = "Take one of the marts that the message lists."
-
-    def __init__(self, name: str, known: Sequence[str]) -> None:
-        self.name, self.known = name, tuple(known)
-        super().__init__(f"there is no mart {name!r}{did_you_mean(name, known)}; choose one of {', '.join(known)}")
 
 
 class InexactNumberError(RequestError):
@@ -205,16 +166,6 @@ class NotLoadedError(RequestError):
         )
 
 
-class ReadOnlyAssetError(RequestError):
-    """Another code location tries to write an asset that it may only read."""
-
-    next_step = "Give the asset an `io_manager_key` other than that of the Seller Platform assets it reads."
-
-    def __init__(self, asset: str) -> None:
-        self.asset = asset
-        super().__init__(f"{asset} cannot be written: the warehouse is only read from here", with_step=True)
-
-
 class ReaderError(RequestError):
     """A role of PostgreSQL cannot be made a reader, or cannot be removed."""
 
@@ -223,39 +174,6 @@ class ReaderError(RequestError):
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
         super().__init__(f"{name!r} {problem}", with_step=True)
-
-
-class StatementError(RequestError):
-    """PostgreSQL refused a statement of `seller-platform query`."""
-
-    next_step = "Correct the statement where the message points, and run the command again."
-
-    def __init__(self, problem: str, statement: str, *, position: int | None = None, hint: str | None = None) -> None:
-        self.problem, self.position, self.hint = problem, position, hint
-        lines = [problem]
-        if position is not None:
-            before = statement[: position - 1]
-            line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1)
-            lines = [f"{problem}, line {line}, column {column + 1}"]
-            first = max(0, column - _STATEMENT_SHOWN // 2)
-            shown = statement.split("\n")[line - 1].replace("\t", " ")[first : first + _STATEMENT_SHOWN]
-            lines += [f"  {shown}", f"  {' ' * (column - first)}^"]
-        if hint:
-            lines.append(f"Hint: {hint.removesuffix('.')}.")
-        super().__init__("\n".join(lines))
-
-
-class StatementForbiddenError(RequestError):
-    """A statement of `seller-platform query` reads or changes what it may not."""
-
-    next_step = (
-        "Read the schemas seller, history and marts, and of platform the accounts, receipts, reports and cost plans; "
-        "all else has secrets."
-    )
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-        super().__init__(problem, with_step=True)
 
 
 class NotHeldError(RequestError):
@@ -269,17 +187,6 @@ class NotHeldError(RequestError):
         super().__init__(f"the reading of load {load_id} is not held; those held are: {listed}", with_step=True)
 
 
-class InvalidRowKeyError(RequestError):
-    """A key does not identify a row of a dataset."""
-
-    next_step = "Give the values of the key columns in their order, or `column=value` for any column."
-
-    def __init__(self, dataset: str, problem: str, key: Sequence[str], columns: Sequence[str]) -> None:
-        self.dataset = dataset
-        keyed = f"the values of {', '.join(key)} in this order, or " if key else ""
-        super().__init__(f"{dataset}: {problem}. Give {keyed}column=value with one of {', '.join(columns)}")
-
-
 class NotConnectedError(RequestError):
     """No grant is stored yet."""
 
@@ -289,62 +196,6 @@ class NotConnectedError(RequestError):
         self.connection = connection
         named = f"connection {connection!r}" if connection else "any connection"
         super().__init__(f"there is no grant for {named}; run `{connect_command(connection)}` to authorise one")
-
-
-class NothingStoredError(RequestError):
-    """There is nothing to read: no home folder, or none with a database."""
-
-    next_step = "Run `seller-platform connect`, or name the home folder that has the data in SELLER_PLATFORM_HOME."
-
-    def __init__(
-        self, home: str, *, is_demo: bool = False, has_demo: bool = False, database: str | None = None
-    ) -> None:
-        """Write the message.
-
-        Args:
-            database: The host and name of the database that the settings name in place of a home folder's.
-        """
-        self.home, self.database = home, database
-        if is_demo:
-            super().__init__(f"there is no demo in {home}; run `{PLAIN} demo`")
-        elif database is not None:
-            super().__init__(
-                f"the database {database} has no tables of Seller Platform; nothing was ever connected there. Run "
-                f"`{PLAIN} connect` and `{PLAIN} sync`, or name another database"
-            )
-        else:
-            demo = f"add `--demo` to read the data of `{PLAIN} demo`" if has_demo else f"`{PLAIN} demo` to try"
-            super().__init__(
-                f"nothing is stored in the home folder {home}. Run `{PLAIN} connect` to begin, or {demo}; if it is "
-                "stored elsewhere, set SELLER_PLATFORM_HOME to that folder"
-            )
-
-
-class OtherApplicationError(RequestError):
-    """The settings name another application than the one that a connection was authorised for."""
-
-    next_step = (
-        "Unset both settings to authorise the connection again as it is, choose another name with --connection, or "
-        "point it elsewhere with --replace."
-    )
-
-    def __init__(self, connection: str, *, stored: str, configured: str) -> None:
-        self.connection, self.stored, self.configured = connection, stored, configured
-        super().__init__(
-            f"connection {connection!r} reads {stored}, but SELLER_API_BASE_URL and SELLER_API_CLIENT_ID name "
-            f"{configured}",
-            with_step=True,
-        )
-
-
-class UnknownUserError(RequestError):
-    """No user has that e-mail address."""
-
-    next_step = "Add the user with `seller-platform service user add`."
-
-    def __init__(self, email: str) -> None:
-        self.email = email
-        super().__init__(f"there is no user {email!r}; run `seller-platform service user add {email}` first")
 
 
 class DuplicateUserError(RequestError):
@@ -357,66 +208,14 @@ class DuplicateUserError(RequestError):
         super().__init__(f"there is a user {email!r} already; e-mail addresses are compared without regard to case")
 
 
-class InvalidUserError(RequestError):
-    """A user cannot be created with these values."""
-
-    next_step = "Fix the address or the password as the message says."
-
-    def __init__(self, field: str, problem: str) -> None:
-        self.field = field
-        super().__init__(f"the user's {field} {problem}")
-
-
-class InvalidPasswordError(InvalidUserError):
+class InvalidPasswordError(RequestError):
     """A password is too short, too long or too common."""
 
     next_step = "Choose another password; four random words are a good one."
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
-        super().__init__("password", problem)
-
-
-class UnknownEventKindError(RequestError):
-    """No security event has that kind."""
-
-    next_step = "Take one of the kinds that the message lists."
-
-    def __init__(self, kind: str, kinds: Sequence[str]) -> None:
-        self.kind, self.kinds = kind, tuple(kinds)
-        super().__init__(f"there is no kind of security event {kind!r}; the kinds are: {', '.join(kinds)}")
-
-
-class AccountNotGrantedError(RequestError):
-    """A user has no access to an account."""
-
-    next_step = "Take one of the user's accounts, or grant them the account with `seller-platform service user grant`."
-
-    def __init__(self, key: str, email: str, granted: Sequence[str]) -> None:
-        self.key, self.email, self.granted = key, email, tuple(granted)
-        super().__init__(f"{email} may not read account {key!r}; they may read: {', '.join(granted) or 'none yet'}")
-
-
-class InvalidGroupError(RequestError):
-    """A group of accounts cannot have that title."""
-
-    next_step = "Take another title, as the message says."
-
-    def __init__(self, title: str, problem: str) -> None:
-        self.title, self.problem = title, problem
-        super().__init__(f"the title of the group {problem}; it is {title!r}")
-
-
-class UnknownGroupError(RequestError):
-    """A user has no group of that title."""
-
-    next_step = "Take one of the groups that the message lists, or make it with `seller-platform service group set`."
-
-    def __init__(self, title: str, email: str, known: Sequence[str]) -> None:
-        self.title, self.email, self.known = title, email, tuple(known)
-        super().__init__(
-            f"{email} has no group titled {title!r}; their groups are: {', '.join(map(repr, known)) or 'none yet'}"
-        )
+        super().__init__(f"the user's password {problem}")
 
 
 class InvalidApplicationError(RequestError):
@@ -429,18 +228,6 @@ class InvalidApplicationError(RequestError):
         super().__init__(f"the application's {field} {problem}")
 
 
-class UnknownApplicationError(RequestError):
-    """No application has that id."""
-
-    next_step = "List the applications with `seller-platform service application list`."
-
-    def __init__(self, client_id: str) -> None:
-        self.client_id = client_id
-        super().__init__(
-            f"there is no application {client_id!r}; `seller-platform service application list` lists their ids"
-        )
-
-
 class CannotListenError(SellerPlatformError):
     """The service cannot listen on its address and port."""
 
@@ -449,20 +236,6 @@ class CannotListenError(SellerPlatformError):
     def __init__(self, host: str, port: int, problem: str, *, option: str = "--port") -> None:
         self.host, self.port = host, port
         super().__init__(f"the service cannot listen on {host} port {port}: {problem}. Choose another with {option}")
-
-
-class ProductsUnknownError(RequestError):
-    """The products of an account cannot be listed yet."""
-
-    next_step = "Load its inventory first: `seller-platform sync --dataset inventory`."
-
-    def __init__(self, account: str) -> None:
-        self.account = account
-        super().__init__(
-            f"the products of account {account!r} cannot be listed yet: neither its inventory nor its daily sales "
-            "were ever loaded",
-            with_step=True,
-        )
 
 
 class SheetError(RequestError):
@@ -514,34 +287,6 @@ class InvalidCostPlanError(RequestError):
         super().__init__(f"cost plan {plan}: {problem}", with_step=True)
 
 
-class OutdatedCostPlanError(RequestError):
-    """The upstream's costs have changed since the plan was made."""
-
-    next_step = "Run `seller-platform costs plan` again and review the difference."
-
-    def __init__(self, plan: int, changed: Sequence[str]) -> None:
-        self.plan, self.changed = plan, tuple(changed)
-        super().__init__(
-            f"cost plan {plan}: the upstream's costs have changed since it was made, of SKU {_first_few(changed)}. "
-            "Nothing was written",
-            with_step=True,
-        )
-
-
-class OpenCostPeriodError(RequestError):
-    """A plan would delete periods without a last day, which the API cannot write back."""
-
-    next_step = "Give the period a last day where it was made, then run `seller-platform costs plan` again."
-
-    def __init__(self, skus: Sequence[str]) -> None:
-        self.skus = tuple(skus)
-        super().__init__(
-            f"the upstream has a cost period without a last day for SKU {_first_few(skus)}, which could not be put "
-            "back if writing failed",
-            with_step=True,
-        )
-
-
 class CostsNotWrittenError(SellerPlatformError):
     """The upstream does not have some of the costs of a plan."""
 
@@ -561,18 +306,25 @@ class ApiError(RequestError):
 
     next_step = "Fix the request as `message` and `errors` of the answer say."
     status = 400
-    reason: str | None = None
-    """A code by which programs recognise the refusal where its status is not enough."""
 
     def __init__(
         self,
         message: str,
         *,
+        status: int | None = None,
+        reason: str | None = None,
         parameters: Mapping[str, Sequence[str]] | None = None,
         headers: Mapping[str, str] | None = None,
         retry_after_seconds: int | None = None,
     ) -> None:
-        self.message = message
+        """Keep the answer.
+
+        Args:
+            status: By default that of the class.
+            reason: A code by which programs recognise the refusal where its status is not enough.
+            parameters: What is wrong with each parameter.
+        """
+        self.message, self.status, self.reason = message, status or self.status, reason
         self.parameters = {name: list(problems) for name, problems in (parameters or {}).items()}
         self.headers = dict(headers or {})
         if retry_after_seconds is not None:
@@ -593,21 +345,6 @@ class UnauthorizedError(ApiError):
         super().__init__(message, headers={"WWW-Authenticate": challenge})
 
 
-class InsufficientScopeError(ApiError):
-    """The token lacks the scope that the endpoint needs (RFC 6750 section 3.1)."""
-
-    next_step = "Ask the user for the scope that the message names, with another authorization request."
-    status = 403
-
-    def __init__(self, scope: str, scopes: Sequence[str]) -> None:
-        self.scope, self.scopes = scope, tuple(scopes)
-        message = f"the access token has the scopes {' '.join(scopes)}; this needs {scope}"
-        description = f'error="insufficient_scope", error_description="{message}", scope="{scope}"'
-        advice = "send the user through the authorization again, with that scope"
-        challenge = f'Bearer realm="seller-platform", {description}'
-        super().__init__(f"{message}; {advice}", headers={"WWW-Authenticate": challenge})
-
-
 class NotFoundError(ApiError):
     """The resource does not exist, or the caller has no access to it.
 
@@ -616,95 +353,6 @@ class NotFoundError(ApiError):
 
     next_step = "Ask for something that exists and that the token's user may read."
     status = 404
-
-
-class ListMovedOnError(ApiError):
-    """A list cannot be read any more as it was when a walk over its pages began."""
-
-    next_step = "Begin again with the first page, without `as_of`."
-    status = 410
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"{problem}; begin again with the first page, without as_of")
-
-
-class ReplicaError(ApiError):
-    """A replica refuses a change that its next load would undo; only the upstream can make it."""
-
-    next_step = "Send it to the upstream that the replica was loaded from."
-    status = 403
-    reason = "replica"
-
-
-class UnknownToReplicaError(ReplicaError):
-    """The answer needs facts that no list contains, so that a replica does not have them."""
-
-    next_step = "Ask for something else, or ask the upstream that the replica was loaded from."
-    status = 422
-
-    def __init__(self, parameter: str, problem: str) -> None:
-        self.parameter = parameter
-        super().__init__(f"{parameter} {problem}", parameters={parameter: [problem]})
-
-
-class NotReadError(UnknownToReplicaError):
-    """A replica refuses a request for rows that it never read from its upstream.
-
-    An empty answer would be taken for a fact.
-
-    Args:
-        parameter: The parameter that asked for the rows.
-        days: The first and the last missing day; None where a snapshot is missing.
-    """
-
-    next_step = "Read it with `seller-platform sync`, as the message says, or ask the upstream itself."
-
-    def __init__(self, dataset: str, account: str, *, parameter: str, days: tuple[date, date] | None) -> None:
-        self.dataset, self.account, self.days = dataset, account, days
-        command = f"seller-platform sync --account {account} --dataset {dataset}"
-        if days is None:
-            gap = "was never read"
-        else:
-            gap = f"was never read for {days[0]}"
-            command += f" --from {days[0]:%Y-%m} --to {days[1]:%Y-%m}"
-        problem = (
-            f"asks for {dataset} of account {account}, which {gap}: the rows are a copy, loaded from another service. "
-            f"Read it with `{command}`, or ask that service"
-        )
-        super().__init__(parameter, problem)
-
-
-class ReportNotReadyError(ApiError):
-    """The report cannot be downloaded: it is being written, or writing it failed."""
-
-    next_step = "Wait as long as `Retry-After` says, and ask again."
-    status = 409
-
-
-class IdempotencyKeyReusedError(ApiError):
-    """Another request was sent with the same Idempotency-Key."""
-
-    next_step = "Send this request with a key of its own."
-    status = 422
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        problem = f"is {key[:40]!r}, with which another request was sent to this endpoint; send a key of its own"
-        super().__init__(f"Idempotency-Key {problem}", parameters={"Idempotency-Key": [problem]})
-
-
-class IdempotencyKeyBusyError(ApiError):
-    """A request with the same Idempotency-Key is under way."""
-
-    next_step = "Wait as long as `Retry-After` says, and send the same request again: it gets the answer."
-    status = 409
-
-    def __init__(self, key: str, retry_after_seconds: int) -> None:
-        self.key = key
-        super().__init__(
-            f"a request with the Idempotency-Key {key[:40]!r} is under way; send it again in {retry_after_seconds} s",
-            retry_after_seconds=retry_after_seconds,
-        )
 
 
 class BodyTooLargeError(ApiError):
@@ -716,17 +364,6 @@ class BodyTooLargeError(ApiError):
     def __init__(self, largest: int) -> None:
         self.largest = largest
         super().__init__(f"the body is larger than {largest} bytes; send less")
-
-
-class WrongContentTypeError(ApiError):
-    """The endpoint does not read this content type."""
-
-    next_step = "Send the content type that the message names."
-    status = 415
-
-    def __init__(self, found: str, wanted: str) -> None:
-        self.found, self.wanted = found, wanted
-        super().__init__(f"the content type is {found!r}; send {wanted}")
 
 
 class UnreadableCodingError(ApiError):
@@ -771,72 +408,21 @@ class TooManyAttemptsError(ApiError):
 
 
 class NotAdmittedError(ApiError):
-    """The service does not begin a request, because too many are under way or were made.
-
-    Attributes:
-        cause: The reason in one word, for metrics.
-    """
+    """The service does not begin a request, because too many are under way or were made."""
 
     next_step = "Wait as long as `Retry-After` says, and send fewer requests at once."
     status = 429
-    cause = "refused"
 
+    def __init__(
+        self, message: str, *, cause: str, status: int | None = None, retry_after_seconds: int | None = None
+    ) -> None:
+        """Keep the answer.
 
-class QuotaUsedError(NotAdmittedError):
-    """A token, a user or a network has made all requests that its quota allows.
-
-    Args:
-        name: What the quota belongs to: `token`, `user` or `network`.
-    """
-
-    next_step = "Wait as long as `Retry-After` says; `RateLimit` tells what is left for a token and its user."
-    cause = "quota"
-
-    def __init__(self, name: str, requests: int, window_seconds: int, *, retry_after_seconds: int) -> None:
-        self.name, self.requests, self.window_seconds = name, requests, window_seconds
-        super().__init__(
-            f"this {name} has used its {count_of(requests, 'request')} in {count_of(window_seconds, 'second')}; try "
-            f"again in "
-            f"{retry_after_seconds} s",
-            retry_after_seconds=retry_after_seconds,
-        )
-
-
-class TooManyUnderWayError(NotAdmittedError):
-    """The user has as many requests of that cost under way as one user may have."""
-
-    next_step = "Send fewer requests at once, and try again as `Retry-After` says."
-    cause = "share"
-
-    def __init__(self, kind: str, *, most: int, retry_after_seconds: int) -> None:
-        self.kind, self.most = kind, most
-        super().__init__(
-            f"as many {kind} of yours are under way as one user may have, which is {most}; wait for one to end, or "
-            f"try again in {retry_after_seconds} s",
-            retry_after_seconds=retry_after_seconds,
-        )
-
-
-class ServiceBusyError(NotAdmittedError):
-    """The requests of other users keep the service busy."""
-
-    next_step = "Wait as long as `Retry-After` says, and try again."
-    status = 503
-    cause = "busy"
-
-    def __init__(self, kind: str, *, retry_after_seconds: int) -> None:
-        self.kind = kind
-        super().__init__(
-            f"the service has as many {kind} under way as it can answer; try again in {retry_after_seconds} s",
-            retry_after_seconds=retry_after_seconds,
-        )
-
-
-class TooManyReportsError(NotAdmittedError):
-    """The reports of a user that are open, or that are stored, reach the limit."""
-
-    next_step = "Wait until reports are completed or expire, as the message says."
-    cause = "reports"
+        Args:
+            cause: The reason in one word, for metrics.
+        """
+        self.cause = cause
+        super().__init__(message, status=status, retry_after_seconds=retry_after_seconds)
 
 
 class LoginsBusyError(ApiError):
@@ -892,80 +478,6 @@ class InvalidSettingError(SettingsError):
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
         super().__init__(f"{name}: {problem}", with_step=True)
-
-
-class HomeFolderError(SettingsError):
-    """The home folder cannot be used."""
-
-    next_step = "Set SELLER_PLATFORM_HOME to a folder that you may write; `seller-platform doctor` checks it."
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path = path
-        super().__init__(f"the home folder cannot be used: {path}: {problem}", with_step=True)
-
-
-class InvalidOptionError(RequestError):
-    """An option has a value that cannot be used."""
-
-    next_step = "Correct the option and run the command again."
-
-    def __init__(self, name: str, problem: str) -> None:
-        self.name = name
-        super().__init__(f"{name}: {problem}", with_step=True)
-
-
-class FileAccessError(SellerPlatformError):
-    """A file or a folder cannot be read or written."""
-
-    next_step = "Name another file or folder, or give your user the right to it, and run the command again."
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path = path
-        super().__init__(f"{path}: {problem}", with_step=True)
-
-
-class FullDiskError(SellerPlatformError):
-    """A disk has no room for a file."""
-
-    next_step = "Make room there and try again; what was stored before is kept."
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path = path
-        super().__init__(f"the disk of {path} is full: {problem}", with_step=True)
-
-
-class InvalidComponentError(SettingsError):
-    """An attribute of `SellerPlatformComponent` has a value that cannot be used."""
-
-    next_step = "Correct the attribute in the component's defs.yaml."
-
-    def __init__(self, attribute: str, problem: str) -> None:
-        self.attribute = attribute
-        super().__init__(f"{attribute}: {problem}", with_step=True)
-
-
-class ApiResourceError(SettingsError):
-    """`SellerApiResource` lacks what it needs to call the API."""
-
-    next_step = "Give the attributes of `SellerApiResource` that the message names."
-
-    def __init__(self, lacks: str) -> None:
-        self.lacks = lacks
-        super().__init__(
-            f"SellerApiResource lacks {lacks}. It needs base_url, client_id, client_secret and grant_file, a JSON file "
-            "with a refresh_token; or a warehouse, WarehouseResource(), with a grant that `seller-platform connect` "
-            "stored. Give one of the two, and launch the run again"
-        )
-
-
-class GrantFileError(SettingsError):
-    """The file with a grant cannot be used."""
-
-    next_step = "Write a JSON object with a valid refresh_token to the file, in a folder that the process may write to."
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path = path
-        super().__init__(f"the grant in {path} cannot be used: {problem}", with_step=True)
 
 
 class FormulaError(SettingsError):
@@ -1115,16 +627,6 @@ class BudgetTooSmallError(SettingsError):
         )
 
 
-class CertificateError(UpstreamError):
-    """The certificate of a host is not valid."""
-
-    next_step = "Install a certificate for the host from an authority that clients trust."
-
-    def __init__(self, host: str, reason: str) -> None:
-        self.host, self.reason = host, reason
-        super().__init__(f"the certificate of {host} is not valid: {reason}", with_step=True)
-
-
 class UnreadableBodyError(RetryableError):
     """The body of an answer cannot be read: it is not valid JSON, was cut off, or holds something else than asked."""
 
@@ -1179,30 +681,6 @@ class NotOfferedError(UpstreamError):
         super().__init__(f"{dataset}: the upstream does not offer {path} (it answered {status})", with_step=True)
 
 
-class RefusedForAccountError(UpstreamError):
-    """The upstream has no rows of one account at an endpoint that answers for others."""
-
-    next_step = "Check at the upstream whether its user may read this of the account; everything else is loaded."
-
-    def __init__(self, account: str, not_offered: NotOfferedError) -> None:
-        self.account, self.dataset, self.status = account, not_offered.dataset, not_offered.status
-        super().__init__(
-            f"{self.dataset} of account {account}: the upstream answered {self.status} to {not_offered.path}, which it "
-            "answers for other accounts or did answer before",
-            with_step=True,
-        )
-
-
-class InvalidReportError(RequestError):
-    """A report cannot be requested with these values."""
-
-    next_step = "Correct the selector, the value or the format, and request the report again."
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-        super().__init__(problem, with_step=True)
-
-
 class ReportFailedError(UpstreamError):
     """A requested report failed."""
 
@@ -1211,16 +689,6 @@ class ReportFailedError(UpstreamError):
     def __init__(self, report: str, problem: str) -> None:
         self.report, self.problem = report, problem
         super().__init__(f"{report}: {problem}", with_step=True)
-
-
-class ReportPendingError(RetryableError):
-    """The upstream has not completed a report yet."""
-
-    next_step = "Run the command again later, or with --wait."
-
-    def __init__(self, report: str, standing: str) -> None:
-        self.report = report
-        super().__init__(f"{report} is not completed yet: it is {standing}", with_step=True)
 
 
 class TokenRefusedError(UpstreamError):
@@ -1336,73 +804,6 @@ class GrantSpoolError(WarehouseError):
         )
 
 
-class ReaderRightsError(WarehouseError):
-    """The user of the database may not create, alter or drop the role of a reader."""
-
-    next_step = "Let an administrator of the server type these lines in psql, and try again."
-
-    def __init__(self, name: str, statements: Sequence[str]) -> None:
-        self.name, self.statements = name, tuple(statements)
-        lines = "\n".join(f"  {statement}" for statement in statements)
-        super().__init__(
-            f"the user of the database may not create, alter or drop the role {name!r}. {self.next_step}\n{lines}"
-        )
-
-
-class EmbeddedServerError(WarehouseError):
-    """The embedded PostgreSQL server does not start."""
-
-    next_step = (
-        "Fix what the log says and run the command again, choose another folder by SELLER_PLATFORM_HOME, or set "
-        "SELLER_PLATFORM_DATABASE_URL to a server of your own."
-    )
-
-    def __init__(self, folder: str, problem: str) -> None:
-        self.folder = folder
-        super().__init__(f"the embedded PostgreSQL server in {folder} does not start: {problem}", with_step=True)
-
-
-class OutdatedSchemaError(WarehouseError):
-    """An older version of this program made the database."""
-
-    next_step = "Run `seller-platform migrate`: reading alone does not change a database."
-
-    def __init__(self, stored: str) -> None:
-        self.stored = stored
-        super().__init__(
-            f"the database is at schema version {stored}, and this program reads a newer one", with_step=True
-        )
-
-
-class NotEmbeddedError(RequestError):
-    """The warehouse is on a server of its own, which no command runs or removes."""
-
-    next_step = (
-        "Connect to that server (`seller-platform database reader NAME` prints a line for psql, and "
-        "`seller-platform database url` prints the URL), or unset the variable to use the server of the home folder."
-    )
-
-    def __init__(self, where: str, verb: str) -> None:
-        self.where = where
-        super().__init__(
-            f"SELLER_PLATFORM_DATABASE_URL names {where}, so there is no embedded server to {verb}", with_step=True
-        )
-
-
-class WarehouseInUseError(RequestError):
-    """Generated rows would replace those of a warehouse."""
-
-    next_step = "Name another database in --database-url, or leave it out to use the sandbox of the home folder."
-
-    def __init__(self, where: str, connections: Sequence[str]) -> None:
-        self.where, self.connections = where, tuple(connections)
-        listed = _first_few(connections, _ACCOUNTS_NAMED)
-        super().__init__(
-            f"{where} is a warehouse with the connections {listed}; generated rows would replace its rows",
-            with_step=True,
-        )
-
-
 class SchemaVersionError(WarehouseError):
     """Another version of this program made the database."""
 
@@ -1510,9 +911,10 @@ def _by_problem(problems: Mapping[str, str]) -> str:
     names_of: dict[str, list[str]] = {}
     for name, problem in problems.items():
         names_of.setdefault(problem, []).append(name)
-    return "".join(f"\n- {_first_few(names)}: {problem}" for problem, names in names_of.items())
+    return "".join(f"\n- {first_few(names)}: {problem}" for problem, names in names_of.items())
 
 
-def _first_few(names: Sequence[str], few: int = 3) -> str:
+def first_few(names: Sequence[str], few: int = 3) -> str:
+    """Return the first names, and how many more there are."""
     listed = ", ".join(names[:few])
     return listed if len(names) <= few else f"{listed} and {len(names) - few} more"

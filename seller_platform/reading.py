@@ -24,13 +24,7 @@ from pydantic import SecretStr
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.window import read_month
-from seller_platform.errors import (
-    NotLoadedError,
-    OutdatedSchemaError,
-    RequestError,
-    SchemaVersionError,
-    did_you_mean,
-)
+from seller_platform.errors import NotLoadedError, RequestError, SchemaVersionError, WarehouseError, did_you_mean
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_named, accounts, accounts_by_key
 from seller_platform.warehouse.postgres.database import Database, readable_version, revisions
@@ -120,12 +114,12 @@ def read(
         home: The home folder whose embedded server has the warehouse; by default that of the settings.
 
     Raises:
-        AmbiguousAccountError: Several accounts have the title.
-        NothingStoredError: The home folder has no database.
+        RequestError: Several accounts have the title.
+        RequestError: The home folder has no database.
         NotLoadedError: A month was never loaded or built; the message has the command that loads it.
         RequestError: An argument does not fit the table.
         UnknownAccountError: No account has that key or title.
-        UnknownRelationError: There is no such table.
+        RequestError: There is no such table.
     """
     _require("as_", as_, _FORMS)
     _require("amounts", amounts, _AMOUNTS)
@@ -237,8 +231,8 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
     """Open the warehouse for reading, and close its connections at the end. Nothing is created or migrated.
 
     Raises:
-        NothingStoredError: There is no database, or it has no tables of Seller Platform.
-        OutdatedSchemaError: An older version of this program made the database.
+        RequestError: There is no database, or it has no tables of Seller Platform.
+        WarehouseError: An older version of this program made the database.
         SchemaVersionError: Another version made it.
     """
     if database_url is not None and home is not None:
@@ -251,7 +245,11 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
         if version not in revisions():
             raise SchemaVersionError(version, first=revisions()[0])
         if version != revisions()[-1]:
-            raise OutdatedSchemaError(version)
+            raise WarehouseError(
+                f"the database is at schema version {version}, and this program reads a newer one",
+                code="OutdatedSchemaError",
+                step="Run `seller-platform migrate`: reading alone does not change a database.",
+            )
         yield database
 
 

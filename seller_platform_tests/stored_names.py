@@ -289,20 +289,31 @@ def _parameter(parameter: click.Parameter) -> str:
 def coded_errors() -> Iterator[tuple[str, int, str, str]]:
     """Yield code, exit code, sentence and next step of each error that has a code in place of a class of its own."""
     for path in PRODUCT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                facts = {each.arg: each.value for each in node.keywords}
-                kind = getattr(errors, node.func.id, None)
-                if "code" in facts and isinstance(kind, type) and issubclass(kind, SellerPlatformError):
-                    sentence = _template(node.args[0]).removesuffix(": …")
-                    code, step = ast.literal_eval(facts["code"]), ast.literal_eval(facts["step"])
-                    yield code, kind.exit_code, sentence, step
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                    facts = {each.arg: each.value for each in node.keywords}
+                    kind = getattr(errors, node.func.id, None)
+                    if "code" in facts and isinstance(kind, type) and issubclass(kind, SellerPlatformError):
+                        # A function that makes nothing but the error says what it is in its docstring.
+                        code = ast.literal_eval(facts["code"])
+                        docstring = (ast.get_docstring(function) or "").partition("\n")[0]
+                        sentence = docstring.removeprefix("Return the error of ").removesuffix(".")
+                        if not docstring.startswith("Return the error of "):
+                            sentence = _template(node.args[0]).removesuffix(": …")
+                        if not re.search("[a-z]", sentence):
+                            sentence = re.sub("([A-Z])", r" \1", code.removesuffix("Error")).strip().lower()
+                        step = ast.literal_eval(facts["step"]) if "step" in facts else kind.next_step
+                        yield code, kind.exit_code, sentence, step
 
 
 def _template(node: ast.expr) -> str:
     """Return a text with an ellipsis for each value that the code inserts."""
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-    return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts)
+    text = "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts)
+    return re.sub("…[.…]+", "…", text)
 
 
 def _exit_codes() -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from seller_platform import errors
-from seller_platform.errors import LongPause, NotOfferedError, ReportPendingError, SellerPlatformError, UpstreamError
+from seller_platform.errors import LongPause, NotOfferedError, SellerPlatformError, UpstreamError
 
 _EXAMPLES: dict[object, Any] = {
     str: "text",
@@ -71,8 +71,7 @@ def test_an_error_is_the_same_in_another_process(kind: type[SellerPlatformError]
     }
 
 
-# Only the command `reports download` raises a `ReportPendingError`.
-@pytest.mark.parametrize("kind", [each for each in _kinds(UpstreamError) if each is not ReportPendingError])
+@pytest.mark.parametrize("kind", list(_kinds(UpstreamError)))
 def test_the_advice_of_a_failed_load_can_be_followed_in_dagster_too(kind: type[SellerPlatformError]) -> None:
     error = _error(kind)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import seller_platform
-from seller_platform.errors import InvalidSettingError, MissingSettingError, NothingStoredError
+from seller_platform.errors import InvalidSettingError, MissingSettingError, RequestError
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.settings import Settings, read_settings, required
 
@@ -29,7 +29,7 @@ def test_under_the_demo_nothing_leads_elsewhere(monkeypatch: pytest.MonkeyPatch,
 
     assert before.home == tmp_path
     assert (settings.home, settings.database_url, settings.base_url) == (tmp_path / "sandbox", None, None)
-    with pytest.raises(NothingStoredError, match=r"there is no demo in .*sandbox"):
+    with pytest.raises(RequestError, match=r"there is no demo in .*sandbox"):
         seller_platform.read("orders")
     resources = SellerPlatformComponent(history_start=date(2026, 1, 2)).definitions().resources
     assert resources is not None

@@ -76,7 +76,7 @@ def open_stored_installation() -> Iterator[Installation]:
     """Open the warehouse that the environment names, and migrate it, for a command that needs stored rows.
 
     Raises:
-        NothingStoredError: There is no warehouse, or it has no tables. Nothing was created.
+        RequestError: There is no warehouse, or it has no tables. Nothing was created.
         SettingsError: A setting cannot be used.
         WarehouseError: PostgreSQL cannot be used.
     """
@@ -93,7 +93,7 @@ def open_served_installation() -> Iterator[Installation]:
     With `--demo` the sandbox is served until the block ends.
 
     Raises:
-        NothingStoredError: There is no warehouse, or it has no tables. Nothing was created.
+        RequestError: There is no warehouse, or it has no tables. Nothing was created.
         ServiceStartError: The service of the sandbox does not answer.
         SettingsError: A setting cannot be used.
         WarehouseError: PostgreSQL cannot be used.
@@ -134,7 +134,7 @@ def expect_home(settings: Settings) -> None:
     """Check that the settings or the home folder have a server, without creating one; say which home folder is used.
 
     Raises:
-        NothingStoredError: There is none.
+        RequestError: There is none.
     """
     if settings.database_url is None and not has_database(settings.home):
         raise nothing_stored(settings)
@@ -156,7 +156,7 @@ def service_url(settings: Settings, *, creates: bool = True) -> str:
         creates: Whether to create the home folder's where there is neither.
 
     Raises:
-        NothingStoredError: There is neither, and none is to be created.
+        RequestError: There is neither, and none is to be created.
     """
     own, demo = settings.home, settings.home / DEMO_FOLDER
     if has_database(own):

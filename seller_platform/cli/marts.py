@@ -15,7 +15,13 @@ from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
-from seller_platform.errors import CheckFailedError, NotConnectedError, PartitionsFailedError, UnknownMartError
+from seller_platform.errors import (
+    CheckFailedError,
+    NotConnectedError,
+    PartitionsFailedError,
+    RequestError,
+    did_you_mean,
+)
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
 from seller_platform.warehouse.marts import Mart, marts_with
@@ -143,13 +149,16 @@ def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart
     """Return the marts of these names, which may be written as their tables; without names, all.
 
     Raises:
-        UnknownMartError: There is none of a name.
+        RequestError: There is none of a name.
     """
     by_name = {mart.name: mart for mart in declared}
     bare = [name.removeprefix("marts.").removeprefix("marts/") for name in names]
     for name in bare:
         if name not in by_name:
-            raise UnknownMartError(name, list(by_name))
+            question = did_you_mean(name, by_name)
+            raise RequestError(
+                f"there is no mart {name!r}{question}; choose one of {', '.join(by_name)}", code="UnknownMartError"
+            )
     return [by_name[name] for name in dict.fromkeys(bare)] if names else declared
 
 

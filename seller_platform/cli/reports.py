@@ -24,7 +24,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
 from seller_platform.counts import count_of
-from seller_platform.errors import NotConnectedError, ReportFailedError, ReportPendingError, RequestError
+from seller_platform.errors import NotConnectedError, ReportFailedError, RequestError, RetryableError
 from seller_platform.files import draft_beside
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
@@ -301,12 +301,16 @@ def _require_completed(job: ReportJob) -> None:
 
     Raises:
         ReportFailedError: It failed, or was given up.
-        ReportPendingError: It is not completed yet.
+        RetryableError: It is not completed yet.
     """
     if job.state in LOST:
         raise ReportFailedError(str(job), job.problem or job.state.value)
     if job.state in AWAITED:
-        raise ReportPendingError(str(job), job.upstream_status or job.state.value)
+        raise RetryableError(
+            f"{job} is not completed yet: it is {job.upstream_status or job.state.value}",
+            code="ReportPendingError",
+            step="Run the command again later, or with --wait.",
+        )
 
 
 def _write(body: BinaryIO, target: Path | None) -> None:

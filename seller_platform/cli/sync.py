@@ -26,7 +26,7 @@ from seller_platform.errors import (
     SellerPlatformError,
     SlicesFailedError,
     UnknownAccountError,
-    UnknownDatasetError,
+    unknown_dataset,
 )
 from seller_platform.warehouse.connections.accounts import account_titles, accounts, accounts_named, connections
 from seller_platform.warehouse.loads.history_start import (
@@ -266,7 +266,7 @@ def _require_stored(
     """Check that accounts of these names are stored, after a discovery that failed and may have missed new ones.
 
     Raises:
-        AmbiguousAccountError: Several accounts have one of the titles.
+        RequestError: Several accounts have one of the titles.
         UnknownAccountError: Accounts are stored, and none of them has that key or title.
     """
     if not accounts(installation.database):
@@ -435,12 +435,12 @@ def datasets_named(names: Sequence[str] | None, *, words: Sequence[str] = ()) ->
         words: Other names that are allowed, and are left out of the result.
 
     Raises:
-        UnknownDatasetError: A name is none of these.
+        RequestError: A name is none of these.
     """
     names_allowed = [*(dataset.name for dataset in REFRESHED), *words]
     for name in names or ():
         if name not in names_allowed:
-            raise UnknownDatasetError(name, names_allowed)
+            raise unknown_dataset(name, names_allowed)
     return tuple(dataset_named(name) for name in names if name not in words) if names else REFRESHED
 
 
@@ -448,7 +448,7 @@ def keys_of(installation: Installation, names: Sequence[str] | None) -> list[str
     """Return the keys of the accounts with these keys or titles; without names, those of every account.
 
     Raises:
-        AmbiguousAccountError: Several accounts have one of the titles.
+        RequestError: Several accounts have one of the titles.
         UnknownAccountError: No active account has that key or title.
     """
     return [each.key for each in accounts_named(installation.database, names or ())]

@@ -17,7 +17,7 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import InvalidComponentError
+from seller_platform.errors import SettingsError
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
@@ -103,7 +103,7 @@ def _day(context: dg.ResolutionContext, written: str | None) -> date | None:
     try:
         return date.fromisoformat(day)
     except ValueError:
-        raise InvalidComponentError("history_start", f"{day!r} is not a day as YYYY-MM-DD") from None
+        raise _invalid("history_start", f"{day!r} is not a day as YYYY-MM-DD") from None
 
 
 @dg.scaffold_with(SellerPlatformScaffolder)
@@ -191,7 +191,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             history_start: The first day of history; by default that of the component or the warehouse.
 
         Raises:
-            InvalidComponentError: The attributes contradict each other, or name an unknown dataset.
+            SettingsError: The attributes contradict each other, or name an unknown dataset.
             FormulaError: The profit formula of the settings cannot be used.
         """
         datasets, placement = self._datasets(), self._placement()
@@ -255,20 +255,18 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         allowed = [*(each.name for each in DATASETS), *_EXTRAS]
         unknown = sorted(names - set(allowed))
         if unknown:
-            raise InvalidComponentError(
-                "datasets", f"there is no dataset {unknown[0]!r}; choose of {', '.join(allowed)}"
-            )
+            raise _invalid("datasets", f"there is no dataset {unknown[0]!r}; choose of {', '.join(allowed)}")
         if _ORDERS_TODAY in names and ORDERS.name not in names:
-            raise InvalidComponentError("datasets", f"{_ORDERS_TODAY} reads orders; add {ORDERS.name}")
+            raise _invalid("datasets", f"{_ORDERS_TODAY} reads orders; add {ORDERS.name}")
         if COST_PERIODS.name in names and dataset_named("inventory").name not in names:
-            raise InvalidComponentError("datasets", "cost_periods are read for each SKU of inventory; add inventory")
+            raise _invalid("datasets", "cost_periods are read for each SKU of inventory; add inventory")
         return [each for each in DATASETS if each.name in names]
 
     def _translated(self, spec: dg.AssetSpec) -> dg.AssetSpec:
         translated = spec if self.translation is None else self.translation(spec, spec)
         if translated.key != spec.key:
             key = spec.key.to_user_string()
-            raise InvalidComponentError("translation", f"the key of {key} cannot be changed; set key_prefix instead")
+            raise _invalid("translation", f"the key of {key} cannot be changed; set key_prefix instead")
         return translated
 
 
@@ -282,6 +280,15 @@ def _completed(spec: dg.AssetSpec, owners: Sequence[str], placement: Placement) 
     owned = spec.merge_attributes(owners=owners, tags=tags)
     freshness = freshness_for(dataset)
     return owned if freshness is None else owned.replace_attributes(freshness_policy=freshness)
+
+
+def _invalid(attribute: str, problem: str) -> SettingsError:
+    """Return the error of an attribute of `SellerPlatformComponent` whose value cannot be used."""
+    return SettingsError(
+        f"{attribute}: {problem}",
+        code="InvalidComponentError",
+        step="Correct the attribute in the component's defs.yaml.",
+    )
 
 
 def _optional(name: str) -> "dg.EnvVar | None":

@@ -11,7 +11,7 @@ import dagster as dg
 from pydantic import SecretStr
 
 from seller_platform.contract import DATASETS
-from seller_platform.errors import ReadOnlyAssetError
+from seller_platform.errors import RequestError
 from seller_platform.orchestration.partitions import (
     ACCOUNT_PARTITIONS,
     account_months,
@@ -52,7 +52,7 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
         Raises:
             InexactNumberError: A number has more digits than Arrow's type for it.
             NotLoadedError: One of the partitions was never loaded; the message names its account and month.
-            UnknownRelationError: The input is not one of our assets.
+            RequestError: The input is not one of our assets.
         """
         # A component may have put a prefix before the table.
         relation = relation_at(context.asset_key.path[-2:])
@@ -81,9 +81,14 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
         """Refuse to write.
 
         Raises:
-            ReadOnlyAssetError: Always.
+            RequestError: Always.
         """
-        raise ReadOnlyAssetError(context.asset_key.to_user_string() if context.has_asset_key else context.name)
+        asset = context.asset_key.to_user_string() if context.has_asset_key else context.name
+        raise RequestError(
+            f"{asset} cannot be written: the warehouse is only read from here",
+            code="ReadOnlyAssetError",
+            step="Give the asset an `io_manager_key` other than that of the Seller Platform assets it reads.",
+        )
 
 
 def seller_asset_specs(

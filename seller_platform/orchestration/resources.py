@@ -12,7 +12,7 @@ from pydantic import PrivateAttr, SecretStr
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import GrantAuth
-from seller_platform.errors import ApiResourceError
+from seller_platform.errors import SettingsError
 from seller_platform.files import make_private_folder
 from seller_platform.ingest.connections.grant_files import GrantFile
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream, open_api, upstream_of
@@ -152,7 +152,7 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         """Return the API of a connection, or of the grant in the file. All steps share it; it is closed with the run.
 
         Raises:
-            ApiResourceError: An attribute that is needed to call it is not given.
+            SettingsError: An attribute that is needed to call it is not given.
             MissingSettingError: A setting that is needed to call it is neither stored nor in the environment.
             SecretKeyError: The stored client secret cannot be decrypted.
         """
@@ -169,7 +169,12 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         given = {name: getattr(settings, name) for name in ("base_url", "client_id", "client_secret")}
         lacking = [name for name, value in {**given, "grant_file": self.grant_file}.items() if value is None]
         if lacking or self.grant_file is None:
-            raise ApiResourceError(", ".join(lacking))
+            raise SettingsError(
+                f"SellerApiResource lacks {', '.join(lacking)}. It needs base_url, client_id, client_secret and "
+                "grant_file, a JSON file with a refresh_token; or a warehouse, WarehouseResource(), with a grant that "
+                "`seller-platform connect` stored. Give one of the two, and launch the run again",
+                code="ApiResourceError",
+            )
         upstream = Upstream.of(settings)
         grant = GrantFile(Path(self.grant_file), upstream.token_endpoint)
         return SellerApi(upstream.base_url, auth=GrantAuth(grant), silence_seconds=upstream.silence_seconds)

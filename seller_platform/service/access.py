@@ -17,12 +17,7 @@ from starlette.datastructures import Headers
 
 from seller_platform.contract.accounts import zone_or_none
 from seller_platform.contract.tokens import Scope
-from seller_platform.errors import (
-    InsufficientScopeError,
-    InvalidParametersError,
-    NotFoundError,
-    UnauthorizedError,
-)
+from seller_platform.errors import ApiError, InvalidParametersError, NotFoundError, UnauthorizedError
 from seller_platform.service.http.parameters import Parameter, Query, shown, text_parameter
 from seller_platform.service.pool import Connection, fetch_records
 
@@ -198,7 +193,14 @@ async def authenticate(connection: Connection, headers: Headers, scope: Scope = 
                 await connection.execute(_USED, (family,))
     authenticated = Caller(*caller)
     if scope not in authenticated.scopes:
-        raise InsufficientScopeError(scope, authenticated.scopes)
+        # RFC 6750 section 3.1.
+        message = f"the access token has the scopes {' '.join(authenticated.scopes)}; this needs {scope}"
+        description = f'error="insufficient_scope", error_description="{message}", scope="{scope}"'
+        raise ApiError(
+            f"{message}; send the user through the authorization again, with that scope",
+            status=403,
+            headers={"WWW-Authenticate": f'Bearer realm="seller-platform", {description}'},
+        )
     return authenticated
 
 

@@ -11,7 +11,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 from pydantic import ValidationError
 
 from seller_platform.contract import DATASETS, dataset_named
-from seller_platform.errors import InvalidComponentError
+from seller_platform.errors import SettingsError
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import account_partitions, add_accounts, partition_key
 from seller_platform.orchestration.placement import Placement
@@ -180,7 +180,7 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
     ],
 )
 def test_attributes_that_cannot_be_used_are_refused(attributes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidComponentError, match=message):
+    with pytest.raises(SettingsError, match=message):
         _definitions(**attributes)
 
 

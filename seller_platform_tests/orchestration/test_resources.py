@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from seller_platform.dagster import SellerApiResource
-from seller_platform.errors import ApiResourceError, GrantFileError
+from seller_platform.errors import SettingsError
 from seller_platform_tests.support.independent_upstream import (
     CLIENT_ID,
     CLIENT_SECRET,
@@ -65,7 +65,7 @@ def test_a_resource_without_a_warehouse_names_the_attributes_that_it_lacks(monke
         monkeypatch.delenv(f"SELLER_API_{name}", raising=False)
 
     with pytest.raises(
-        ApiResourceError, match=r"lacks client_id, client_secret, grant_file\. It needs .*WarehouseResource\(\)"
+        SettingsError, match=r"lacks client_id, client_secret, grant_file\. It needs .*WarehouseResource\(\)"
     ):
         SellerApiResource(base_url="http://127.0.0.1:1").api()
 
@@ -85,5 +85,5 @@ def test_a_file_without_a_usable_grant_is_named_with_the_next_step(
     if content is not None:
         grant.write_text(content)
 
-    with pytest.raises(GrantFileError, match=rf"grant\.json cannot be used: {problem}\. Write a JSON object"):
+    with pytest.raises(SettingsError, match=rf"grant\.json cannot be used: {problem}\. Write a JSON object"):
         _resource(upstream, grant).api().get("/user/me")

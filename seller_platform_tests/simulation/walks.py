@@ -11,7 +11,7 @@ import psycopg
 from starlette.requests import Request
 
 from seller_platform.contract import Dataset
-from seller_platform.errors import ListMovedOnError, NotReadError, WarehouseUnavailableError
+from seller_platform.errors import ApiError, WarehouseUnavailableError
 from seller_platform.service.http.responses import BASE_URL
 from seller_platform.service.lists.endpoints import route_for
 from seller_platform.service.metrics import notes_of
@@ -76,7 +76,8 @@ def walk(world: "World", process: "Process", random: Random) -> None:
             if not states:
                 total, states = int(page["total"]), range(states.start, world.model.states_of(dataset.name))
             following = answer.headers.get("Link", "").partition("?")[2].partition(">")[0]
-    except (ListMovedOnError, NotReadError) as error:
+    except ApiError as error:
+        assert error.status == 410 or error.reason == "replica", error
         world.say(f"the walk ends: {error}")
         return
     world.say(f"walked {len(rows)} rows of {dataset.name}")

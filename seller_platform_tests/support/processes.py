@@ -94,11 +94,11 @@ def document(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 def free_port() -> int:
     """Return a port of the loopback interface that is free now.
 
-    It lies below the ports that Linux gives to connections and to servers that ask for any (from 32768), so that none of
-    these takes it before its server listens.
+    It lies below the ports that Linux gives to connections and to servers that ask for any (from 32768), so that none
+    of these takes it before its server listens.
     """
     while True:
-        port = random.randrange(20_000, 32_768)  # noqa: S311 - tests in several processes need different ports
+        port = random.randrange(20_000, 32_768)
         with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))

@@ -10,7 +10,7 @@ import click
 
 from seller_platform.cli.installation import expect_home, open_installation
 from seller_platform.cli.output import Document, Output, json_option
-from seller_platform.errors import NotEmbeddedError
+from seller_platform.errors import RequestError
 from seller_platform.files import write_atomically
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database, parameters, url_without_secrets
@@ -59,6 +59,16 @@ class UrlDocument(DatabaseAddress, frozen=True):
     is_embedded: bool
 
 
+def not_embedded(where: str, verb: str) -> RequestError:
+    """Return the error of a warehouse on a server of its own, which no command runs or removes."""
+    return RequestError(
+        f"SELLER_PLATFORM_DATABASE_URL names {where}, so there is no embedded server to {verb}",
+        code="NotEmbeddedError",
+        step="Connect to that server (`seller-platform database reader NAME` prints a line for psql, and "
+        "`seller-platform database url` prints the URL), or unset the variable to use the server of the home folder.",
+    )
+
+
 @click.command()
 @click.option("--port", default=15432, show_default=True, type=click.IntRange(0, 65_535), help="0 takes a free one.")
 @click.option("--new-password", is_flag=True, help="Replace the password that is stored in the home folder.")
@@ -72,7 +82,7 @@ def run(*, port: int, new_password: bool, output: Output) -> None:
     settings = read_settings()
     if settings.database_url is not None:
         with Database(settings.database_url.get_secret_value()) as database:
-            raise NotEmbeddedError(database.where, "run")
+            raise not_embedded(database.where, "run")
     with open_installation() as installation:
         password = _stored_password(settings.home / _PASSWORD_FILE, renew=new_password)
         save_reader(installation.database, CLIENT_USER, password)

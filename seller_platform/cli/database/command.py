@@ -12,8 +12,12 @@ from seller_platform.cli.database.removal import remove
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.errors import ReaderRightsError
-from seller_platform.warehouse.schema.readers import remove_reader, save_reader, set_password_in_psql
+from seller_platform.warehouse.schema.readers import (
+    remove_reader,
+    rights_of_readers_lack,
+    save_reader,
+    set_password_in_psql,
+)
 
 
 class ReaderDocument(Document, frozen=True):
@@ -76,7 +80,7 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
             password = _asked_password() or (generated := secrets.token_urlsafe(24))
         is_set = save_reader(installation.database, name, password)
         if not is_set and generated is None:
-            raise ReaderRightsError(name, [set_password_in_psql(name)])
+            raise rights_of_readers_lack(name, [set_password_in_psql(name)])
         psql = f"psql {shlex.quote(installation.database.url_of_user(name))}"
         is_embedded = installation.settings.database_url is None
     lines = [f"{name} may read the tables for people."]

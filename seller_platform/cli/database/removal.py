@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from seller_platform.cli.database.access import not_embedded
 from seller_platform.cli.installation import note_home
 from seller_platform.cli.output import Document, Output, json_option
-from seller_platform.errors import NotEmbeddedError
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, nothing_stored
@@ -59,7 +59,7 @@ def _server_of(settings: Settings) -> Path:
     """Return the folder of the embedded server that this installation uses."""
     if settings.database_url is not None:
         with Database(settings.database_url.get_secret_value()) as database:
-            raise NotEmbeddedError(database.where, "remove")
+            raise not_embedded(database.where, "remove")
     server = settings.home / EMBEDDED_FOLDER
     if not server.is_dir():
         raise nothing_stored(settings)

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import seller_platform
-from seller_platform.errors import UnknownPageError
+from seller_platform.errors import RequestError
 
 FOLDER = Path(seller_platform.__file__).parent / "docs"
 NOTEBOOK = FOLDER / "first_look.ipynb"
@@ -68,7 +68,7 @@ def page_named(name: str) -> DocumentPage:
     """Return the page of a name, or of the last part of a name.
 
     Raises:
-        UnknownPageError: No page has that name.
+        RequestError: No page has that name.
     """
     asked = name.lower().removesuffix(".md")
     by_name = {
@@ -76,5 +76,8 @@ def page_named(name: str) -> DocumentPage:
         **{page.name: page for page in PAGES},
     }
     if asked not in by_name:
-        raise UnknownPageError(name, [page.name for page in PAGES], get_close_matches(asked, by_name, n=3))
+        similar = get_close_matches(asked, by_name, n=3)
+        question = f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+        names = ", ".join(page.name for page in PAGES)
+        raise RequestError(f"there is no page {name!r}.{question} The pages are: {names}", code="UnknownPageError")
     return by_name[asked]

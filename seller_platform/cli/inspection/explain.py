@@ -13,7 +13,7 @@ from seller_platform.cli.output import Document, Moment, Output, json_option, pr
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.counts import count_of
-from seller_platform.errors import UnknownDatasetError
+from seller_platform.errors import unknown_dataset
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import account_named
 from seller_platform.warehouse.loads.provenance import Provenance, conditions_of
@@ -155,12 +155,12 @@ def declared_dataset(name: str) -> Dataset:
     """Return the dataset of a name, which may be written as its table or its asset.
 
     Raises:
-        UnknownDatasetError: There is none.
+        RequestError: There is none.
     """
     names = [declared.name for declared in DATASETS]
     bare = name.removeprefix("seller/").removeprefix("seller.")
     if bare not in names:
-        raise UnknownDatasetError(bare, names)
+        raise unknown_dataset(bare, names)
     return dataset_named(bare)
 
 

@@ -12,10 +12,10 @@ import click
 from seller_platform.cli.installation import expect_home
 from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.counts import count_of
-from seller_platform.errors import RequestError, StatementError
+from seller_platform.errors import RequestError
 from seller_platform.reading import open_stored
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.readers.statements import Result, ResultColumn, open_result
+from seller_platform.warehouse.readers.statements import Result, ResultColumn, open_result, statement_error
 
 _INTEGERS = ("int2", "int4", "int8", "oid")
 _FLOATS = ("float4", "float8")
@@ -144,7 +144,7 @@ def _print_table(result: Result, limit: int, output: Output) -> None:
             for row in shown:
                 row[index] = None if row[index] is None else str(row[index]).rjust(width)
     if not result.columns:
-        raise StatementError("the statement returns no columns", "")
+        raise statement_error("the statement returns no columns")
     output.table("", [column.name for column in result.columns], shown)
     count = count_of(len(shown), "row")
     more = "There are more: `--rows` shows more of them, `--csv` and `--json` print all."

@@ -10,7 +10,7 @@ import click
 from seller_platform.cli.installation import make_home
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.clocks import utc_now
-from seller_platform.errors import WarehouseInUseError
+from seller_platform.errors import ACCOUNTS_NAMED, RequestError, first_few
 from seller_platform.sandbox import SandboxReport, load_sandbox
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS, ORDERS_PER_MONTH, SEED
 from seller_platform.settings import read_settings
@@ -72,7 +72,7 @@ def open_sandbox(database_url: str | None) -> Iterator[Database]:
     """Open the service's database, migrated; without a URL, the embedded server's.
 
     Raises:
-        WarehouseInUseError: It is a warehouse, whose rows come from connections.
+        RequestError: It is a warehouse, whose rows come from connections.
     """
     if database_url is not None:
         parsed_url(database_url, "--database-url")
@@ -83,7 +83,12 @@ def open_sandbox(database_url: str | None) -> Iterator[Database]:
         url = sandbox_url(settings)
     with Database(url) as database:
         if names := connection_names(database):
-            raise WarehouseInUseError(database.where, names)
+            raise RequestError(
+                f"{database.where} is a warehouse with the connections {first_few(names, ACCOUNTS_NAMED)}; generated "
+                "rows would replace its rows",
+                code="WarehouseInUseError",
+                step="Name another database in --database-url, or leave it out to use the sandbox of the home folder.",
+            )
         database.migrate()
         yield database
 

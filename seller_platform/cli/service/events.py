@@ -12,7 +12,7 @@ from seller_platform.cli.output import Document, Moment, Output
 from seller_platform.cli.service.options import list_options, open_service
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.clocks import utc_now
-from seller_platform.errors import RequestError, UnknownEventKindError
+from seller_platform.errors import RequestError
 from seller_platform.warehouse.readers.security_events import SecurityEvent, find_events
 from seller_platform.warehouse.schema.event_kinds import EventKind
 
@@ -88,7 +88,10 @@ def _kind(text: str) -> EventKind:
     try:
         return EventKind(text)
     except ValueError:
-        raise UnknownEventKindError(text, [kind.value for kind in EventKind]) from None
+        kinds = ", ".join(kind.value for kind in EventKind)
+        raise RequestError(
+            f"there is no kind of security event {text!r}; the kinds are: {kinds}", code="UnknownEventKindError"
+        ) from None
 
 
 def _moment(text: str, now: datetime) -> datetime:

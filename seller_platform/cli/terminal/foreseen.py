@@ -6,13 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from seller_platform.errors import (
-    FileAccessError,
-    FullDiskError,
-    HomeFolderError,
-    InvalidSettingError,
-    SellerPlatformError,
-)
+from seller_platform.errors import InvalidSettingError, SellerPlatformError, SettingsError, full_disk
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE
 from seller_platform.warehouse.postgres.programs import SUPERUSER
@@ -72,11 +66,19 @@ def _error_of_file(error: OSError) -> SellerPlatformError | None:
     path = "" if error.filename is None else os.fsdecode(error.filename)
     problem = error.strerror or str(error)
     if error.errno in _FULL:
-        return FullDiskError(path or "a folder of this machine", problem)
+        return full_disk(path or "a folder of this machine", problem)
     if error.errno not in _NO_ACCESS or not path:
         return None
     with suppress(InvalidSettingError):
         home = read_settings().home
         if Path(path) in (home, *home.parents) or home in Path(path).parents:
-            return HomeFolderError(path, problem)
-    return FileAccessError(path, problem)
+            return SettingsError(
+                f"the home folder cannot be used: {path}: {problem}",
+                code="HomeFolderError",
+                step="Set SELLER_PLATFORM_HOME to a folder that you may write; `seller-platform doctor` checks it.",
+            )
+    return SellerPlatformError(
+        f"{path}: {problem}",
+        code="FileAccessError",
+        step="Name another file or folder, or give your user the right to it, and run the command again.",
+    )

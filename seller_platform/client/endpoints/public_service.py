@@ -11,7 +11,7 @@ import httpx
 
 from seller_platform.client.http.api import USER_AGENT
 from seller_platform.client.http.responses import fault_of
-from seller_platform.errors import CertificateError, UpstreamUnavailableError
+from seller_platform.errors import UpstreamError, UpstreamUnavailableError
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def certificate_end(url: str, *, timeout_seconds: float = 20) -> datetime:
     """Return when the certificate of an https URL expires.
 
     Raises:
-        CertificateError: It is not valid for the host, or not signed by an authority that this machine trusts.
+        UpstreamError: It is not valid for the host, or not signed by an authority that this machine trusts.
         UpstreamUnavailableError: The host does not answer.
     """
     parts = urlsplit(url)
@@ -61,7 +61,11 @@ def certificate_end(url: str, *, timeout_seconds: float = 20) -> datetime:
             certificate = secured.getpeercert() or {}
     except ssl.SSLError as error:
         reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
-        raise CertificateError(host, str(reason)) from None
+        raise UpstreamError(
+            f"the certificate of {host} is not valid: {reason}",
+            code="CertificateError",
+            step="Install a certificate for the host from an authority that clients trust.",
+        ) from None
     except OSError as error:
         raise UpstreamUnavailableError(f"TLS to {host}", error.strerror or str(error), attempts=1) from None
     return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)

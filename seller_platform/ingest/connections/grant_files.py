@@ -11,7 +11,7 @@ from pathlib import Path
 from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.errors import GrantFileError, TokenRefusedError
+from seller_platform.errors import SettingsError, TokenRefusedError
 from seller_platform.files import write_atomically
 
 _NEVER = datetime.fromtimestamp(0, UTC)
@@ -38,7 +38,7 @@ class GrantFile:
         """Return the pair, refreshed first if half its lifetime is over.
 
         Raises:
-            GrantFileError: The file cannot be used, or the upstream refuses its refresh token.
+            SettingsError: The file cannot be used, or the upstream refuses its refresh token.
         """
         with self._locked():
             pair = self._read()
@@ -48,7 +48,7 @@ class GrantFile:
         """Return a pair that replaces a rejected one.
 
         Raises:
-            GrantFileError: The file cannot be used, or the upstream refuses its refresh token.
+            SettingsError: The file cannot be used, or the upstream refuses its refresh token.
         """
         with self._locked():
             pair = self._read()
@@ -61,7 +61,7 @@ class GrantFile:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
         except OSError as error:
-            raise GrantFileError(self.connection, error.strerror or str(error)) from error
+            raise self._error(error.strerror or str(error)) from error
 
     def _read(self) -> TokenPair:
         try:
@@ -70,15 +70,21 @@ class GrantFile:
             lifetime = int(facts.get("expires_in", 0))
             return TokenPair(str(facts.get("access_token", "")), str(facts["refresh_token"]), issued_at, lifetime)
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise GrantFileError(self.connection, "it is not a JSON object with a refresh_token") from None
+            raise self._error("it is not a JSON object with a refresh_token") from None
+
+    def _error(self, problem: str) -> SettingsError:
+        return SettingsError(
+            f"the grant in {self.connection} cannot be used: {problem}",
+            code="GrantFileError",
+            step="Write a JSON object with a valid refresh_token to the file, in a folder that the process may write "
+            "to.",
+        )
 
     def _refreshed(self, pair: TokenPair) -> TokenPair:
         try:
             received = self._endpoint.refresh(pair.refresh_token)
         except TokenRefusedError as error:
-            raise GrantFileError(
-                self.connection, f"the upstream answered {error.error} to its refresh token"
-            ) from error
+            raise self._error(f"the upstream answered {error.error} to its refresh token") from error
         facts = {
             "access_token": received.access_token,
             "refresh_token": received.refresh_token,

@@ -10,7 +10,7 @@ from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
 from seller_platform.client.http.concurrency import Budget
 from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.errors import OtherApplicationError
+from seller_platform.errors import RequestError
 from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
 from seller_platform.settings import Settings, required
@@ -128,7 +128,7 @@ def upstream_to_connect(
         replace_stored: Change an existing connection to the upstream and application of the settings.
 
     Raises:
-        OtherApplicationError: The connection exists, for another upstream or application.
+        RequestError: The connection exists, for another upstream or application.
         MissingSettingError: A value is neither set nor stored.
     """
     stored = next((each for each in connections(database) if each.name == connection), None)
@@ -136,8 +136,12 @@ def upstream_to_connect(
         return Upstream.of(settings)
     if not names_application(settings, stored):
         configured = f"{settings.base_url or stored.base_url} as {settings.client_id or stored.client_id}"
-        raise OtherApplicationError(
-            connection, stored=f"{stored.base_url} as {stored.client_id}", configured=configured
+        raise RequestError(
+            f"connection {connection!r} reads {stored.base_url} as {stored.client_id}, but SELLER_API_BASE_URL and "
+            f"SELLER_API_CLIENT_ID name {configured}",
+            code="OtherApplicationError",
+            step="Unset both settings to authorise the connection again as it is, choose another name with "
+            "--connection, or point it elsewhere with --replace.",
         )
     if settings.client_secret is not None:
         secret = settings.client_secret.get_secret_value()

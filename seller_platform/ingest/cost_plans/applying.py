@@ -14,11 +14,12 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
 from seller_platform.errors import (
     CostsNotWrittenError,
-    OutdatedCostPlanError,
     ReauthorizationRequiredError,
+    RequestError,
     RequestRefusedError,
     RetryableError,
     SellerPlatformError,
+    first_few,
 )
 from seller_platform.ingest.cost_plans.planning import Apis, CostUpstream
 from seller_platform.ingest.cost_plans.sheets import Product
@@ -92,7 +93,7 @@ def apply_plan(
     others are written nevertheless, unless the upstream does not answer.
 
     Raises:
-        OutdatedCostPlanError: The upstream's costs have changed since the plan was made. Nothing was written.
+        RequestError: The upstream's costs have changed since the plan was made. Nothing was written.
         SellerPlatformError: Another process is writing costs of these accounts. Nothing was written.
         SellerPlatformError: The products' costs could not be read. Nothing was written.
     """
@@ -125,13 +126,18 @@ class _Application:
             The errors that ended writes.
 
         Raises:
-            OutdatedCostPlanError: A product has neither its former costs nor those of an interrupted application.
+            RequestError: A product has neither its former costs nor those of an interrupted application.
         """
         read = self.upstream.read((write.account, write.sku) for write in pending)
         current = {product: product_read.periods for product, product_read in read.items()}
         changed = [str(write) for write in pending if not _is_current(write, current[write.account, write.sku])]
         if changed:
-            raise OutdatedCostPlanError(self.plan.id, changed)
+            raise RequestError(
+                f"cost plan {self.plan.id}: the upstream's costs have changed since it was made, of SKU "
+                f"{first_few(changed)}. Nothing was written",
+                code="OutdatedCostPlanError",
+                step="Run `seller-platform costs plan` again and review the difference.",
+            )
         failures: dict[Product, SellerPlatformError] = {}
         written = []
         for write in pending:

@@ -17,7 +17,7 @@ from seller_platform.client.endpoints.cost_periods import (
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
-from seller_platform.errors import InvalidCostPlanError, OpenCostPeriodError
+from seller_platform.errors import InvalidCostPlanError, RequestError, first_few
 from seller_platform.ingest.cost_plans.sheets import Product, ProductCosts
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, save_plan
@@ -73,7 +73,7 @@ def make_plan(
     Nothing is written upstream.
 
     Raises:
-        OpenCostPeriodError: The plan would delete a period that the API cannot write back.
+        RequestError: The plan would delete a period that the API cannot write back.
         UnknownAccountError: An account is not known.
         SellerPlatformError: A product's costs could not be read.
     """
@@ -90,7 +90,12 @@ def make_plan(
         else:
             writes.append(write)
     if open_periods:
-        raise OpenCostPeriodError(open_periods)
+        raise RequestError(
+            f"the upstream has a cost period without a last day for SKU {first_few(open_periods)}, which could not be "
+            "put back if writing failed",
+            code="OpenCostPeriodError",
+            step="Give the period a last day where it was made, then run `seller-platform costs plan` again.",
+        )
     unknown = tuple(product for product in costs if not current[product].is_known)
     plan = None
     if writes:

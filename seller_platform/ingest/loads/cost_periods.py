@@ -8,7 +8,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
-from seller_platform.errors import ProductsUnknownError
+from seller_platform.errors import RequestError
 from seller_platform.ingest.loads.reservations import reserving
 from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
@@ -42,7 +42,7 @@ def load_costs(
     Raises:
         ImplausibleReadingError: The reading contradicts the stored rows, and is not the second one. Nothing was stored.
         ReadingHeldError: The second reading contradicts them, too. Only its receipt was stored.
-        ProductsUnknownError: Neither inventory nor sales of the account were ever loaded.
+        RequestError: Neither inventory nor sales of the account were ever loaded.
         UpstreamUnavailableError: The API did not answer for a product. Nothing was stored.
         RequestRefusedError: The API refused a request. Nothing was stored.
         RequestsUsedUpError: The requests of today do not suffice. Nothing was stored.
@@ -54,7 +54,12 @@ def load_costs(
     with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
         skus = skus_of_account(database, account.key)
         if not skus and not was_loaded(database, INVENTORY, account.key):
-            raise ProductsUnknownError(account.key)
+            raise RequestError(
+                f"the products of account {account.key!r} cannot be listed yet: neither its inventory nor its daily "
+                "sales were ever loaded",
+                code="ProductsUnknownError",
+                step="Load its inventory first: `seller-platform sync --dataset inventory`.",
+            )
         with reserving(api, database, COST_PERIODS, account.key, Window.day(today)) as reserved:
             facts = read_cost_periods(reserved, account.account, skus, today, load.spool)
         judge = Judge(is_second=is_second or accepted is not None, accepted=accepted)

@@ -23,8 +23,8 @@ from seller_platform.contract.reports import DATE_SELECTORS, DPS_DATE, FORMATS, 
 from seller_platform.counts import count_of
 from seller_platform.errors import (
     ContractViolationError,
-    InvalidReportError,
     ReportFailedError,
+    RequestError,
     RequestRefusedError,
     RequestsUsedUpError,
     SellerPlatformError,
@@ -81,7 +81,7 @@ class ReportOrder:
         """Return the value for an account.
 
         Raises:
-            InvalidReportError: There is no such report.
+            RequestError: There is no such report.
         """
         value, today = self.value, now.astimezone(account.zone).date()
         if value is None:
@@ -94,7 +94,11 @@ class ReportOrder:
         if problem is None and self.give_up_after <= timedelta(0):
             problem = "the time after which a report is given up must be positive"
         if problem is not None:
-            raise InvalidReportError(problem)
+            raise RequestError(
+                problem,
+                code="InvalidReportError",
+                step="Correct the selector, the value or the format, and request the report again.",
+            )
         return value
 
 
@@ -106,7 +110,7 @@ def request_report(
     Without an answer the job stays `requested`, and `poll_due` continues it; after a refusal it is `failed`.
 
     Raises:
-        InvalidReportError: There is no such report.
+        RequestError: There is no such report.
     """
     value = order.value_for(account, now)
     job = open_job(

@@ -9,12 +9,7 @@ import dagster as dg
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
-from seller_platform.errors import (
-    NotOfferedError,
-    RefusedForAccountError,
-    SellerPlatformError,
-    WarehouseUnavailableError,
-)
+from seller_platform.errors import NotOfferedError, SellerPlatformError, UpstreamError, WarehouseUnavailableError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, recorded
 from seller_platform.ingest.workers.tasks import LoadTask
 from seller_platform.orchestration.account_names import AccountNames
@@ -155,7 +150,13 @@ def report_results(
     for request, error in not_offered:
         key = partition_key(request.account, request.month)
         if upstream_offers(database, dataset, request.account):
-            yield from failed(request, RefusedForAccountError(request.account, error))
+            refused = UpstreamError(
+                f"{error.dataset} of account {request.account}: the upstream answered {error.status} to {error.path}, "
+                "which it answers for other accounts or did answer before",
+                code="RefusedForAccountError",
+                step="Check at the upstream whether its user may read this of the account; everything else is loaded.",
+            )
+            yield from failed(request, refused)
             continue
         context.log.warning("%s", error)
         yield materialization_of_nothing(asset_key(dataset), key, str(error), metadata={NOT_OFFERED: str(error)})

@@ -18,7 +18,8 @@ from psycopg import sql
 
 from seller_platform.contract.cost_periods import CostPeriod, with_cents
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.errors import InvalidParametersError, ReplicaError
+from seller_platform.contract.wire import REPLICA
+from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.http.bodies import parse_json
 from seller_platform.service.http.parameters import shown
@@ -256,9 +257,11 @@ async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
     """Lock the accounts until the transaction ends, and refuse replicas."""
     for account in selected.accounts:
         if account.is_replica:
-            raise ReplicaError(
+            raise ApiError(
                 f"the rows of account {account.key} are a copy, loaded from another service: "
-                "change its costs there, and the next load brings them here"
+                "change its costs there, and the next load brings them here",
+                status=403,
+                reason=REPLICA,
             )
     for key in sorted(selected.keys):
         await connection.execute(LOCK, {"name": f"seller.cost_periods {key}"})

@@ -8,13 +8,7 @@ from typing import NoReturn
 from starlette.requests import Request
 from starlette.types import Message
 
-from seller_platform.errors import (
-    ApiError,
-    BodyTooLargeError,
-    InvalidParametersError,
-    UnreadableCodingError,
-    WrongContentTypeError,
-)
+from seller_platform.errors import ApiError, BodyTooLargeError, InvalidParametersError, UnreadableCodingError
 from seller_platform.service.http.parameters import MOST_FIELDS, parse_fields, shown
 from seller_platform.service.http.responses import JSON
 
@@ -75,7 +69,7 @@ def _check_type(request: Request, expected: str) -> None:
     content_type = request.headers.get("content-type", "")
     essence, *parameters = content_type.split(";")
     if essence.strip().lower() != expected:
-        raise WrongContentTypeError(content_type[:100], expected)
+        raise ApiError(f"the content type is {content_type[:100]!r}; send {expected}", status=415)
     coding = request.headers.get("content-encoding", "identity").strip()
     if coding.lower() != "identity":
         raise UnreadableCodingError("content encoding", coding[:100])

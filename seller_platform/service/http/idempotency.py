@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import IDEMPOTENCY_KEY
-from seller_platform.errors import IdempotencyKeyBusyError, IdempotencyKeyReusedError, InvalidParametersError
+from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.http.parameters import Parameter, shown
 from seller_platform.service.pool import Connection, Store
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
@@ -120,12 +120,22 @@ async def answer_once(
         async with connection.transaction():
             name = f"service.idempotency_keys {request.user_id} {request.endpoint} {request.key}"
             if await (await connection.execute(TRY_LOCK, {"name": name})).fetchone() != (True,):
-                raise IdempotencyKeyBusyError(request.key, _RETRY_SECONDS)
+                raise ApiError(
+                    f"a request with the Idempotency-Key {request.key[:40]!r} is under way; send it again in "
+                    f"{_RETRY_SECONDS} s",
+                    status=409,
+                    retry_after_seconds=_RETRY_SECONDS,
+                )
             stored = await (await connection.execute(_FIND, {**values, "hours": KEPT_HOURS})).fetchone()
             if stored is not None:
                 fingerprint, status, media_type, body = stored
                 if fingerprint != request.fingerprint:
-                    raise IdempotencyKeyReusedError(request.key)
+                    problem = (
+                        f"is {request.key[:40]!r}, with which another request was sent to this endpoint; send a key of "
+                        "its own"
+                    )
+                    parameters = {"Idempotency-Key": [problem]}
+                    raise ApiError(f"Idempotency-Key {problem}", status=422, parameters=parameters)
                 return Response(body, status, media_type=media_type)
             answer = await work(connection)
             kept = {"status": answer.status_code, "media_type": answer.media_type, "body": bytes(answer.body)}

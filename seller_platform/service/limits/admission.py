@@ -18,7 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from seller_platform.errors import NotAdmittedError, QuotaUsedError, UnauthorizedError
+from seller_platform.counts import count_of
+from seller_platform.errors import NotAdmittedError, UnauthorizedError
 from seller_platform.service.access import authenticate, bearer_token, hash_of
 from seller_platform.service.http.addresses import network_of_client
 from seller_platform.service.http.bodies import LARGEST_FORM_BYTES, LARGEST_JSON_BYTES, with_received_body
@@ -214,7 +215,12 @@ def _refuse_used_up(remaining: Remaining) -> None:
     """Raise a `QuotaUsedError` if the request is beyond its quota."""
     if remaining.retry_seconds:
         quota, seconds = remaining.quota, remaining.retry_seconds
-        raise QuotaUsedError(quota.name, quota.requests, quota.window_seconds, retry_after_seconds=seconds)
+        raise NotAdmittedError(
+            f"this {quota.name} has used its {count_of(quota.requests, 'request')} in "
+            f"{count_of(quota.window_seconds, 'second')}; try again in {seconds} s",
+            cause="quota",
+            retry_after_seconds=seconds,
+        )
 
 
 def _key_of(name: str) -> int:

@@ -17,7 +17,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from seller_platform.errors import ServiceBusyError, TooManyUnderWayError
+from seller_platform.errors import NotAdmittedError
 
 WAIT_SECONDS = 0.06
 RETRY_SECONDS = 1
@@ -126,9 +126,19 @@ class Lane:
             return self._begin(user, kind)
         turn = await self._wait(user, kind, wait_seconds) if wait_seconds >= 0 else None
         if turn is None and self._may_begin(user):
-            raise ServiceBusyError(self.name, retry_after_seconds=RETRY_SECONDS)
+            raise NotAdmittedError(
+                f"the service has as many {self.name} under way as it can answer; try again in {RETRY_SECONDS} s",
+                cause="busy",
+                status=503,
+                retry_after_seconds=RETRY_SECONDS,
+            )
         if turn is None:
-            raise TooManyUnderWayError(self.name, most=self.share, retry_after_seconds=RETRY_SECONDS)
+            raise NotAdmittedError(
+                f"as many {self.name} of yours are under way as one user may have, which is {self.share}; wait for one "
+                f"to end, or try again in {RETRY_SECONDS} s",
+                cause="share",
+                retry_after_seconds=RETRY_SECONDS,
+            )
         return turn
 
     def leave(self, turn: Turn) -> None:

@@ -22,7 +22,7 @@ from seller_platform.contract.wire import (
     TOTAL,
     last_page_of,
 )
-from seller_platform.errors import ApiError, InvalidParametersError, UnknownToReplicaError
+from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import (
     ACCOUNT,
     SELECTION,
@@ -50,7 +50,7 @@ from seller_platform.service.lists.pins import (
     subject_of,
     write_pin,
 )
-from seller_platform.service.lists.replica import Need, computed_headers, require_read
+from seller_platform.service.lists.replica import Need, computed_headers, require_read, unknown_to_replica
 from seller_platform.service.lists.rules import rules_for
 from seller_platform.service.lists.sql import (
     Days,
@@ -235,7 +235,7 @@ async def check_currency(connection: Connection, selected: SelectedAccounts, cur
     Raises:
         InvalidParametersError: The accounts keep several currencies and none was requested, or no rate of the
             requested currency is stored.
-        UnknownToReplicaError: No rate of it is stored, and an account is a replica.
+        ApiError: No rate of it is stored, and an account is a replica.
     """
     if currency is None and len(selected.currencies) > 1:
         raise InvalidParametersError(
@@ -256,8 +256,7 @@ def require_rates(selected: SelectedAccounts, currency: str | None, missing: Map
 
     Raises:
         InvalidParametersError: A rate is missing.
-        UnknownToReplicaError: A rate is missing, and an account is a replica: the service that its rows come from
-            may have the rate.
+        ApiError: A rate is missing, and an account is a replica: the service that its rows come from may have it.
     """
     parameter = f"is {currency}" if currency is not None else "was not sent, and amounts are in several"
     for code, day in missing.items():
@@ -268,7 +267,7 @@ def require_rates(selected: SelectedAccounts, currency: str | None, missing: Map
 def _unknown_rate(selected: SelectedAccounts, problem: str) -> ApiError:
     if selected.has_replicas:
         advice = "its operator can load them with `seller-platform service rates load`"
-        return UnknownToReplicaError(
+        return unknown_to_replica(
             CURRENCY.name, f"{problem} here; no list tells a copy of exchange rates, but {advice}"
         )
     return InvalidParametersError({CURRENCY.name: [problem]})

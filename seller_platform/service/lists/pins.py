@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.wire import AS_OF
-from seller_platform.errors import InvalidParametersError, ListMovedOnError
+from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import Parameter, parse_form
 from seller_platform.service.lists.sql import ListRequest
@@ -63,10 +63,10 @@ class Pin:
         """Return if a page shows the list as it was.
 
         Raises:
-            ListMovedOnError: Rows were changed otherwise than by a load, or what they are computed from was.
+            ApiError: Rows were changed otherwise than by a load, or what they are computed from was.
         """
         if (total, state.others) != (self.total, self.others):
-            raise ListMovedOnError("the list can no longer be read as it was when the walk began")
+            raise _moved_on("the list can no longer be read as it was when the walk began")
 
 
 def subject_of(dataset: Dataset, selected: SelectedAccounts, list_request: ListRequest) -> bytes:
@@ -91,7 +91,7 @@ def read_pin(token: str, subject: bytes, database: str, now: datetime) -> Pin:
 
     Raises:
         InvalidParametersError: The text is no pin, or that of another list or database.
-        ListMovedOnError: The pin is too old.
+        ApiError: The pin is too old.
     """
     content = urlsafe_b64decode(token + "=" * (-len(token) % 4)) if len(token) % 4 != 1 else b""
     check, payload = content[:_CHECK_BYTES], content[_CHECK_BYTES:]
@@ -104,8 +104,12 @@ def read_pin(token: str, subject: bytes, database: str, now: datetime) -> Pin:
     snapshot = f"{int(newest) - int(oldest_age)}:{newest}:{','.join(map(str, numbers))}"
     pin = Pin(datetime.fromtimestamp(int(moment) / 1e6, UTC), int(total), others, snapshot)
     if now - pin.now > timedelta(hours=PIN_HOURS):
-        raise ListMovedOnError(f"the walk began at {pin.now:%Y-%m-%d %H:%M} UTC, more than {PIN_HOURS} hours ago")
+        raise _moved_on(f"the walk began at {pin.now:%Y-%m-%d %H:%M} UTC, more than {PIN_HOURS} hours ago")
     return pin
+
+
+def _moved_on(problem: str) -> ApiError:
+    return ApiError(f"{problem}; begin again with the first page, without as_of", status=410)
 
 
 def next_link(url: str, query: bytes, list_request: ListRequest, total: int, token: str | None) -> Mapping[str, str]:

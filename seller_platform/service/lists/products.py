@@ -6,9 +6,10 @@ ones that its operator loaded.
 
 from collections.abc import Mapping
 
-from seller_platform.errors import NotFoundError, UnknownToReplicaError
+from seller_platform.errors import ApiError, NotFoundError
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import Parameter, SentParameter, shown, text_parameter
+from seller_platform.service.lists.replica import unknown_to_replica
 from seller_platform.service.pool import Connection
 
 SKU = text_parameter("sku", "Seller SKU of a product.")
@@ -64,7 +65,7 @@ async def find_skus(
 
     Raises:
         NotFoundError: None of the accounts has such a product.
-        UnknownToReplicaError: An account is a replica, of which the parents of products are not stored.
+        ApiError: An account is a replica, of which the parents of products are not stored.
     """
     values = {"accounts": selected.keys, "value": product.value}
     needs_parents = product.name == PARENT_ASIN.name and not await knows_parents(connection, selected)
@@ -80,12 +81,12 @@ async def find_skus(
     raise NotFoundError(f"there is no product with {product.name} {shown(product.value)} in the accounts selected")
 
 
-def _unknown_parents() -> UnknownToReplicaError:
+def _unknown_parents() -> ApiError:
     problem = (
         "is not known here: the rows come from another service, which does not list parents of products; the "
         "operator can load them with `seller-platform service products load`"
     )
-    return UnknownToReplicaError(PARENT_ASIN.name, problem)
+    return unknown_to_replica(PARENT_ASIN.name, problem)
 
 
 async def knows_parents(connection: Connection, selected: SelectedAccounts) -> bool:

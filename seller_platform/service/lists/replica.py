@@ -16,7 +16,7 @@ from datetime import date, datetime
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.wire import COMPUTED_BY, REPLICA
-from seller_platform.errors import NotReadError
+from seller_platform.errors import ApiError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.lists.sql import Days
 from seller_platform.service.pool import Connection
@@ -47,8 +47,26 @@ class Gap:
     days: tuple[date, date] | None
 
     @property
-    def error(self) -> NotReadError:
-        return NotReadError(self.need.dataset.name, self.account, parameter=self.need.parameter, days=self.days)
+    def error(self) -> ApiError:
+        """The refusal of the request: an empty answer would be taken for a fact."""
+        dataset = self.need.dataset.name
+        command = f"seller-platform sync --account {self.account} --dataset {dataset}"
+        if self.days is None:
+            gap = "was never read"
+        else:
+            first, last = self.days
+            gap = f"was never read for {first}"
+            command += f" --from {first:%Y-%m} --to {last:%Y-%m}"
+        problem = (
+            f"asks for {dataset} of account {self.account}, which {gap}: the rows are a copy, loaded from another "
+            f"service. Read it with `{command}`, or ask that service"
+        )
+        return unknown_to_replica(self.need.parameter, problem)
+
+
+def unknown_to_replica(parameter: str, problem: str) -> ApiError:
+    """Return the refusal of a request for what only the service can answer that the rows were loaded from."""
+    return ApiError(f"{parameter} {problem}", status=422, reason=REPLICA, parameters={parameter: [problem]})
 
 
 _GAPS = f"""
@@ -89,7 +107,7 @@ async def require_read(
     """Return if all rows that an answer needs were read.
 
     Raises:
-        NotReadError: Rows of a replica were never read.
+        ApiError: Rows of a replica were never read.
     """
     for gap in await find_gaps(connection, selected, needs, now):
         raise gap.error

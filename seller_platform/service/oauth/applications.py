@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import func, insert, select, update
 
-from seller_platform.errors import UnknownApplicationError
+from seller_platform.errors import RequestError
 from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.registration_rules import check_application, looks_like
 from seller_platform.service.pool import Connection, fetch_record
@@ -110,13 +110,16 @@ def verify_application(database: Database, client_id: str) -> str:
     """Mark an application as verified, as it is now, and return its name.
 
     Raises:
-        UnknownApplicationError: No application has that id.
+        RequestError: No application has that id.
     """
     with database.begin() as connection:
         verified = update(APPLICATIONS).where(APPLICATIONS.c.client_id == client_id).values(verified_at=func.now())
         row = connection.execute(verified.returning(APPLICATIONS.c.name, APPLICATIONS.c.owner_id)).one_or_none()
         if row is None:
-            raise UnknownApplicationError(client_id)
+            raise RequestError(
+                f"there is no application {client_id!r}; `seller-platform service application list` lists their ids",
+                code="UnknownApplicationError",
+            )
         facts = {"application": row.name}
         record_operator_event(
             connection, EventKind.APPLICATION_VERIFIED, user_id=row.owner_id, client_id=client_id, details=facts

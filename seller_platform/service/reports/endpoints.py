@@ -14,7 +14,7 @@ from seller_platform.clocks import Clock
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
 from seller_platform.counts import count_of
-from seller_platform.errors import ReportNotReadyError
+from seller_platform.errors import ApiError
 from seller_platform.service.access import (
     SELECTION,
     Caller,
@@ -69,10 +69,11 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
     async def answer_download(request: Request) -> Response:
         form, job = await _find(store, request, kept_days)
         if job.state == FAILED:
-            raise ReportNotReadyError(f"report {job.id} failed: {job.problem}")
+            raise ApiError(f"report {job.id} failed: {job.problem}", status=409)
         if job.state != COMPLETED:
-            raise ReportNotReadyError(
+            raise ApiError(
                 f"report {job.id} is being written ({job.progress} percent); try again in {_RETRY_SECONDS} seconds",
+                status=409,
                 retry_after_seconds=_RETRY_SECONDS,
             )
         content = _counted(request, job, read_chunks(store, job))

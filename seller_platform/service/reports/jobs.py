@@ -20,7 +20,7 @@ from typing import LiteralString
 from psycopg.types.json import Jsonb
 
 from seller_platform.counts import count_of
-from seller_platform.errors import NotFoundError, TooManyReportsError
+from seller_platform.errors import NotAdmittedError, NotFoundError
 from seller_platform.service.access import Caller, SelectedAccounts, Selector
 from seller_platform.service.http.parameters import SentParameter
 from seller_platform.service.limits.policy import ReportLimits
@@ -262,15 +262,17 @@ async def fail_report(connection: Connection, report_id: int, problem: str) -> N
 async def _require_room(connection: Connection, caller: Caller, limits: ReportLimits) -> None:
     open_reports, size, seconds = await _stored(connection, caller.id, kept_days=limits.kept_days)
     if open_reports >= limits.open_reports:
-        raise TooManyReportsError(
+        raise NotAdmittedError(
             f"you have {count_of(open_reports, 'open report')}, as many as one user may have; wait until one is "
             "completed",
+            cause="reports",
             retry_after_seconds=_RETRY_SECONDS,
         )
     if size >= limits.stored_bytes:
-        raise TooManyReportsError(
+        raise NotAdmittedError(
             f"your reports take {size} bytes, and one user may store {limits.stored_bytes}; a report is deleted "
             f"{count_of(limits.kept_days, 'day')} after its request, the oldest in {seconds} s",
+            cause="reports",
             retry_after_seconds=max(seconds, _RETRY_SECONDS),
         )
 

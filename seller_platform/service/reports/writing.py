@@ -12,7 +12,7 @@ from datetime import date
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS
-from seller_platform.errors import ApiError, NotFoundError, TooManyReportsError
+from seller_platform.errors import ApiError, NotAdmittedError, NotFoundError
 from seller_platform.service.access import Selector, select_accounts
 from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.sql import ChosenRows, Days, count_rows, open_rows
@@ -96,9 +96,10 @@ async def _write(store: Store, connection: Connection, job: ReportRequestJob, mo
                 position += 1
                 size += await store_chunk(connection, job.id, position, chunk)
                 if size > room:
-                    raise TooManyReportsError(
+                    raise NotAdmittedError(
                         f"the report is larger than the {max(0, room)} bytes that your other reports leave of "
-                        f"{most_bytes}; request it again when they are deleted, or request less"
+                        f"{most_bytes}; request it again when they are deleted, or request less",
+                        cause="reports",
                     )
             if time.monotonic() - noted > _PROGRESS_SECONDS:
                 noted = time.monotonic()

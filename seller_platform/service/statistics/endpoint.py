@@ -12,7 +12,6 @@ from seller_platform.contract import Column, Kind
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT, TREND
 from seller_platform.contract.statistics_views import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
 from seller_platform.contract.wire import COMPUTED_BY, REPLICA
-from seller_platform.errors import UnknownToReplicaError
 from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
 from seller_platform.service.http.parameters import Parameter, Query, choice_parameter, size_parameter
 from seller_platform.service.lists.endpoints import (
@@ -27,7 +26,7 @@ from seller_platform.service.lists.endpoints import (
     require_rates,
 )
 from seller_platform.service.lists.products import knows_parents
-from seller_platform.service.lists.replica import computed_headers
+from seller_platform.service.lists.replica import computed_headers, unknown_to_replica
 from seller_platform.service.lists.sql import ListRequest
 from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
 from seller_platform.service.openapi.routes import Cost, Route
@@ -139,7 +138,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                     "were read from another service, which does not tell them. Group by sku or asin, or have "
                     "the operator load them with `seller-platform service products load`"
                 )
-                raise UnknownToReplicaError(_GROUP.name, problem)
+                raise unknown_to_replica(_GROUP.name, problem)
             if not is_converted:
                 stored = await read_stored_statistics(
                     connection, selected, grouping, days, list_request=list_request, now=now

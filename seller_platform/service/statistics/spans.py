@@ -36,7 +36,7 @@ async def read_spans(
         days: The requested days of each selected account.
 
     Raises:
-        NotReadError: An account is a replica whose sales were never read for some of the days.
+        ApiError: An account is a replica whose sales were never read for some of the days.
     """
     spans = [_compared_days(grouping, account_days) for account_days in days]
     sales, fees = (Need(dataset, START.name, days) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
-from seller_platform.errors import InvalidGroupError, UnknownGroupError
+from seller_platform.errors import RequestError
 from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.store import require_accounts, user_id_of
 from seller_platform.warehouse.postgres.database import Database
@@ -18,12 +18,15 @@ def set_group(database: Database, email: str, title: str, account_keys: Sequence
     """Create or replace a group of a user's accounts.
 
     Raises:
-        UnknownUserError: No user has that e-mail address.
-        InvalidGroupError: The title cannot be used.
-        AccountNotGrantedError: The user may not read one of the accounts; nothing was changed.
+        RequestError: No user has that e-mail address.
+        RequestError: The title cannot be used.
+        RequestError: The user may not read one of the accounts; nothing was changed.
     """
     if not title.strip() or len(title) > _LONGEST_TITLE or not title.isprintable():
-        raise InvalidGroupError(title, f"must have 1 to {_LONGEST_TITLE} printable characters")
+        raise RequestError(
+            f"the title of the group must have 1 to {_LONGEST_TITLE} printable characters; it is {title!r}",
+            code="InvalidGroupError",
+        )
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
         require_accounts(connection, user_id, email, account_keys)
@@ -42,7 +45,7 @@ def groups_of(database: Database, email: str) -> Mapping[str, tuple[str, ...]]:
     """Return the keys of the accounts in each of a user's groups, by title.
 
     Raises:
-        UnknownUserError: No user has that e-mail address.
+        RequestError: No user has that e-mail address.
     """
     with database.begin() as connection:
         titles = _titles(connection, user_id_of(connection, email))
@@ -61,14 +64,17 @@ def remove_group(database: Database, email: str, title: str) -> None:
     """Delete a group; its accounts stay the user's.
 
     Raises:
-        UnknownUserError: No user has that e-mail address.
-        UnknownGroupError: The user has no group of that title.
+        RequestError: No user has that e-mail address.
+        RequestError: The user has no group of that title.
     """
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
         titles = _titles(connection, user_id)
         if title not in titles:
-            raise UnknownGroupError(title, email, list(titles))
+            listed = ", ".join(map(repr, titles)) or "none yet"
+            raise RequestError(
+                f"{email} has no group titled {title!r}; their groups are: {listed}", code="UnknownGroupError"
+            )
         connection.execute(delete(ACCOUNT_GROUPS).where(ACCOUNT_GROUPS.c.id == titles[title]))
         record_operator_event(connection, EventKind.GROUP_REMOVED, user_id=user_id, details={"title": title})
 

@@ -237,7 +237,7 @@ def remove_passkeys(database: Database, email: str) -> int:
     """Delete all passkeys of a user, and return how many; the password alone logs in then.
 
     Raises:
-        UnknownUserError: No user has that e-mail address.
+        RequestError: No user has that e-mail address.
     """
     with database.begin() as connection:
         user_id = user_id_of(connection, email)

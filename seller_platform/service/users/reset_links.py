@@ -43,7 +43,7 @@ def create_reset_link(database: Database, email: str, valid_for: timedelta) -> s
     """Store a link for a user's new password, and return its token; former links stay valid.
 
     Raises:
-        UnknownUserError: No user has that e-mail address.
+        RequestError: No user has that e-mail address.
     """
     token = secrets.token_urlsafe(32)
     with database.begin() as connection:

@@ -7,13 +7,7 @@ from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import (
-    AccountNotGrantedError,
-    DuplicateUserError,
-    InvalidUserError,
-    UnknownAccountError,
-    UnknownUserError,
-)
+from seller_platform.errors import DuplicateUserError, RequestError, UnknownAccountError
 from seller_platform.service.http.parameters import is_storable
 from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.passwords import hash_password, verify_password
@@ -66,13 +60,13 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
 
     Raises:
         DuplicateUserError: A user has that e-mail address.
-        InvalidUserError: A value cannot be used; `InvalidPasswordError` for the password.
+        RequestError: A value cannot be used; `InvalidPasswordError` for the password.
     """
     local, at, domain = email.rpartition("@")
     if not (local and at and domain) or len(email) > _LONGEST_EMAIL or any(map(str.isspace, email)):
-        raise InvalidUserError("e-mail address", f"must look like name@example.com; it is {email!r}")
+        raise _invalid("e-mail address", f"must look like name@example.com; it is {email!r}")
     if not name.strip():
-        raise InvalidUserError("name", "must not be empty")
+        raise _invalid("name", "must not be empty")
     _check_text("e-mail address", email)
     _check_text("name", name)
     _check_password(password, email, name)
@@ -92,7 +86,7 @@ def ensure_user(database: Database, email: str, name: str, password: str) -> int
     Another password than before ends the user's browser sessions.
 
     Raises:
-        InvalidUserError: A value cannot be used.
+        RequestError: A value cannot be used.
     """
     try:
         return add_user(database, email, name, password)
@@ -115,7 +109,7 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
     """Let a user read accounts, beside those they may read already.
 
     Raises:
-        UnknownUserError: No user has that e-mail address.
+        RequestError: No user has that e-mail address.
         UnknownAccountError: One of the accounts does not exist; nothing was granted.
     """
     with database.begin() as connection:
@@ -136,7 +130,7 @@ def account_keys_named(database: Database, names: Sequence[str]) -> tuple[str, .
     A name that no account has now stays as it is: a user may still have an account that is gone.
 
     Raises:
-        AmbiguousAccountError: Several accounts have one of the titles.
+        RequestError: Several accounts have one of the titles.
     """
     with database.begin() as connection:
         titles = _account_titles(connection)
@@ -162,8 +156,8 @@ def revoke_accounts(database: Database, email: str, account_keys: Sequence[str])
     From then on, no token of the user reads these accounts.
 
     Raises:
-        UnknownUserError: No user has that e-mail address.
-        AccountNotGrantedError: The user may not read one of the accounts; nothing was changed.
+        RequestError: No user has that e-mail address.
+        RequestError: The user may not read one of the accounts; nothing was changed.
     """
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
@@ -182,7 +176,7 @@ def set_password(database: Database, email: str, password: str) -> None:
     """Change a user's password and end their browser sessions, but no consent.
 
     Raises:
-        UnknownUserError: No user has that e-mail address.
+        RequestError: No user has that e-mail address.
         InvalidPasswordError: The password cannot be used.
     """
     with database.begin() as connection:
@@ -201,7 +195,7 @@ def close_user(database: Database, email: str) -> None:
     A closed user cannot log in. The applications that they registered stay, because other users may have approved them.
 
     Raises:
-        UnknownUserError: No user has that e-mail address.
+        RequestError: No user has that e-mail address.
     """
     _set_status(database, email, "closed")
 
@@ -212,7 +206,7 @@ def reopen_user(database: Database, email: str) -> None:
     Sessions and consents that were ended stay ended.
 
     Raises:
-        UnknownUserError: No user has that e-mail address.
+        RequestError: No user has that e-mail address.
     """
     _set_status(database, email, "active")
 
@@ -221,12 +215,14 @@ def user_id_of(connection: Connection, email: str) -> int:
     """Return the number of the user with an e-mail address.
 
     Raises:
-        UnknownUserError: No user has it.
+        RequestError: No user has it.
     """
     statement = select(USERS.c.id).where(func.lower(USERS.c.email) == func.lower(email))
     user_id = connection.execute(statement).scalar_one_or_none() if is_storable(email) else None
     if user_id is None:
-        raise UnknownUserError(email)
+        raise RequestError(
+            f"there is no user {email!r}; run `seller-platform service user add {email}` first", code="UnknownUserError"
+        )
     return int(user_id)
 
 
@@ -234,14 +230,17 @@ def require_accounts(connection: Connection, user_id: int, email: str, account_k
     """Return if a user may read all of these accounts.
 
     Raises:
-        AccountNotGrantedError: The user may not read one of them.
+        RequestError: The user may not read one of them.
     """
     granted = USER_ACCOUNTS.c
     statement = select(granted.account).where(granted.user_id == user_id).order_by(granted.account)
     allowed_keys = connection.execute(statement).scalars().all()
     for key in account_keys:
         if key not in allowed_keys:
-            raise AccountNotGrantedError(key, email, allowed_keys)
+            raise RequestError(
+                f"{email} may not read account {key!r}; they may read: {', '.join(allowed_keys) or 'none yet'}",
+                code="AccountNotGrantedError",
+            )
 
 
 def end_sessions(connection: Connection, user_id: int) -> None:
@@ -267,6 +266,11 @@ def _check_password(password: str, email: str, name: str) -> None:
     check_password(password, email, name)
 
 
+def _invalid(field: str, problem: str) -> RequestError:
+    """Return the error of a user who cannot be created with these values."""
+    return RequestError(f"the user's {field} {problem}", code="InvalidUserError")
+
+
 def _check_text(field: str, text: str) -> None:
     if not is_storable(text):
-        raise InvalidUserError(field, "must be Unicode without NUL characters")
+        raise _invalid(field, "must be Unicode without NUL characters")

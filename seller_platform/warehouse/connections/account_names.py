@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from seller_platform.errors import AmbiguousAccountError, UnknownAccountError
+from seller_platform.errors import ACCOUNTS_NAMED, RequestError, UnknownAccountError, first_few
 
 
 def key_named(name: str, titles: Mapping[str, str]) -> str:
@@ -14,7 +14,7 @@ def key_named(name: str, titles: Mapping[str, str]) -> str:
         titles: The title of each account, by its key.
 
     Raises:
-        AmbiguousAccountError: Several accounts have that title.
+        RequestError: Several accounts have that title.
         UnknownAccountError: No account has that key or title.
     """
     if name in titles:
@@ -26,5 +26,10 @@ def key_named(name: str, titles: Mapping[str, str]) -> str:
         if len(keys) == 1:
             return keys[0]
         if keys:
-            raise AmbiguousAccountError(name, {key: titles[key] for key in keys})
+            listed = first_few([f"{key} ({titles[key]})" for key in keys], ACCOUNTS_NAMED)
+            raise RequestError(
+                f"several accounts have the title {name!r}: {listed}",
+                code="AmbiguousAccountError",
+                step="Name the account by its key, as the message lists it.",
+            )
     raise UnknownAccountError(name, sorted(titles), [titles[key] for key in sorted(titles)])

@@ -182,7 +182,7 @@ def accounts_named(database: Database, names: Sequence[str]) -> tuple[KnownAccou
     """Return the listed accounts of these keys or titles, by key; without names, every listed account.
 
     Raises:
-        AmbiguousAccountError: Several listed accounts have one of the titles.
+        RequestError: Several listed accounts have one of the titles.
         UnknownAccountError: No listed account has that key or title.
     """
     listed = accounts(database)
@@ -195,7 +195,7 @@ def account_named(database: Database, name: str) -> KnownAccount:
     """Return the account of that key or title; a listed account comes before a retired one.
 
     Raises:
-        AmbiguousAccountError: Several accounts have that title.
+        RequestError: Several accounts have that title.
         UnknownAccountError: No account ever had that key or title.
     """
     every = {each.key: each for each in accounts(database, with_retired=True)}

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DataError
 from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Source, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import InvalidRowKeyError, RequestError
+from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, connections
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
@@ -99,7 +99,7 @@ def conditions_of(dataset: Dataset, key: Sequence[str]) -> dict[str, str]:
     columns at the end may be left out.
 
     Raises:
-        InvalidRowKeyError: There are more parts than key columns, or a column is named twice.
+        RequestError: There are more parts than key columns, or a column is named twice.
     """
     columns = _columns(dataset)
     conditions: dict[str, str] = {}
@@ -108,12 +108,19 @@ def conditions_of(dataset: Dataset, key: Sequence[str]) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not (equals and name in columns):
             if not unnamed:
-                raise InvalidRowKeyError(dataset.name, f"{part!r} is of no key column", dataset.key, columns)
+                raise _invalid_key(dataset, f"{part!r} is of no key column")
             name, value = unnamed.pop(0), part
         if name in conditions:
-            raise InvalidRowKeyError(dataset.name, f"{name} is given twice", dataset.key, columns)
+            raise _invalid_key(dataset, f"{name} is given twice")
         conditions[name] = value
     return conditions
+
+
+def _invalid_key(dataset: Dataset, problem: str) -> RequestError:
+    """Return the error of a key that does not identify a row of a dataset."""
+    keyed = f"the values of {', '.join(dataset.key)} in this order, or " if dataset.key else ""
+    give = f"Give {keyed}column=value with one of {', '.join(_columns(dataset))}"
+    return RequestError(f"{dataset.name}: {problem}. {give}", code="InvalidRowKeyError")
 
 
 def explain(
@@ -133,7 +140,7 @@ def explain(
         account: The key of the account; None for the rows of every account.
 
     Raises:
-        InvalidRowKeyError: A value cannot be one of its column.
+        RequestError: A value cannot be one of its column.
         RequestError: No stored row meets them.
         UnknownAccountError: No account has that key.
     """
@@ -155,7 +162,7 @@ def explain(
                 origins.append(_provenance(connection, dataset, row, owner, url))
     except DataError as error:
         reason = str(error.orig).partition("\n")[0]
-        raise InvalidRowKeyError(dataset.name, reason, dataset.key, _columns(dataset)) from None
+        raise _invalid_key(dataset, reason) from None
     if not origins:
         named = " and ".join(f"{name} = {value!r}" for name, value in conditions.items())
         of = f" of {account}" if account else ""

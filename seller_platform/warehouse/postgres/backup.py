@@ -54,7 +54,7 @@ def back_up(url: str, file: Path, *, force: bool = False) -> None:
 
     Raises:
         BackupError: It cannot be written, or PostgreSQL refused.
-        FullDiskError: The disk of the file is full.
+        SellerPlatformError: The disk of the file is full.
         WarehouseUnavailableError: The server cannot be reached.
     """
     # Of a link the target is written, which may be on another disk.

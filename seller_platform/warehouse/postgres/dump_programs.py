@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from psycopg.conninfo import make_conninfo
 
-from seller_platform.errors import BackupError, FullDiskError
+from seller_platform.errors import BackupError, full_disk
 from seller_platform.warehouse.postgres.database import SECRET_PARAMETERS, Database, driver_of, parameters
 from seller_platform.warehouse.postgres.programs import postgres_library
 
@@ -80,14 +80,14 @@ def dump(server: DumpServer, file: Path) -> None:
 
     Raises:
         BackupError: No installed program can do that, or PostgreSQL refused.
-        FullDiskError: The disk of the file is full.
+        SellerPlatformError: The disk of the file is full.
     """
     program = _choose(server)
     try:
         _run_on(server, program, "--format=custom", f"--file={file}")
     except BackupError as error:
         if os.strerror(errno.ENOSPC) in str(error):
-            raise FullDiskError(str(file.parent), os.strerror(errno.ENOSPC)) from error
+            raise full_disk(str(file.parent), os.strerror(errno.ENOSPC)) from error
         raise
 
 

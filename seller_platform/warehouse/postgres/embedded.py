@@ -29,7 +29,7 @@ import psycopg
 from psycopg import sql
 
 from seller_platform import interruption
-from seller_platform.errors import DatabaseFullError, EmbeddedServerError, WarehouseError
+from seller_platform.errors import DatabaseFullError, WarehouseError
 from seller_platform.files import free_room, make_private_folder
 from seller_platform.warehouse.postgres.programs import SUPERUSER, create_server_files, run_program
 from seller_platform.warehouse.postgres.refusals import DATA_LINK, full_disk_line, has_no_room
@@ -74,7 +74,7 @@ class EmbeddedServer:
             root_data: For root, the folder that holds the data of servers whose own folder is closed to other users.
 
         Raises:
-            EmbeddedServerError: It does not start; the message carries the end of its log.
+            WarehouseError: It does not start; the message carries the end of its log.
         """
         self.folder, self._root_data = folder.absolute(), root_data
         self._data = self.folder / DATA
@@ -141,7 +141,7 @@ class EmbeddedServer:
         """Start the server again if it no longer runs, and return whether it did not.
 
         Raises:
-            EmbeddedServerError: It does not start; the message carries the end of its log.
+            WarehouseError: It does not start; the message carries the end of its log.
         """
         if _has_postmaster(self._data):
             return False
@@ -275,7 +275,12 @@ class EmbeddedServer:
         if reason is not None or (isinstance(error, subprocess.CalledProcessError) and has_no_room(folder)):
             return DatabaseFullError(str(folder), reason or "it has no room for its next log file", free_room(folder))
         problem = " | ".join([str(error), *([" ".join(notes.split())] if notes else []), *tail])
-        return EmbeddedServerError(str(self.folder), problem)
+        return WarehouseError(
+            f"the embedded PostgreSQL server in {self.folder} does not start: {problem}",
+            code="EmbeddedServerError",
+            step="Fix what the log says and run the command again, choose another folder by SELLER_PLATFORM_HOME, or "
+            "set SELLER_PLATFORM_DATABASE_URL to a server of your own.",
+        )
 
 
 def stop(data: Path) -> None:

@@ -3,8 +3,8 @@
 from functools import cache
 from pathlib import Path
 
-from seller_platform.commands import uses_demo_start
-from seller_platform.errors import NothingStoredError
+from seller_platform.commands import PLAIN, uses_demo_start
+from seller_platform.errors import RequestError
 from seller_platform.files import make_private_folder
 from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -22,7 +22,7 @@ def warehouse_url(settings: Settings) -> str:
     The embedded server is started if it does not run, and runs until this process ends.
 
     Raises:
-        EmbeddedServerError: The embedded server does not start.
+        WarehouseError: The embedded server does not start.
         InvalidSettingError: The URL of the settings cannot be used.
     """
     if settings.database_url is not None:
@@ -38,9 +38,9 @@ def stored_warehouse_url(settings: Settings) -> str:
     The embedded server is started if it does not run, and runs until this process ends.
 
     Raises:
-        EmbeddedServerError: The embedded server does not start.
+        WarehouseError: The embedded server does not start.
         InvalidSettingError: The URL of the settings cannot be used.
-        NothingStoredError: The home folder has no server, or its server has no warehouse.
+        RequestError: The home folder has no server, or its server has no warehouse.
     """
     if settings.database_url is not None:
         return warehouse_url(settings)
@@ -51,15 +51,29 @@ def stored_warehouse_url(settings: Settings) -> str:
     raise nothing_stored(settings)
 
 
-def nothing_stored(settings: Settings) -> NothingStoredError:
-    """Return the error that says that the database of the settings does not exist, or has no tables."""
-    demo, is_demo = settings.home / DEMO_FOLDER, settings.demo or uses_demo_start()
+def nothing_stored(settings: Settings) -> RequestError:
+    """Return the error of a home folder without a database, or a database without tables."""
+    home, note = settings.home, None
     if settings.database_url is not None:
-        url = parsed_url(settings.database_url.get_secret_value())
-        return NothingStoredError(str(settings.home), database=place_of(url))
-    error = NothingStoredError(str(settings.home), is_demo=is_demo, has_demo=has_demo(settings.home))
-    if has_demo(settings.home) and not is_demo:
-        error.add_note(f"In Python, the data of `seller-platform demo` is read with home={str(demo)!r}.")
+        database = place_of(parsed_url(settings.database_url.get_secret_value()))
+        message = (
+            f"the database {database} has no tables of Seller Platform; nothing was ever connected there. Run "
+            f"`{PLAIN} connect` and `{PLAIN} sync`, or name another database"
+        )
+    elif settings.demo or uses_demo_start():
+        message = f"there is no demo in {home}; run `{PLAIN} demo`"
+    else:
+        demo = f"`{PLAIN} demo` to try"
+        if has_demo(home):
+            demo = f"add `--demo` to read the data of `{PLAIN} demo`"
+            note = f"In Python, the data of `{PLAIN} demo` is read with home={str(home / DEMO_FOLDER)!r}."
+        message = (
+            f"nothing is stored in the home folder {home}. Run `{PLAIN} connect` to begin, or {demo}; if it is "
+            "stored elsewhere, set SELLER_PLATFORM_HOME to that folder"
+        )
+    error = RequestError(message, code="NothingStoredError")
+    if note is not None:
+        error.add_note(note)
     return error
 
 
@@ -83,7 +97,7 @@ def sandbox_url(settings: Settings) -> str:
     """Return the URL of the sandbox on the home folder's embedded server.
 
     Raises:
-        EmbeddedServerError: The embedded server does not start.
+        WarehouseError: The embedded server does not start.
     """
     return embedded_server(settings.home, settings.root_data_folder).database(SANDBOX)
 

@@ -10,7 +10,7 @@ from psycopg import pq
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from seller_platform.errors import InvalidOptionError, InvalidSettingError, SellerPlatformError
+from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError
 
 DATABASE_URL = "SELLER_PLATFORM_DATABASE_URL"
 _SCHEMES = ("postgresql", "postgres")
@@ -30,7 +30,7 @@ def parsed_url(url: str, name: str = DATABASE_URL) -> sqlalchemy.URL:
 
     Raises:
         InvalidSettingError: The URL in a variable cannot be used. No part of it is repeated but a parameter's name.
-        InvalidOptionError: The URL in an option cannot be used.
+        RequestError: The URL in an option cannot be used.
     """
     problem = _problem_of(url)
     if problem is None:
@@ -61,7 +61,11 @@ def place_of(url: sqlalchemy.URL) -> str:
 
 def _error(name: str, problem: str) -> SellerPlatformError:
     is_option = name.startswith("--")
-    return InvalidOptionError(name, problem) if is_option else InvalidSettingError(name, problem)
+    if is_option:
+        return RequestError(
+            f"{name}: {problem}", code="InvalidOptionError", step="Correct the option and run the command again."
+        )
+    return InvalidSettingError(name, problem)
 
 
 def _problem_of(url: str) -> str | None:

@@ -14,7 +14,7 @@ from psycopg import sql
 from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, LOCAL_DAY, Column, Dataset, Kind, Slicing, Window
-from seller_platform.errors import RequestError, UnknownRelationError
+from seller_platform.errors import RequestError, did_you_mean
 from seller_platform.warehouse.marts.declaration import Mart, MartColumn
 from seller_platform.warehouse.marts.registry import MARTS
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -122,26 +122,34 @@ def relation_at(path: Sequence[str]) -> Relation:
     """Return the table of an asset key, such as `seller/orders`.
 
     Raises:
-        UnknownRelationError: The platform has no such asset.
+        RequestError: The platform has no such asset.
     """
     relations = {relation.table: relation for relation in map(relation_of, SOURCES)}
     try:
         return relations[".".join(path)]
     except KeyError:
         paths = [table.replace(".", "/") for table in relations]
-        raise UnknownRelationError("/".join(path), paths) from None
+        raise _unknown("/".join(path), paths) from None
 
 
 def source_named(name: str) -> Source:
     """Return the dataset or mart of a name, such as `orders`, `seller.orders` or `marts.account_profit_daily`.
 
     Raises:
-        UnknownRelationError: The platform has no such table.
+        RequestError: The platform has no such table.
     """
     for source in SOURCES:
         if name in (source.table, source.name, source.table.replace(".", "/")):
             return source
-    raise UnknownRelationError(name, [source.table if isinstance(source, Mart) else source.name for source in SOURCES])
+    raise _unknown(name, [source.table if isinstance(source, Mart) else source.name for source in SOURCES])
+
+
+def _unknown(name: str, allowed: Sequence[str]) -> RequestError:
+    """Return the error of a name that no asset or table of Seller Platform has."""
+    choice = f"choose one of {', '.join(allowed)}"
+    return RequestError(
+        f"there is no asset or table {name!r}{did_you_mean(name, allowed)}; {choice}", code="UnknownRelationError"
+    )
 
 
 def read_blocks(

@@ -16,11 +16,13 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import Format
 
-from seller_platform.errors import StatementError, StatementForbiddenError
+from seller_platform.errors import RequestError
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.readers import READABLE_OF_PLATFORM, READABLE_SCHEMAS, make_query_role
 
 ROWS_PER_BLOCK = 2_000
+_SHOWN = 70
+"""How many characters of a line are shown around an error."""
 
 _CURSOR = "DECLARE shown NO SCROLL CURSOR FOR "
 _FETCH = f"FETCH {ROWS_PER_BLOCK} FROM shown"
@@ -63,11 +65,11 @@ def open_result(database: Database, statement: str, *, seconds: float) -> Iterat
         seconds: How long PostgreSQL may take for each block of rows.
 
     Raises:
-        StatementError: PostgreSQL refused the statement, or it took too long. Also while blocks are read.
-        StatementForbiddenError: It would read what people may not read.
+        RequestError: PostgreSQL refused the statement, it took too long, or it would read what people may not read.
+            Also while blocks are read.
     """
     if not statement.strip():
-        raise StatementError("there is no statement", statement)
+        raise statement_error("there is no statement", statement)
     with database.connect() as connection:
         role = make_query_role(connection)
         connection.commit()
@@ -99,7 +101,7 @@ def _executed(driver: psycopg.Connection[Any], statement: str, role: str | None)
     result = cursor.pgresult
     assert result is not None, "a statement that was executed has a result"
     if role is not None and driver.execute("SELECT current_user").fetchone() != (role,):
-        raise StatementForbiddenError("the statement changes the rights that it runs with")
+        raise _forbidden("the statement changes the rights that it runs with")
     oids = [result.ftype(index) for index in range(result.nfields)]
     names = dict(driver.execute("SELECT oid, typname FROM pg_type WHERE oid = ANY (%s)", [oids]).fetchall())
     columns = [
@@ -139,18 +141,18 @@ def _own_errors(statement: str, *, offset: int = 0) -> Iterator[None]:
         yield
     except psycopg.errors.QueryCanceled as error:
         hint = "Give it more seconds with --timeout"
-        raise StatementError("it took too long, and was cancelled", statement, hint=hint) from error
+        raise statement_error("it took too long, and was cancelled", statement, hint=hint) from error
     except psycopg.errors.InsufficientPrivilege as error:
-        raise StatementForbiddenError(error.diag.message_primary or "permission denied") from error
+        raise _forbidden(error.diag.message_primary or "permission denied") from error
     except psycopg.OperationalError:
         raise
     except psycopg.Error as error:
         position = int(error.diag.statement_position or 0) - offset
         if isinstance(error, psycopg.errors.SyntaxError) and position > 0 and not statement[: position - 1].strip():
-            raise StatementForbiddenError("queries only read: give a SELECT, a WITH, a TABLE or VALUES") from error
+            raise _forbidden("queries only read: give a SELECT, a WITH, a TABLE or VALUES") from error
         if "multiple commands" in str(error):
-            raise StatementError("there are several statements; give a single one", statement) from error
-        raise StatementError(
+            raise statement_error("there are several statements; give a single one", statement) from error
+        raise statement_error(
             error.diag.message_primary or str(error),
             statement,
             position=position if position > 0 else None,
@@ -158,18 +160,48 @@ def _own_errors(statement: str, *, offset: int = 0) -> Iterator[None]:
         ) from error
 
 
+def statement_error(
+    problem: str, statement: str = "", *, position: int | None = None, hint: str | None = None
+) -> RequestError:
+    """Return the error of a statement that PostgreSQL refused.
+
+    The message shows the line with the problem.
+    """
+    lines = [problem]
+    if position is not None:
+        before = statement[: position - 1]
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1)
+        lines = [f"{problem}, line {line}, column {column + 1}"]
+        first = max(0, column - _SHOWN // 2)
+        shown = statement.split("\n")[line - 1].replace("\t", " ")[first : first + _SHOWN]
+        lines += [f"  {shown}", f"  {' ' * (column - first)}^"]
+    if hint:
+        lines.append(f"Hint: {hint.removesuffix('.')}.")
+    return RequestError("\n".join(lines), code="StatementError")
+
+
+def _forbidden(problem: str) -> RequestError:
+    """Return the error of a statement that reads or changes what it may not."""
+    return RequestError(
+        problem,
+        code="StatementForbiddenError",
+        step="Read the schemas seller, history and marts, and of platform the accounts, receipts, reports and cost "
+        "plans; all else has secrets.",
+    )
+
+
 def _require_readable(driver: psycopg.Connection[Any], statement: str) -> None:
     """Check that the plan of a statement names only tables that people may read.
 
     Raises:
-        StatementForbiddenError: It names another, or the user is a superuser.
+        RequestError: It names another, or the user is a superuser.
     """
     if driver.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone() == (True,):
         # Its functions read any file, and the plan does not name them.
-        raise StatementForbiddenError("a superuser of this server cannot take the rights of a reader for a query")
+        raise _forbidden("a superuser of this server cannot take the rights of a reader for a query")
     explain = "EXPLAIN (VERBOSE, FORMAT JSON) "
     if _WITHOUT_CURSOR.match(statement):
-        raise StatementForbiddenError("EXPLAIN and SHOW need a role for reading, which this user may not create")
+        raise _forbidden("EXPLAIN and SHOW need a role for reading, which this user may not create")
     with _own_errors(statement, offset=len(explain)):
         (plan,) = driver.execute(explain + statement, prepare=True).fetchone() or (None,)
     for schema, table in _relations(plan if not isinstance(plan, str) else json.loads(plan)):
@@ -177,7 +209,7 @@ def _require_readable(driver: psycopg.Connection[Any], statement: str) -> None:
             schema == "platform" and table in READABLE_OF_PLATFORM
         )
         if not is_readable:
-            raise StatementForbiddenError(f"permission denied for table {schema}.{table}")
+            raise _forbidden(f"permission denied for table {schema}.{table}")
 
 
 def _relations(plan: Any) -> Iterator[tuple[str, str]]:

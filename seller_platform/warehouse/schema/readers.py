@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
-from seller_platform.errors import ReaderError, ReaderRightsError
+from seller_platform.errors import ReaderError, WarehouseError
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.programs import QUERY_ROLE
@@ -69,7 +69,7 @@ def save_reader(database: Database, name: str, password: str) -> bool:
 
     Raises:
         ReaderError: The name or the password cannot be used, or the role is none of a reader.
-        ReaderRightsError: The user of the database may not create the role.
+        WarehouseError: The user of the database may not create the role.
     """
     if _NAME.fullmatch(name) is None or name in ("none", "public"):
         raise ReaderError(
@@ -89,7 +89,7 @@ def save_reader(database: Database, name: str, password: str) -> bool:
             is_set = True
         except psycopg.errors.InsufficientPrivilege as error:
             if is_new:
-                raise ReaderRightsError(name, _statements_of_administrator(name)) from error
+                raise rights_of_readers_lack(name, _statements_of_administrator(name)) from error
             is_set = False
         _grant(driver, name)
     return is_set
@@ -100,7 +100,7 @@ def remove_reader(database: Database, name: str) -> None:
 
     Raises:
         ReaderError: There is no such reader, or the role has grants elsewhere. Of this database it reads nothing more.
-        ReaderRightsError: The user of the database may not drop the role. It reads nothing more.
+        WarehouseError: The user of the database may not drop the role. It reads nothing more.
     """
     identifier = sql.Identifier(name)
     with database.begin() as connection:
@@ -117,7 +117,7 @@ def remove_reader(database: Database, name: str) -> None:
         try:
             driver.execute(drop)
         except psycopg.errors.InsufficientPrivilege as error:
-            raise ReaderRightsError(name, [f"{drop.as_string(driver)};"]) from error
+            raise rights_of_readers_lack(name, [f"{drop.as_string(driver)};"]) from error
         except psycopg.errors.DependentObjectsStillExist as error:
             where = (error.diag.message_detail or "").replace("\n", ", ")
             raise ReaderError(name, f"reads nothing of this database any more, but is not dropped: {where}") from error
@@ -202,6 +202,16 @@ def _grant(driver: psycopg.Connection[Any], name: str) -> None:
 def set_password_in_psql(name: str) -> str:
     """Return the line that sets the password of a role, as an administrator types it in psql."""
     return f"\\password {name}"
+
+
+def rights_of_readers_lack(name: str, statements: Sequence[str]) -> WarehouseError:
+    """Return the error of an owner who may not create, alter or drop the role of a reader."""
+    lines = "\n".join(f"  {statement}" for statement in statements)
+    return WarehouseError(
+        f"the user of the database may not create, alter or drop the role {name!r}. Let an administrator of the "
+        f"server type these lines in psql, and try again.\n{lines}",
+        code="ReaderRightsError",
+    )
 
 
 def _statements_of_administrator(name: str) -> list[str]:

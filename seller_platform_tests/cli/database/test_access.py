@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from seller_platform.cli.database.command import database as command
-from seller_platform.errors import CannotListenError, NotEmbeddedError
+from seller_platform.errors import CannotListenError, RequestError
 from seller_platform.warehouse.postgres.database import Database, url_without_secrets
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.loopback_port import loopback_port
@@ -181,7 +181,7 @@ def test_a_server_elsewhere_is_not_run_and_its_url_hides_the_password(monkeypatc
     url = "postgresql://ana:canary@db.example:5433/shop?sslmode=require&sslpassword=canary"
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", url)
 
-    with pytest.raises(NotEmbeddedError, match=r"names db\.example.*/shop, .*`seller-platform database reader NAME`"):
+    with pytest.raises(RequestError, match=r"names db\.example.*/shop, .*`seller-platform database reader NAME`"):
         invoke(command, ["run"], catch_exceptions=False)
     shown = invoke(command, ["url"], catch_exceptions=False)
     document = invoke(command, ["url", "--json"], catch_exceptions=False)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from seller_platform.cli.database.command import database as command
-from seller_platform.errors import ReaderError, ReaderRightsError
+from seller_platform.errors import ReaderError, WarehouseError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.programs import postgres_library
@@ -79,7 +79,7 @@ def test_a_chosen_password_that_cannot_be_set_is_an_error(
         with Database(url) as opened:
             monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", opened.url_of_user("clerk"))
 
-        with pytest.raises(ReaderRightsError, match="password dora"):
+        with pytest.raises(WarehouseError, match="password dora"):
             _run("dora", "--password-file", str(file))
 
         monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", url)

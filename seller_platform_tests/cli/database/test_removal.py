@@ -16,7 +16,7 @@ from click.testing import Result
 from seller_platform.cli.database.command import database as command
 from seller_platform.cli.doctor.local_checks import examine_root_data
 from seller_platform.cli.installation import make_home
-from seller_platform.errors import NotEmbeddedError, NothingStoredError, WarehouseError
+from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, embedded_server
@@ -71,7 +71,7 @@ def test_a_server_is_deleted_after_a_question_and_not_while_it_is_used(server: E
     assert home.is_dir()
     assert not (home / EMBEDDED_FOLDER).exists()
     assert not data.exists()
-    with pytest.raises(NothingStoredError):
+    with pytest.raises(RequestError):
         _remove("--yes")
 
 
@@ -129,5 +129,5 @@ def test_what_a_deleted_home_has_left_is_removed_by_the_command_of_doctor(server
 def test_a_server_of_ones_own_is_not_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", "postgresql://ana@db.example/shop")
 
-    with pytest.raises(NotEmbeddedError, match=r"no embedded server to remove\. .* unset the variable to use"):
+    with pytest.raises(RequestError, match=r"no embedded server to remove\. .* unset the variable to use"):
         _remove("--yes")

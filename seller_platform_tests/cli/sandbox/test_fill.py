@@ -3,7 +3,7 @@
 import pytest
 
 from seller_platform.cli.sandbox.command import sandbox
-from seller_platform.errors import WarehouseInUseError
+from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import KnownConnection, connection_names, save_connection
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -14,7 +14,7 @@ from seller_platform_tests.support.postgres import drop_database
 def test_a_warehouse_with_connections_is_not_filled(database: Database) -> None:
     save_connection(database, KnownConnection("ana", "http://api", "http://auth", "client"))
 
-    with pytest.raises(WarehouseInUseError, match="is a warehouse with the connections ana; generated rows would"):
+    with pytest.raises(RequestError, match="is a warehouse with the connections ana; generated rows would"):
         invoke(sandbox, ["load", "--database-url", database.url], catch_exceptions=False)
 
     with database.begin() as connection:

@@ -9,14 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.cli.terminal.foreseen import foreseen_error
-from seller_platform.errors import (
-    FileAccessError,
-    FullDiskError,
-    HomeFolderError,
-    InvalidSettingError,
-    MissingRightError,
-    WarehouseError,
-)
+from seller_platform.errors import InvalidSettingError, MissingRightError, WarehouseError
 from seller_platform.files import write_atomically
 from seller_platform.orchestration.instance.home import open_instance
 from seller_platform.settings import read_settings
@@ -104,16 +97,16 @@ def test_a_full_disk_of_the_server_and_one_that_only_reads_are_named(
 
 
 @pytest.mark.parametrize(
-    ("number", "name", "error"),
+    ("number", "name", "code"),
     [
-        (errno.ENOSPC, "x/file", FullDiskError),
-        (errno.EACCES, "x/file", FileAccessError),
-        (errno.EACCES, "home/file", HomeFolderError),
-        (errno.ENOTDIR, "home", HomeFolderError),
+        (errno.ENOSPC, "x/file", "FullDiskError"),
+        (errno.EACCES, "x/file", "FileAccessError"),
+        (errno.EACCES, "home/file", "HomeFolderError"),
+        (errno.ENOTDIR, "home", "HomeFolderError"),
     ],
 )
 def test_an_error_of_a_file_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, name: str, error: type[Exception]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, name: str, code: str
 ) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("SELLER_PLATFORM_DATABASE_URL", raising=False)
@@ -122,7 +115,8 @@ def test_an_error_of_a_file_names_it(
 
     foreseen = foreseen_error(wrapped)
 
-    assert isinstance(foreseen, error)
+    assert foreseen is not None
+    assert foreseen.code == code
     assert f"{tmp_path / name}" in str(foreseen)
     assert os.strerror(number) in str(foreseen)
 
@@ -138,7 +132,9 @@ def test_a_file_that_a_full_disk_cannot_take_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="draft") as raised:
         write_atomically(tmp_path / "file", b"content", 0o600, draft=draft)
 
-    assert isinstance(foreseen_error(raised.value), FullDiskError)
+    foreseen = foreseen_error(raised.value)
+    assert foreseen is not None
+    assert foreseen.code == "FullDiskError"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from seller_platform.errors import MissingSettingError, OtherApplicationError, SecretKeyError
+from seller_platform.errors import MissingSettingError, RequestError, SecretKeyError
 from seller_platform.ingest.connections.upstream import Upstream, store_upstream, upstream_of, upstream_to_connect
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection, save_user
@@ -92,7 +92,7 @@ def test_connecting_again_as_another_application_must_be_meant(
         monkeypatch, **{"BASE_URL": "http://api.one", "CLIENT_ID": "one", "CLIENT_SECRET": "x", name: value}
     )
 
-    with pytest.raises(OtherApplicationError, match="--replace"):
+    with pytest.raises(RequestError, match="--replace"):
         upstream_to_connect("ana", settings, stored, BOX)
     assert upstream_to_connect("ana", settings, stored, BOX, replace_stored=True) == Upstream.of(settings)
     assert upstream_to_connect("ben", settings, stored, BOX) == Upstream.of(settings)

@@ -17,7 +17,7 @@ from seller_platform.contract import Account
 from seller_platform.errors import (
     ContractViolationError,
     ImplausibleReadingError,
-    ProductsUnknownError,
+    RequestError,
     RequestRefusedError,
     UpstreamUnavailableError,
 )
@@ -108,7 +108,7 @@ def test_products_that_are_only_known_by_their_sales_are_asked_for_too(shop: Sho
 
 
 def test_before_the_products_are_listed_nothing_is_stored(shop: Shop) -> None:
-    with pytest.raises(ProductsUnknownError, match="sync --dataset inventory"):
+    with pytest.raises(RequestError, match="sync --dataset inventory"):
         _load(shop)
 
     assert shop.query("SELECT count(*) FROM platform.loads WHERE dataset = 'cost_periods'") == [(0,)]

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.errors import InvalidReportError, UpstreamUnavailableError
+from seller_platform.errors import RequestError, UpstreamUnavailableError
 from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
@@ -135,7 +135,7 @@ def test_a_request_without_an_answer_is_sent_again_with_the_same_key(steps: Step
 
 
 def test_a_report_of_a_day_after_today_is_refused(steps: Steps) -> None:
-    with pytest.raises(InvalidReportError, match=r"dps_date must not be after today, 2026-03-10 .* not 2026-03-11"):
+    with pytest.raises(RequestError, match=r"dps_date must not be after today, 2026-03-10 .* not 2026-03-11"):
         steps.request(ReportOrder("dps_date", "2026-03-11"))
 
     assert steps.upstream.asked == []
@@ -163,7 +163,7 @@ def test_yesterday_is_that_of_each_account(steps: Steps) -> None:
 def test_what_cannot_be_requested_is_refused_before_anything_is_stored(
     steps: Steps, order: ReportOrder, problem: str
 ) -> None:
-    with pytest.raises(InvalidReportError, match=problem):
+    with pytest.raises(RequestError, match=problem):
         steps.request(order)
 
     assert steps.upstream.seen == []

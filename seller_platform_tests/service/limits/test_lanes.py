@@ -7,7 +7,7 @@ from functools import wraps
 
 import pytest
 
-from seller_platform.errors import NotAdmittedError, ServiceBusyError, TooManyUnderWayError
+from seller_platform.errors import NotAdmittedError
 from seller_platform.service.limits.lanes import Lane, Turn
 from seller_platform.service.limits.lateness import Lateness
 
@@ -29,7 +29,7 @@ async def test_one_user_never_holds_the_whole_lane() -> None:
         await lane.enter(ANN)
 
     with pytest.raises(
-        TooManyUnderWayError, match="as many lists of yours are under way as one user may have, which is 3"
+        NotAdmittedError, match="as many lists of yours are under way as one user may have, which is 3"
     ) as refused:
         await lane.enter(ANN)
     await lane.enter(BOB)
@@ -43,7 +43,7 @@ async def test_a_lane_that_others_hold_is_busy() -> None:
     for user in (ANN, ANN, BOB, BOB):
         await lane.enter(user)
 
-    with pytest.raises(ServiceBusyError) as refused:
+    with pytest.raises(NotAdmittedError, match="the service has as many") as refused:
         await lane.enter(EVE)
 
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
@@ -89,7 +89,7 @@ async def test_a_full_queue_refuses_the_oldest_and_begins_the_newest() -> None:
         lane.leave(turns.pop())
     await asyncio.gather(*requests[2:], *later)
 
-    assert [type(each) for each in refused] == [TooManyUnderWayError] * 2
+    assert [str(each).startswith("as many") for each in refused] == [True, True]
     assert began == [4, 3, 2, 5, 6]
 
 
@@ -104,7 +104,7 @@ async def test_what_waited_too_long_for_the_loop_is_refused() -> None:
             await asyncio.sleep(0.02)
             if (seconds_after := lateness.seconds) < 0.06:
                 break
-        with pytest.raises(ServiceBusyError):
+        with pytest.raises(NotAdmittedError, match="the service has as many"):
             await lane.enter(ANN, waited_seconds=late_seconds)
         await lane.enter(ANN, waited_seconds=seconds_after)
 
@@ -123,7 +123,7 @@ async def test_one_request_waits_where_requests_take_longer_than_it_may_wait() -
     await asyncio.sleep(0)
 
     assert (lane.capacity(), lane.waiting) == (1, 1)
-    with pytest.raises(TooManyUnderWayError):
+    with pytest.raises(NotAdmittedError, match="of yours"):
         await waiting[0]
     waiting[1].cancel()
 

@@ -16,7 +16,7 @@ from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import InvalidParametersError, ListMovedOnError
+from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.lists.pins import Pin, read_pin, write_pin
 from seller_platform.service.users.store import grant_accounts
@@ -308,7 +308,7 @@ def test_a_pin_is_kept_for_a_day_and_survives_as_text() -> None:
 
     assert token is not None
     assert read_pin(token, b"a list", "a database", now + timedelta(hours=24)) == pin
-    with pytest.raises(ListMovedOnError, match="began at 2026-03-01 12:30 UTC, more than 24 hours ago"):
+    with pytest.raises(ApiError, match="began at 2026-03-01 12:30 UTC, more than 24 hours ago"):
         read_pin(token, b"a list", "a database", now + timedelta(hours=25))
     for subject, database in ((b"another", "a database"), (b"a list", "another")):
         with pytest.raises(InvalidParametersError, match="begin again"):

@@ -3,7 +3,7 @@
 import pytest
 
 from seller_platform.contract import Account
-from seller_platform.errors import AmbiguousAccountError, UnknownAccountError
+from seller_platform.errors import RequestError, UnknownAccountError
 from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.connections.accounts import (
     KnownConnection,
@@ -40,7 +40,7 @@ def test_an_account_is_named_by_its_key_or_its_title(name: str, key: str) -> Non
     ],
 )
 def test_a_title_of_several_accounts_lists_their_keys(name: str, message: str) -> None:
-    with pytest.raises(AmbiguousAccountError, match=message):
+    with pytest.raises(RequestError, match=message):
         key_named(name, TITLES)
 
 
