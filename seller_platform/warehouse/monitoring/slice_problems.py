@@ -6,17 +6,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TypeAlias
 
-from sqlalchemy import select, text
+from sqlalchemy import text
 
+from seller_platform.commands import runnable
 from seller_platform.contract import Dataset
-from seller_platform.counts import count_of
-from seller_platform.errors import NotOfferedError, ReadingHeldError, RequestsUsedUpError
-from seller_platform.warehouse.loads.slices import Receipt, held_error
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, SLICES
-
-# These leave the stored rows right: of a held reading there is the hold itself.
-_NO_FAILURES = [error.__name__ for error in (ReadingHeldError, NotOfferedError, RequestsUsedUpError)]
 
 
 @dataclass(frozen=True)
@@ -37,32 +31,23 @@ Problems: TypeAlias = Mapping[tuple[str, str], Mapping[date | None, SliceProblem
 """The problems of slices by their month, by name of dataset and account."""
 
 
+# Of several problems of a slice, the last one counts. The rows of a postponed slice are right.
+_PROBLEMS = text("""
+    SELECT dataset, account, month, kind, concat_ws(' ', message, next_step), was_loaded
+    FROM platform.troubled_slices
+    WHERE kind <> 'postponed' AND dataset = ANY (:datasets)
+    ORDER BY array_position(ARRAY['failed', 'mismatched', 'held'], kind)
+""")
+
+
 def slice_problems(database: Database, datasets: Collection[Dataset]) -> Problems:
     """Return the problems of slices.
 
     Of several problems of a slice, a held reading comes first, and a failed load last.
     """
-    columns = SLICES.c
-    # The condition of the index `ix_slices_troubled`.
-    is_troubled = text("(error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}')")
-    statement = select(SLICES).where(is_troubled, columns.dataset.in_([each.name for each in datasets]))
     problems: dict[tuple[str, str], dict[date | None, SliceProblem]] = defaultdict(dict)
     with database.begin() as connection:
-        slices = connection.execute(statement).all()
-        ids = [load for each in slices for load in (*each.held_load_ids, *each.mismatched_load_ids)]
-        of_ids = select(LOADS).where(text("id = ANY (:ids)"))
-        receipts = {row["id"]: Receipt.of(row) for row in connection.execute(of_ids, {"ids": ids}).mappings()}
-    for each in slices:
-        if each.held_load_ids:
-            kind, sentence = "held", str(held_error(receipts[each.held_load_ids[-1]]))
-        elif each.mismatched_load_ids:
-            load = receipts[each.mismatched_load_ids[-1]]
-            kind, sentence = "mismatched", f"{count_of(load.rows, 'row', 'was')} stored of {load.window}, "
-            sentence += f"the list announced {load.announced}"
-        elif each.error is not None and each.error not in _NO_FAILURES:
-            kind, sentence = "failed", each.message
-        else:
-            continue
-        of_pair = problems[each.dataset, each.account]
-        of_pair[each.month] = SliceProblem(kind, sentence, each.load_id is not None)
+        rows = connection.execute(_PROBLEMS, {"datasets": [each.name for each in datasets]})
+        for dataset, account, month, kind, sentence, was_loaded in rows:
+            problems[dataset, account][month] = SliceProblem(kind, runnable(sentence), was_loaded)
     return problems

@@ -100,14 +100,8 @@ _TROUBLED = text("""
     FROM (
         SELECT * FROM platform.unread_slices(:now, :since)
         UNION ALL
-        SELECT dataset, account, month,
-               CASE WHEN error IS NOT NULL AND error NOT IN ('ReadingHeldError', 'RequestsUsedUpError') THEN 'failed'
-                    WHEN held_load_ids <> '{}' OR error = 'ReadingHeldError' THEN 'held'
-                    WHEN mismatched_load_ids <> '{}' THEN 'mismatched' END
-        FROM platform.slices
-        WHERE error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}'
+        SELECT dataset, account, month, kind FROM platform.troubled_slices WHERE kind <> 'postponed'
     ) AS troubled
-    WHERE kind IS NOT NULL
     GROUP BY dataset, account
 """)
 _READ_AT = text("SELECT dataset, account, max(read_at) FROM platform.slices WHERE read_at IS NOT NULL GROUP BY 1, 2")

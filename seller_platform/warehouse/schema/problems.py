@@ -13,17 +13,27 @@ from seller_platform.warehouse.schema.comments import comment_on_view
 READ_WITHIN_HOURS = 26
 """The refresh reads every account once a day; two hours are for its runs."""
 
-# Days count as missing when a daily refresh should have brought them. Not every upstream offers what upstreams compute.
+# An upstream need not offer what upstreams compute. It does if it has answered for any account.
+_OFFERED = sql.SQL("""
+CREATE VIEW platform.offered_slices AS
+SELECT declared.dataset, declared.is_dated, listed.key AS account, listed.retired_at
+FROM platform.accounts AS listed
+JOIN platform.connections AS own ON own.name = listed.connection
+CROSS JOIN (VALUES {datasets}) AS declared (dataset, is_dated, is_computed)
+WHERE NOT is_computed OR (dataset, own.base_url) IN (
+    SELECT slices.dataset, base_url
+    FROM platform.slices
+    JOIN platform.accounts AS readers ON readers.key = slices.account
+    JOIN platform.connections ON connections.name = readers.connection
+    WHERE load_id IS NOT NULL AND slices.dataset = ANY ({computed}))
+""")
+
+# Days count as missing when a daily refresh should have brought them, unless their slice failed or is held.
 _UNREAD = sql.SQL("""
 CREATE FUNCTION platform.unread_slices (moment timestamptz, since date)
 RETURNS TABLE (dataset text, account text, month date, kind text) LANGUAGE sql STABLE AS $$
     WITH listed AS (
-        SELECT key AS account FROM platform.accounts WHERE retired_at IS NULL
-    ),
-    declared AS (
-        SELECT * FROM (VALUES {datasets}) AS declared (dataset, is_dated, is_computed)
-        WHERE NOT is_computed OR EXISTS (
-            SELECT FROM platform.slices WHERE slices.dataset = declared.dataset AND load_id IS NOT NULL)
+        SELECT dataset, account, is_dated FROM platform.offered_slices WHERE retired_at IS NULL
     ),
     due AS (
         SELECT month, first, first + days - 1 AS last
@@ -36,45 +46,68 @@ RETURNS TABLE (dataset text, account text, month date, kind text) LANGUAGE sql S
                              least(after, until) - start AS days) AS counted
         WHERE days > 0
     )
-    SELECT dataset, account, month,
-           CASE WHEN load_id IS NULL THEN 'missing'
-                WHEN array_position(days_read[first:last], NULL) IS NOT NULL THEN 'incomplete' END AS kind
-    FROM (SELECT dataset FROM declared WHERE is_dated) AS dated CROSS JOIN listed
+    SELECT dataset, account, month, CASE WHEN load_id IS NULL THEN 'missing' ELSE 'incomplete' END AS kind
+    FROM (SELECT dataset, account FROM listed WHERE is_dated) AS dated
     CROSS JOIN due
     LEFT JOIN platform.slices USING (dataset, account, month)
-    WHERE load_id IS NULL OR array_position(days_read[first:last], NULL) IS NOT NULL
+    WHERE (load_id IS NULL OR array_position(days_read[first:last], NULL) IS NOT NULL) AND {is_untroubled}
     UNION ALL
-    SELECT dataset, listed.account, NULL, CASE WHEN load_id IS NULL THEN 'missing' ELSE 'late' END
-    FROM (SELECT dataset FROM declared WHERE NOT is_dated) AS undated CROSS JOIN listed
+    SELECT dataset, account, NULL, CASE WHEN load_id IS NULL THEN 'missing' ELSE 'late' END
+    FROM (SELECT dataset, account FROM listed WHERE NOT is_dated) AS undated
     LEFT JOIN platform.slices USING (dataset, account)
-    WHERE load_id IS NULL OR read_at < moment - interval '{hours} hours'
+    WHERE (load_id IS NULL OR read_at < moment - interval '{hours} hours') AND {is_untroubled}
 $$
 """)
+_IS_UNTROUBLED = sql.SQL("""
+    coalesce(error, 'RequestsUsedUpError') IN ('RequestsUsedUpError', 'NotOfferedError', 'ReadingHeldError')
+    AND coalesce(held_load_ids, '{{}}') = '{{}}'
+""")
+
+_TROUBLED = """
+CREATE VIEW platform.troubled_slices AS
+SELECT dataset, account, month, CASE error WHEN 'RequestsUsedUpError' THEN 'postponed' ELSE 'failed' END AS kind,
+       failed_since AS since, CAST(NULL AS bigint) AS load_id, failed_run_id AS run_id, message,
+       CAST(NULL AS text) AS next_step, load_id IS NOT NULL AS was_loaded
+FROM platform.slices
+WHERE error IS NOT NULL AND error <> 'ReadingHeldError'
+  AND (error <> 'NotOfferedError' OR (dataset, account) IN (SELECT dataset, account FROM platform.offered_slices))
+UNION ALL
+SELECT slice.dataset, slice.account, month, 'held', held.started_at, held.id, held.run_id,
+       format('%s of %s, %s..%s: %s. The stored rows stay, the reading is held.', slice.dataset, slice.account,
+              window_start, window_end - 1, notes #>> '{held,reason}'),
+       format('Compare with the upstream, then publish it with `seller-platform accept %s` or the job accept_held of '
+              'the Dagster UI, or wait: each refresh reads the slice again, and after three that say the same, '
+              '20 hours apart, it is published.', held.id),
+       slice.load_id IS NOT NULL
+FROM platform.slices AS slice JOIN platform.loads AS held ON held.id = held_load_ids[cardinality(held_load_ids)]
+WHERE held_load_ids <> '{}'
+UNION ALL
+SELECT slice.dataset, slice.account, month, 'mismatched', load.started_at, load.id, load.run_id,
+       format('%s of %s, %s..%s: the list announced %s rows, and %s were read.', slice.dataset, slice.account,
+              window_start, window_end - 1, announced, load.rows),
+       'Load the partition again; if the numbers stay, report them to the upstream.', true
+FROM platform.slices AS slice
+JOIN platform.loads AS load ON load.id = mismatched_load_ids[cardinality(mismatched_load_ids)]
+WHERE mismatched_load_ids <> '{}'
+"""
 
 _PROBLEMS = sql.SQL("""
 CREATE VIEW platform.problems AS
-SELECT dataset, account, month,
-       CASE WHEN error = 'RequestsUsedUpError' THEN 'postponed' ELSE 'failed' END AS kind, failed_since AS since,
-       CAST(NULL AS bigint) AS load_id, message
-FROM platform.slices
-WHERE error IS NOT NULL AND (error <> 'ReadingHeldError' OR held_load_ids = '{{}}')
+SELECT dataset, account, month, kind, since, load_id, run_id, message, next_step
+FROM platform.troubled_slices
+WHERE account NOT IN (SELECT key FROM platform.accounts WHERE retired_at IS NOT NULL)
 UNION ALL
-SELECT slice.dataset, slice.account, month, 'held', held.started_at, held.id, held.notes #>> '{{held,reason}}'
-FROM platform.slices AS slice JOIN platform.loads AS held ON held.id = ANY (held_load_ids)
-WHERE held_load_ids <> '{{}}'
-UNION ALL
-SELECT slice.dataset, slice.account, month, 'mismatched', load.started_at, load.id,
-       format('The list announced %s rows, and %s were read.', announced, load.rows)
-FROM platform.slices AS slice JOIN platform.loads AS load ON load.id = ANY (mismatched_load_ids)
-WHERE mismatched_load_ids <> '{{}}'
-UNION ALL
-SELECT dataset, account, month, kind, NULL, NULL,
+SELECT dataset, account, month, kind, NULL, NULL, NULL,
        CASE kind WHEN 'missing' THEN 'It was never loaded.' WHEN 'incomplete' THEN 'Days of it were never loaded.'
-            ELSE 'It was not read for more than {hours} hours.' END
+            ELSE 'It was not read for more than {hours} hours.' END,
+       'Check that the schedules and the daemon run; then launch the job '
+       || CASE kind WHEN 'missing' THEN 'backfill_history' ELSE 'refresh_now' END || ', or run `seller-platform sync`.'
 FROM platform.unread_slices(now(), coalesce((SELECT first_day FROM platform.history_start),
                                             (SELECT min(month) FROM platform.slices), current_date))
 UNION ALL
-SELECT 'accounts', connection, NULL, 'refused', NULL, NULL, refused
+SELECT 'accounts', connection, NULL, 'refused', NULL, NULL, NULL,
+       format('connection ''%s'' must be authorised again: %s.', connection, refused),
+       format('Run `seller-platform connect%s`.', ' --connection ' || quote_ident(nullif(connection, 'default')))
 FROM platform.grants WHERE refused IS NOT NULL
 """)
 
@@ -85,20 +118,36 @@ _COLUMNS = {
     "kind": "failed, postponed, held, mismatched, missing, incomplete, late; of a grant refused.",
     "since": "Since when, where that is known.",
     "load_id": "The load that shows it, where there is one: platform.loads.id.",
-    "message": "What happened.",
+    "run_id": "The Dagster run that shows it, where there is one.",
+    "message": "What happened; of a failed slice with the next step.",
+    "next_step": "What to do; null where the message says it.",
+}
+
+_COLUMNS_OF_TROUBLED = {**_COLUMNS, "was_loaded": "Whether the slice was ever loaded."}
+_COLUMNS_OF_OFFERED = {
+    "dataset": "The table in schema seller.",
+    "is_dated": "Whether its slices are months.",
+    "account": "Key of the account.",
+    "retired_at": "When the account was first missing; null while it is listed.",
 }
 
 
 def create_problems(connection: Connection) -> None:
-    """Create the view and its function anew."""
+    """Create the view and what it is made of anew."""
     driver = driver_of(connection)
-    driver.execute("DROP VIEW IF EXISTS platform.problems")
+    driver.execute("DROP VIEW IF EXISTS platform.problems, platform.troubled_slices")
     driver.execute("DROP FUNCTION IF EXISTS platform.unread_slices")
+    driver.execute("DROP VIEW IF EXISTS platform.offered_slices")
     datasets = [
         sql.SQL("({}, {}, {})").format(dataset.name, dataset.is_dated, dataset.is_computed) for dataset in REFRESHED
     ]
+    computed = [dataset.name for dataset in REFRESHED if dataset.is_computed]
     hours = sql.SQL(str(READ_WITHIN_HOURS))
-    driver.execute(_UNREAD.format(datasets=sql.SQL(", ").join(datasets), hours=hours))
-    driver.execute("COMMENT ON FUNCTION platform.unread_slices IS 'Slices that should have been read until a moment.'")
+    driver.execute(_OFFERED.format(datasets=sql.SQL(", ").join(datasets), computed=sql.Literal(computed)))
+    driver.execute(_UNREAD.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format()))
+    driver.execute(_TROUBLED)
     driver.execute(_PROBLEMS.format(hours=hours))
+    driver.execute("COMMENT ON FUNCTION platform.unread_slices IS 'Slices that should have been read until a moment.'")
+    comment_on_view(driver, "offered_slices", "What each upstream offers of each account.", _COLUMNS_OF_OFFERED)
+    comment_on_view(driver, "troubled_slices", "Slices that are failed, held or mismatched.", _COLUMNS_OF_TROUBLED)
     comment_on_view(driver, "problems", "What is wrong with slices and grants now, one row for each thing.", _COLUMNS)

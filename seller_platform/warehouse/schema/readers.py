@@ -31,11 +31,13 @@ READABLE_OF_PLATFORM = (
     "history_start",
     "loads",
     "mart_builds",
+    "offered_slices",
     "problems",
     "repeated_ledgers",
     "report_jobs",
     "settledness",
     "slices",
+    "troubled_slices",
 )
 """The tables and views of schema `platform` that a reader may read. The others have secrets, or facts for programs."""
 

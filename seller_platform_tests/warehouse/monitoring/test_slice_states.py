@@ -10,12 +10,13 @@ from sqlalchemy import text
 
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import CheckFailedError
+from seller_platform.errors import CheckFailedError, NotOfferedError
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.monitoring.restatements import activity_since
+from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.slices import fill_slices
@@ -118,11 +119,52 @@ def test_the_view_of_problems_names_each_with_its_cause(database: Database) -> N
         ).all()
 
     assert {
-        ("orders", MARCH.start, "mismatched", "The list announced 7 rows, and 0 were read."),
+        (
+            "orders",
+            MARCH.start,
+            "mismatched",
+            "orders of A.DE, 2026-03-01..2026-03-31: the list announced 7 rows, and 0 were read.",
+        ),
         ("orders", APRIL.start, "failed", "it was away"),
         ("inventory", None, "late", "It was not read for more than 26 hours."),
         ("transactions", MARCH.start, "missing", "It was never loaded."),
     } <= set(map(tuple, found))
+
+
+def test_a_slice_that_failed_is_one_problem_and_none_of_a_retired_account(database: Database) -> None:
+    keep_history_start(database, MARCH.start)
+    for key in KEYS:
+        keep_refusal(database, ORDERS, key, MARCH, CheckFailedError("it was away"), run_id="run")
+    with database.begin() as connection:
+        connection.execute(text("UPDATE platform.accounts SET retired_at = now() WHERE key = 'B.DE'"))
+
+        found = connection.execute(
+            text("SELECT account, kind, run_id FROM platform.problems WHERE dataset = 'orders' AND month = :month"),
+            {"month": MARCH.start},
+        ).all()
+
+    assert list(map(tuple, found)) == [("A.DE", "failed", "run")]
+
+
+def test_what_is_not_offered_is_failed_where_another_account_has_it(
+    database: Database,
+) -> None:
+    by_date = dataset_named("sales_by_date")
+    keep_refusal(database, by_date, "A.DE", MARCH, NotOfferedError("sales_by_date", "/sales/by-date", 404), run_id=None)
+
+    def kinds() -> set[str]:
+        with database.begin() as connection:
+            found = connection.execute(
+                text("SELECT kind FROM platform.problems WHERE dataset = 'sales_by_date' AND account = 'A.DE'")
+            )
+            return set(found.scalars())
+
+    assert kinds() == set()
+    assert slice_problems(database, [by_date]) == {}
+
+    mark_loaded(database, by_date, "B.DE", MARCH)
+    assert "failed" in kinds()
+    assert slice_problems(database, [by_date])["sales_by_date", "A.DE"][MARCH.start].kind == "failed"
 
 
 def test_only_days_that_had_been_read_when_they_were_over_are_restated(database: Database) -> None:
