@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform_tests.structure.budgets import BUDGETS, MOST_CALLED_ONCE_PERCENT, lines_by_floor
+from seller_platform_tests.structure.budgets import (
+    BUDGETS,
+    MOST_CALLED_ONCE_PERCENT,
+    MOST_FUNCTIONS_OF_A_PAGE,
+    lines_by_floor,
+)
 from seller_platform_tests.structure.functions import called_once, function_count
 from seller_platform_tests.structure.imports import cycles, imported, imports_inside_functions
 from seller_platform_tests.structure.names import (
@@ -17,6 +22,7 @@ from seller_platform_tests.structure.names import (
     repeated_prefixes,
     unlisted_modules,
 )
+from seller_platform_tests.structure.page_calls import counted_in_a_new_process
 from seller_platform_tests.structure.plurals import counts_without_singular
 from seller_platform_tests.structure.source import TESTS
 
@@ -32,6 +38,12 @@ def test_few_private_functions_are_called_from_one_place_only() -> None:
     percent = 100 * len(called_once()) / function_count()
 
     assert percent <= MOST_CALLED_ONCE_PERCENT
+
+
+def test_one_page_of_orders_is_read_by_few_functions() -> None:
+    numbers = counted_in_a_new_process()
+
+    assert [name for name, most in MOST_FUNCTIONS_OF_A_PAGE.items() if numbers[name] > most] == [], numbers
 
 
 def test_no_folder_has_more_modules_than_a_reader_can_scan() -> None:

@@ -4,6 +4,6 @@ Each module with a function `measure` is a figure; its keyword arguments are the
 modules are what figures share:
 
 - `results`: figures beside promises, and medians of samples, as tables
-- `measuring`: the CPU of processes and of PostgreSQL, memory, and a service to measure
+- `measuring`: the CPU of processes and of PostgreSQL, and memory
 - `free_service`: an upstream that takes almost no time
 """

@@ -116,8 +116,7 @@ def _instants(month: Window, count: int) -> list[str]:
 class Lists:
     """The rows of every list, and the pages that were requested before."""
 
-    def __init__(self, month_count: int, rows_per_month: int, *, is_changing: bool = False) -> None:
-        self.version, self._is_changing = 1, is_changing
+    def __init__(self, month_count: int, rows_per_month: int) -> None:
         self._rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
         self._pages: dict[_Key, bytes] = {}
         border = int(rows_per_month * CHANNELS["platform"])
@@ -130,12 +129,6 @@ class Lists:
             lists["/sales/transactions", ""] += transaction_rows(month, rows_per_month)
         for name, rows in lists.items():
             self._rows[name] = (rows, [_DAY.search(row)[1] for row in rows])  # type: ignore[index]  # every row has one
-
-    def change(self) -> None:
-        """Give every entry of the ledger another description, the same one, if rows change."""
-        if self._is_changing:
-            self.version += 1
-            self._pages.clear()
 
     def page(self, path: str, channel: str, query: Mapping[str, str]) -> bytes:
         """Return an answer, encoded at its first request; every seller has the same rows."""
@@ -151,8 +144,6 @@ class Lists:
         size, number = int(per_page), int(page)
         begin = first + (number - 1) * size
         shown = ",".join(rows[begin : min(after, begin + size)])
-        if self._is_changing:
-            shown = re.sub(r'"description":"[^"]*"', f'"description":"{self.version}"', shown)
         last = max(1, -(-(after - first) // size))
         envelope = f'"total":{after - first},"per_page":{size},"last_page":{last}'
         return _answered(f'{{"current_page":{number},"data":[{shown}],{envelope}}}'.encode())
@@ -182,7 +173,6 @@ def _answer(lists: Lists, account_count: int, target: str) -> bytes:
         user = {"id": 1, "name": "Bench", "email": "bench@example.com", "status": "active", "active": True}
         return _json({"status": "success", "code": 200, "message": "", "user": user})
     if url.path == "/user/accounts":
-        lists.change()
         return _json({"accounts": accounts(account_count)})
     if url.path not in ("/sales/orders", "/sales/transactions"):
         return b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"
@@ -198,21 +188,20 @@ def _answered(body: bytes) -> bytes:
     return head.encode() + body
 
 
-def _run(pipe: Connection, account_count: int, month_count: int, rows: int, is_changing: bool) -> None:
-    asyncio.run(_serve(Lists(month_count, rows, is_changing=is_changing), account_count, pipe))
+def _run(pipe: Connection, account_count: int, month_count: int, rows: int) -> None:
+    asyncio.run(_serve(Lists(month_count, rows), account_count, pipe))
 
 
 @contextmanager
-def free_service(account_count: int, month_count: int, rows: int, *, is_changing: bool = False) -> Iterator[str]:
+def free_service(account_count: int, month_count: int, rows: int) -> Iterator[str]:
     """Run the service in a process of its own, and yield its URL.
 
     Args:
         rows: Rows of each account, month and list.
-        is_changing: Whether each discovery of the accounts changes all transactions.
     """
     spawned = multiprocessing.get_context("spawn")
     parent_end, child_end = spawned.Pipe()
-    process = spawned.Process(target=_run, args=(child_end, account_count, month_count, rows, is_changing), daemon=True)
+    process = spawned.Process(target=_run, args=(child_end, account_count, month_count, rows), daemon=True)
     process.start()
     try:
         yield f"http://127.0.0.1:{parent_end.recv()}"

@@ -1,16 +1,15 @@
-"""CPU and memory of processes and of PostgreSQL, and a service to measure."""
+"""CPU and memory of processes and of PostgreSQL."""
 
 import os
 import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.processes import COMMAND, announced_address, environment
 
 _LOOKS_PER_SECOND = 10
 
@@ -79,28 +78,6 @@ def peak_mib(pid: int) -> int:
     """Return the highest resident memory of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) >> 10
-
-
-def percentile(values: list[float], percent: float) -> float:
-    """Return a percentile of values; NaN of none."""
-    return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))] if values else float("nan")
-
-
-@contextmanager
-def service(url: str, folder: Path, **variables: str) -> Iterator[tuple[str, int]]:
-    """Run the service in a process of its own; yield its URL and process id."""
-    command = [*COMMAND, "service", "run", "--no-worker", "--port", "0"]
-    own = environment(folder, SELLER_PLATFORM_SERVICE_DATABASE_URL=url, **variables)
-    # Linux divides the processors among sessions first, and each process of PostgreSQL has one of its own.
-    with (
-        (log := folder / "service.log").open("w") as file,
-        subprocess.Popen(command, env=own, stdout=file, stderr=file, start_new_session=True) as process,
-    ):
-        try:
-            yield announced_address(process, log), process.pid
-        finally:
-            process.terminate()
-            process.wait(20)
 
 
 def _children_seconds() -> float:

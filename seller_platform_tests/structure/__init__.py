@@ -6,5 +6,4 @@
 - `functions`: private functions that are called once
 - `names`: names of classes, modules, folders and tests, and dotted paths in files
 - `page_calls`: the functions of the product that read one page of orders
-- `words`: sentences and variable names that break the rules for plain words
 """

@@ -1,11 +1,8 @@
 """Prints the numbers, or the code that makes them too large."""
 
 import argparse
-import subprocess
-import sys
 from collections.abc import Iterator
 
-from seller_platform_tests.structure import words
 from seller_platform_tests.structure.budgets import BUDGETS, lines_by_floor
 from seller_platform_tests.structure.functions import CalledOnce, called_once, function_count
 from seller_platform_tests.structure.imports import cycles, imported, imports_inside_functions
@@ -19,6 +16,7 @@ from seller_platform_tests.structure.names import (
     repeated_prefixes,
     unlisted_modules,
 )
+from seller_platform_tests.structure.page_calls import counted_in_a_new_process
 from seller_platform_tests.structure.source import ROOT, folders
 
 _DOZEN = 12
@@ -36,7 +34,7 @@ def _numbers() -> Iterator[tuple[str, object]]:
     yield "private functions called once, of all", f"{len(once)} of {functions}, {len(once) / functions:.1%}"
     yield f"  of {_SHORT} lines or fewer", sum(1 for each in once if each.length <= _SHORT)
     yield f"  of fewer than {_WORTH_A_NAME} lines", sum(1 for each in once if each.length < _WORTH_A_NAME)
-    yield "own functions entered to read one page of orders", _page_calls()
+    yield "own functions entered to read one page of orders", counted_in_a_new_process()
     for floor, lines in lines_by_floor().items():
         yield f"lines of {floor}, of its budget", f"{lines:,} of {BUDGETS[floor]:,}"
     yield "modules that repeat their folder's or siblings' names", len(repeated_prefixes())
@@ -58,12 +56,6 @@ def _unexplained_imports() -> list[str]:
         for each in imports_inside_functions()
         if not each.has_a_comment
     ]
-
-
-def _page_calls() -> str:
-    """Return the count of a new process, in which every cache is empty."""
-    command = [sys.executable, "-m", "seller_platform_tests.structure.page_calls"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.partition("\n")[0]
 
 
 def _print_offenders() -> None:
@@ -89,24 +81,12 @@ def _print_private(once: list[CalledOnce]) -> None:
         print(f"{where} {function.length:3} {function.use:9} {function.name}")
 
 
-def _print_words(below: str) -> None:
-    folder = f"{below.rstrip('/')}/" if below and not below.endswith((".py", ".html")) else below
-    offences = [offence for offence in words.offences() if offence.path.startswith(folder)]
-    for offence in offences:
-        print(f"{offence.path}:{offence.line} [{offence.rule}] {offence.text}")
-    print(f"\n{'folder':45}{''.join(f'{rule:>18}' for rule in words.RULES)}")
-    for name, count in words.counts(offences).items():
-        print(f"{name:45}{''.join(f'{count.get(rule, 0):18}' for rule in words.RULES)}")
-    print(f"{'together':45}{''.join(f'{sum(each.rule == rule for each in offences):18}' for rule in words.RULES)}")
-
-
 def main() -> None:
     """Print what the options ask for; the numbers without any."""
     parser = argparse.ArgumentParser(prog="python -m seller_platform_tests.structure", description=__doc__)
-    parser.add_argument("--offenders", action="store_true", help="what the numbers count, but for the next three")
+    parser.add_argument("--offenders", action="store_true", help="what the numbers count, but for the next two")
     parser.add_argument("--private", action="store_true", help="private functions called once: lines, use, name")
     parser.add_argument("--tests", action="store_true", help="tests with long names")
-    parser.add_argument("--words", metavar="PATH", nargs="?", const="", help="sentences and variables, below a path")
     asked = parser.parse_args()
     if asked.offenders:
         _print_offenders()
@@ -114,8 +94,6 @@ def main() -> None:
         _print_private(called_once())
     elif asked.tests:
         print("\n".join(long_test_names()))
-    elif asked.words is not None:
-        _print_words(asked.words)
     else:
         for name, number in _numbers():
             print(f"{name:56}{number}")

@@ -6,6 +6,7 @@ once, in whichever thread it is entered; the number of entries is printed beside
 """
 
 import json
+import subprocess
 import sys
 import threading
 from collections import Counter
@@ -43,6 +44,18 @@ class Calls:
     def modules(self) -> Counter[str]:
         """How many functions of each module were entered."""
         return Counter(code.co_filename.removeprefix(_PRODUCT) for code in self.entries)
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The three numbers that have a budget."""
+        return {"functions": len(self.entries), "modules": len(self.modules), "deep": len(self.deepest)}
+
+
+def counted_in_a_new_process() -> dict[str, int]:
+    """Return the three numbers, counted where every cache is empty."""
+    command = [sys.executable, "-m", "seller_platform_tests.structure.page_calls", "--numbers"]
+    numbers: dict[str, int] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return numbers
 
 
 def calls_of_a_page() -> Calls:
@@ -90,10 +103,11 @@ def _upstream() -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the numbers in a line, then the functions."""
+    """Print the numbers as JSON, and without --numbers the functions."""
     calls = calls_of_a_page()
-    print(f"{len(calls.entries)} functions in {len(calls.modules)} modules, {len(calls.deepest)} deep, ", end="")
-    print(f"entered {calls.entries.total()} times")
+    print(json.dumps(calls.numbers))
+    if "--numbers" in sys.argv:
+        return
     for code, entries in sorted(calls.entries.items(), key=lambda item: (item[0].co_filename, -item[1])):
         print(f"{entries:4} {code.co_filename.removeprefix(_PRODUCT)}:{code.co_firstlineno} {code.co_qualname}")
     print("the deepest stack:")

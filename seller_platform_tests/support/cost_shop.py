@@ -30,7 +30,6 @@ from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, CALLBACK, S
 
 PATH = "/cogs/cost-periods"
 US, DE, GB = "S1.US", "S1.DE", "S2.GB"
-CURRENCY_OF = {US: "USD", DE: "EUR", GB: "GBP"}
 SKUS = ("SKU-1", "SKU-2", 'Tee 茶 & "Söhne"/50%+#1')
 CONNECTIONS = {"default": ANN, "bob": BOB}
 
