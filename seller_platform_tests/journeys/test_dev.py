@@ -132,6 +132,23 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
     assert (code, left_behind(place.home)) == (0, [])
 
 
+def test_a_live_sandbox_is_loaded_day_by_day(tmp_path: Path) -> None:
+    options = ("--accounts", "1", "--months", "2", "--no-load", "--live")
+    with deployment(tmp_path / "home", *options) as place, place.databases() as (_, warehouse):
+
+        def days_with_orders() -> int:
+            with warehouse.begin() as connection:
+                days = connection.execute(text("SELECT count(DISTINCT local_day) FROM seller.orders "))
+                return int(days.scalar_one())
+
+        first = wait_for(days_with_orders, pause_seconds=2)
+        later = wait_for(days_with_orders, lambda days: days > first, pause_seconds=2)
+        switched_on = place.schedules_on()
+
+    assert later > first
+    assert "orders_today" in switched_on
+
+
 def _hold_and_accept(place: Deployment, receiver: Receiver) -> tuple[list[str], int, dict[str, list[str]], list[str]]:
     """Let the upstream forget a closed month of orders, and accept that in the end.
 

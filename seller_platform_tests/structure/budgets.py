@@ -7,7 +7,7 @@ from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
     "root": 2_710,
-    "cli": 9_340,
+    "cli": 9_410,
     "orchestration": 9_630,
     "service": 13_880,
     "sandbox": 2_410,
@@ -15,7 +15,7 @@ BUDGETS = {
     "client": 4_680,
     "warehouse": 15_650,
     "contract": 1_380,
-    "tests": 59_540,
+    "tests": 59_570,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

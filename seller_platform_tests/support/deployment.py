@@ -89,6 +89,13 @@ _CHECKS = """
   }
 }
 """
+_SCHEDULES = """
+{
+  repositoryOrError(
+    repositorySelector: {repositoryName: "__repository__", repositoryLocationName: "seller_platform"}
+  ) { ... on Repository { schedules { name scheduleState { status } } } }
+}
+"""
 _EVALUATION = """
 query ($asset: AssetKeyInput!, $check: String!) {
   assetCheckExecutions(assetKey: $asset, checkName: $check, limit: 1) { evaluation { description } }
@@ -283,6 +290,11 @@ class Deployment:
             explain=lambda counts: (counts, before, self.under_way(), self.failures()),
             pause_seconds=_LOOK_SECONDS,
         )
+
+    def schedules_on(self) -> list[str]:
+        """Return the names of the schedules that run."""
+        listed = self.ask(_SCHEDULES)["repositoryOrError"]["schedules"]
+        return [each["name"] for each in listed if each["scheduleState"]["status"] == "RUNNING"]
 
     def failed_checks(self) -> dict[str, list[str]]:
         """Return the checks that failed for any partition, or were never made, by the asset's key."""

@@ -17,6 +17,7 @@ from seller_platform.cli.processes import PORT, Program, await_answer, free_port
 from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sandbox.preload import load_last_month
+from seller_platform.cli.sandbox.refreshes import LiveRefreshes
 from seller_platform.clocks import utc_now
 from seller_platform.errors import SellerPlatformError
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
@@ -83,8 +84,9 @@ def dev(
     The UI opens with the last month of every account. What is loaded stays for the next time.
 
     With --live, the lists of the sandbox change while it runs: each load reads orders that were shipped, and fees that
-    are listed late. When today is reached, orders are listed within a minute after they are placed; the schedule
-    `orders_today` reads them. Readings during an outage are held.
+    are listed late. Each day that the sandbox reaches is loaded as by the job `refresh_now`. When today is reached,
+    orders are listed within a minute after they are placed; the schedule `orders_today`, which is on, reads them.
+    Readings during an outage are held.
 
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
@@ -123,7 +125,7 @@ def dev(
                 for problem in load_last_month(installation, output):
                     output.say(f"not loaded: {problem}")
             if since is not None:
-                programs.append(start("live"))
+                programs.insert(2, start("live"))
             # Last, so that it does not request the marts that are being built.
             programs.append(start("daemon"))
             dagster.callback(ask_all_to_end)
@@ -134,11 +136,14 @@ def dev(
             output.line(f"Sandbox password  {stack.credentials.password}")
             output.line(f"Sandbox group     {GROUP_TITLE}")
             if since is not None:
-                output.line(f"Live sandbox      since {since}; `seller-platform sync` loads what has changed")
+                output.line(f"Live sandbox      since {since}; each of its days is loaded when it is reached")
             output.line("In another shell  `seller-platform status`, or any other command that starts like this")
             output.line("Ctrl-C ends everything.")
+            refreshes = LiveRefreshes(address, programs[2]) if is_live else None
             while True:
                 time.sleep(_LOOK_SECONDS)
+                if refreshes is not None:
+                    refreshes.request()
                 if stack.server.revive():
                     output.say("PostgreSQL ended unexpectedly and is started again.")
                 _keep_running((stack.service, *programs), output)
