@@ -38,23 +38,6 @@ def test_a_large_list_is_compressed_for_those_who_accept_it(reading: Served) -> 
     assert {answer.headers["vary"] for answer in (plain, packed, unasked)} == {"Authorization, Accept-Encoding"}
 
 
-def test_head_has_the_length_of_the_compressed_answer(reading: Served) -> None:
-    with reading.client(ANN) as client:
-        got, body = _raw(client, LIST, "gzip")
-        head, nothing = _raw(client, LIST, "gzip", "HEAD")
-
-    assert nothing == b""
-    assert int(head.headers["content-length"]) == int(got.headers["content-length"]) == len(body)
-
-
-def test_a_small_answer_is_left_as_it_is(reading: Served) -> None:
-    with reading.client() as client:
-        answer, body = _raw(client, "/service-status", "gzip")
-
-    assert len(body) < SMALLEST
-    assert "content-encoding" not in answer.headers
-
-
 @pytest.mark.parametrize(
     "path", ["/docs", "/openapi.json", "/static/style.css", "/favicon.ico", "/.well-known/oauth-authorization-server"]
 )

@@ -272,15 +272,6 @@ def test_a_sandbox_that_is_filled_again_ends_the_walk(service: Served, ann: http
     assert _first(ann, ORDERS, account_title=account.title).headers["etag"] != first.headers["etag"]
 
 
-@pytest.mark.parametrize("as_of", ["", "now", "2026-03-01T00:00:00Z", "A" * 24, "A" * 25, "a-_" * 300, "%00" * 24])
-def test_what_is_no_pin_is_refused_by_name(filled: Served, as_of: str) -> None:
-    with filled.client(ANN) as client:
-        answer = client.get(ORDERS.path, params=_query(ORDERS, page=2, as_of=as_of))
-
-    assert answer.status_code == 422
-    assert list(answer.json()["errors"]) == ["as_of"]
-
-
 def test_a_pin_belongs_to_its_parameters_and_accounts(service: Served, ann: httpx.Client) -> None:
     store_slice(service.database, ORDERS, MARCH, _orders())
     link = _first(ann, ORDERS).links["next"]["url"]

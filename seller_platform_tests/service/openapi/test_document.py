@@ -3,9 +3,7 @@
 import json
 import re
 import shlex
-import time
 from collections.abc import Iterator
-from datetime import date
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -29,7 +27,6 @@ from seller_platform.service.openapi.routes import Route
 from seller_platform.service.own_account.reset import RESET
 from seller_platform.service.pages.login import ACCOUNT, APPROVALS, DEVELOPERS, LOGIN, LOGOUT, PASSKEY_LOGIN
 from seller_platform.service.pages.rendering import HOME, STATIC_FILES
-from seller_platform_tests.service.statistics.test_endpoint import PERIODS, label_of
 from seller_platform_tests.support.served import ANN, Served, execute
 
 _TYPES = {
@@ -156,44 +153,6 @@ def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Data
     assert {"200", "401", "404", "422", "503"} <= set(operation["responses"])
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("list_statistics", "Fees that name no SKU count in the date views, and in the product views not at all"),
-        ("list_statistics", "compared with the calendar period before"),
-        ("list_statistics", "a figure with converted amounts is rounded once, to cents"),
-        ("list_inventory", "what the lead time and 30 days more take"),
-        ("list_inventory", "unless `velocity_start_date` or `velocity_end_date` asks for others"),
-        ("list_daily_product_sales", "converted at the exchange rate of its row's day and rounded to cents"),
-        ("list_orders", "at most one calendar month after `start_date`"),
-        ("list_transactions", "Two entries may be equal in every field"),
-        ("list_notifications", "pages of 100 rows until one has fewer"),
-        ("write_cost_periods", "stored or nothing"),
-        ("request_report", "never change"),
-        ("issue_tokens", "15 days"),
-        ("authorize", "10 minutes"),
-    ],
-)
-def test_the_rules_that_a_caller_must_know_are_in_the_description(
-    document: dict[str, Any], reading: Served, name: str, sentence: str
-) -> None:
-    [description] = [each["description"] for _, _, each in operations(document) if each["operationId"] == name]
-    page = unescape(re.sub("<[^>]+>", "", httpx.get(f"{reading.base_url}/docs").text))
-
-    assert sentence in description
-    assert sentence.replace("`", "") in page
-
-
-def test_fields_whose_values_depend_on_the_request_say_so(document: dict[str, Any]) -> None:
-    velocity, period = (
-        document["components"]["schemas"][schema]["properties"][field]["description"]
-        for schema, field in (("InventoryRow", "velocity_30_days"), ("StatisticsRow", "date"))
-    )
-
-    assert "unless others were asked for" in velocity
-    assert all(label_of(each, date(2025, 3, 14)) in period for each in PERIODS), period
-
-
 def test_every_parameter_and_every_field_has_a_sentence(document: dict[str, Any]) -> None:
     said = dict(_described(document, "", document["components"]["schemas"]))
 
@@ -237,22 +196,6 @@ def test_two_schemas_of_one_name_are_refused() -> None:
 
     with pytest.raises(ValueError, match="two schemas are called Row"):
         openapi_document((route("/one", "a"), route("/two", "b")), {}, "http://127.0.0.1")
-
-
-def test_the_documentation_is_made_once_for_all_addresses(reading: Served) -> None:
-    def seconds(**headers: str) -> float:
-        began = time.process_time()  # the server runs in a thread of this process
-        assert client.get("/docs", headers=headers).status_code == 200
-        return time.process_time() - began
-
-    with httpx.Client(base_url=reading.base_url) as client:
-        first = min(seconds(Host=f"localhost:{number}") for number in range(1, 6))
-        again = min(seconds(Host="localhost:5") for _ in range(5))
-        other = client.get("/openapi.json", headers={"Host": "LOCALHOST:7"}).json()
-
-    assert first < again + 0.05
-    assert other["servers"] == [{"url": "http://localhost:7"}]
-    assert "base-url" not in json.dumps(other)
 
 
 def test_every_example_is_allowed_and_means_something(inlined: dict[str, Any]) -> None:

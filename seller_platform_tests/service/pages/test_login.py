@@ -37,13 +37,6 @@ def test_a_wrong_login_shows_the_form_again_and_opens_nothing(service: Served, f
         assert service.request_code(browser).url.path == "/login"
 
 
-def test_after_a_wrong_password_the_right_one_still_works(reading: Served) -> None:
-    with reading.client() as browser:
-        page = submit(browser, reading.request_code(browser), email=ANN, password="wrong")
-
-        assert submit(browser, page, email=ANN, password=PASSWORD).status_code == 303
-
-
 def test_a_login_form_of_another_session_is_refused(reading: Served) -> None:
     with reading.client() as browser, reading.client() as other:
         page = reading.request_code(browser)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -394,20 +393,6 @@ def test_an_unknown_a_foreign_and_an_expired_report_get_one_answer(idle: Served)
             assert len(texts) == 1
 
 
-def test_a_report_of_a_group_holds_all_its_accounts(shop: Served) -> None:
-    twins = {"group_title": "Twins"}
-    for account in ("S4.FR", "S4.IT"):
-        _fill(shop.database, account, 2)
-    with shop.client(ANN) as client:
-        report_id = client.post("/reports/request", params={**twins, "dps_date": str(DAY)}).json()["report_id"]
-        _await(client, report_id, selection=twins)
-        rows = client.get("/reports/download", params={**twins, "report_id": report_id}).json()
-        one = client.get("/reports/status", params={"seller_id": "S4", "marketplace_id": "FR", "report_id": report_id})
-
-    assert Counter(row["product_name"][5:10] for row in rows) == {"S4.FR": 2, "S4.IT": 2}
-    assert one.status_code == 404
-
-
 def test_a_report_of_several_currencies_names_that_of_each_row(shop: Served) -> None:
     world = {"group_title": "World"}
     _fill(shop.database, "S1.DE", 2)
@@ -468,17 +453,6 @@ def test_expired_reports_are_deleted_with_their_rows(shop: Served) -> None:
         wait_for(lambda: _count(shop.database, "service.report_jobs") == 0)
 
     assert [_count(shop.database, f"service.report_{name}") for name in ("jobs", "chunks")] == [0, 0]
-
-
-def test_reports_outlive_a_restart_of_the_server(idle: Served, database_url: str) -> None:
-    with idle.client(ANN) as client:
-        ids = [_request(client) for _ in range(5)]
-        for _ in range(2):
-            with running_app(database_url, worker_pace=PACE):
-                time.sleep(0.3)
-        with running_app(database_url, worker_pace=PACE):
-            assert [_await(client, each)["status"] for each in ids] == ["completed"] * 5
-        assert {_download(client, each).text for each in ids} == {_download(client, ids[0]).text}
 
 
 @pytest.mark.slow
