@@ -15,13 +15,12 @@ from seller_platform.errors import DatabaseFullError
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support import fault_proxy, independent_upstream
+from seller_platform_tests.support import fault_proxy
 from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, Broken
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.fault_proxy import Fault
-from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.one_load import Ended, load_apart
-from seller_platform_tests.support.processes import connect, document, environment, foreign_environment, free_port, run
+from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.waiting import wait_for
 from seller_platform_tests.support.watchdog import folder_of_the_run
 
@@ -204,31 +203,6 @@ def test_dagsters_storage_names_a_full_disk_instead_of_its_statement(
             for _ in range(100):
                 instance.report_engine_event("x" * 100_000, run)
     server.close()
-
-
-@pytest.mark.nightly  # a command of each other kind is tried on a full disk above
-@pytest.mark.usefixtures("open_to_the_server")
-def test_sync_names_a_disk_that_fills_up_and_goes_on_once_there_is_room(
-    mount: Callable[[int], Path], tmp_path: Path
-) -> None:
-    disk, months = mount(200 << 20), ["sync", "--from", "2026-01", "--to", "2026-03"]
-    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
-        variables = foreign_environment(upstream, "", disk / "home")
-        variables[ROOT_DATA] = str(disk / "servers")
-        del variables["SELLER_PLATFORM_DATABASE_URL"]
-        connect(variables)
-        filler = fill(disk)
-        os.truncate(filler, filler.stat().st_size - (19 << 20))
-
-        refused = run(months, variables)
-        filler.unlink()
-        ended = run([*months, "--json"], variables)
-
-    assert refused.returncode == 1
-    assert f"error: the disk of PostgreSQL at {disk}" in refused.stderr
-    assert "Make room on the disk of the server and try again; what was stored before is kept" in (refused.stderr)
-    assert "[SQL" not in refused.stderr
-    assert {load["verdict"] for load in document(ended)["loads"]} == {"match", "unverifiable"}
 
 
 def test_a_slice_that_no_file_can_take_is_loaded_by_the_next_run(broken: Broken, tmp_path: Path) -> None:

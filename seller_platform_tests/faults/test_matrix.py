@@ -1,7 +1,6 @@
 """Each fault at each stage of a load, with its promised outcome."""
 
 import itertools
-import random
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -234,53 +233,3 @@ def test_a_wrong_total_is_requested_again_and_reported_if_it_stays(broken: Broke
     expected = ("match", 3, []) if wrong_answers else ("mismatch", 99, [ROW_COUNT_CHECK])
     assert (receipt.verdict, receipt.announced, failed) == expected
     assert receipt.rows == 3
-
-
-@pytest.mark.nightly
-def test_a_third_of_answers_broken_costs_at_most_half_more_requests(broken: Broken) -> None:
-    broken.forget_tokens()
-    broken.upstream.issue_lasting_tokens()
-    broken.load(TRANSACTIONS)
-    broken.proxy.seen.clear()
-    broken.load(ORDERS, FEBRUARY)
-    least, rng = broken.proxy.requests, random.Random(7)
-    faults = [
-        lambda: fault_proxy.status(429, retry_after=1),
-        lambda: fault_proxy.status(503),
-        fault_proxy.reset_at_once,
-    ]
-    pauses_asked_for: dict[tuple[str, str], float] = {}
-    early: list[float] = []
-
-    def plan(request: Request) -> Fault | None:
-        if request.path == TOKEN:
-            return None
-        asked = (request.path, request.query)
-        if asked in pauses_asked_for:
-            early.append(time.monotonic() - pauses_asked_for.pop(asked))
-        if rng.random() >= 0.3:
-            return None
-        fault = rng.choice(faults)
-        if fault is faults[0]:
-            pauses_asked_for[asked] = time.monotonic()
-        return fault()
-
-    rounds = 8
-    broken.proxy.plan = plan
-    broken.proxy.seen.clear()
-    receipts = [broken.load(ORDERS, FEBRUARY) for _ in range(rounds)]
-
-    asked = broken.proxy.requests - broken.proxy.seen["POST", TOKEN]
-    assert {receipt.verdict for receipt in receipts} == {"match"}
-    assert len({receipt.digest for receipt in receipts}) == 1
-    assert asked <= 1.5 * least * rounds + 3
-    assert early
-    assert min(early) >= 1, "Retry-After was not kept"
-
-
-def test_rows_are_of_the_account_that_was_asked_for(broken: Broken) -> None:
-    broken.load(ORDERS)
-
-    with broken.database.begin() as connection:
-        accounts = connection.execute(text("SELECT DISTINCT account FROM seller.orders")).scalars().all()
-    assert accounts == [BERLIN.key]

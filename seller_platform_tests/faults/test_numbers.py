@@ -1,4 +1,4 @@
-"""Short forms of two figures of faults; every promise must be kept. The others run every night."""
+"""The short form of a figure of faults, and how figures end. The long forms run every night."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seller_platform.failpoints import VARIABLE
-from seller_platform_tests.figures import killed_loads, rotations
+from seller_platform_tests.figures import rotations
 from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.figures.rotations import Shared, shared_grant
 
@@ -31,12 +31,6 @@ def test_a_grant_survives_processes_that_are_killed_while_they_rotate_it(shared:
 
     assert broken_promises(figures) == []
     assert shared.upstream.refreshes >= len(rotations.FAILPOINTS)
-
-
-def test_readers_never_see_a_mixed_slice_while_loaders_are_killed(database_url: str) -> None:
-    figures = killed_loads.kill_loaders(database_url, kills=6, failpoint_kills=1)
-
-    assert broken_promises(figures) == []
 
 
 def test_a_broken_promise_is_the_exit_code() -> None:

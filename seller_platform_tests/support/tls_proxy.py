@@ -52,9 +52,9 @@ def tls_proxy(certificate: Path) -> Iterator[tuple[int, list[int]]]:
             context.wrap_socket(plain, server_side=True) as client,
             socket.create_connection(("127.0.0.1", targets[0])) as service,
         ):
-            back = threading.Thread(target=_pump, args=(service, client), daemon=True)
+            back = threading.Thread(target=pump, args=(service, client), daemon=True)
             back.start()
-            _pump(client, service)
+            pump(client, service)
             back.join()
 
     def accept() -> None:
@@ -68,7 +68,8 @@ def tls_proxy(certificate: Path) -> Iterator[tuple[int, list[int]]]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def _pump(source: socket.socket, target: socket.socket) -> None:
+def pump(source: socket.socket, target: socket.socket) -> None:
+    """Pass bytes on until the source ends, then end the target."""
     with suppress(OSError):
         while part := source.recv(65536):
             target.sendall(part)

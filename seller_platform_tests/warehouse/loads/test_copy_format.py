@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-import msgspec
 import pytest
 from psycopg import Cursor, sql
 from sqlalchemy import text
@@ -154,20 +153,6 @@ def test_rows_arrive_as_in_the_text_format(database: Database, dataset: Dataset)
     assert sorted(stored[0][start : start + 16] for start in range(0, 16 * ROWS, 16)) == sorted(
         hashes[start : start + 16] for start in range(0, 16 * ROWS, 16)
     )
-
-
-@pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
-def test_each_row_is_one_line_of_a_block_with_its_values(dataset: Dataset) -> None:
-    rows, extras = _rows(dataset, 2)
-    tags = ("a\ntag",) * len(dataset.tags)
-    writer = RowWriter(dataset, tags)
-    lines = writer.lines(rows, extras)
-
-    block = writer.block(lines, writer.hashes(lines), account="a\nb", load_id=7, page=3, with_extra=extras)
-
-    read = [msgspec.json.decode(b"[%b]" % line[: line.rindex(b",")]) for line in block.splitlines(keepends=True)]
-    texts = [[str(value) if isinstance(value, Decimal) else value for value in row] for row in rows]
-    assert read == [[*row, extras.get(number), *tags, "a\nb", 7, 3] for number, row in enumerate(texts)]
 
 
 def test_equal_rows_have_equal_hashes_whatever_page_they_are_on() -> None:

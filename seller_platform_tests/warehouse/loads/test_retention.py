@@ -95,14 +95,6 @@ def test_of_readings_of_a_day_that_changed_nothing_the_last_is_kept(database: Da
     assert _receipts(database) == {wrote, last, kept, also}
 
 
-def test_a_dry_run_removes_nothing(database: Database) -> None:
-    for day in (date(2026, 6, 1), date(2026, 6, 2)):
-        _snapshot(database, day)
-
-    assert _prune(database, dry=True).rows["warehouse_stock"] == 1
-    assert len(_days(database)) == 2
-
-
 def test_former_rows_of_a_snapshot_go_with_it(database: Database) -> None:
     day = Window.day(date(2026, 6, 1))
     for name in ("A", "B"):

@@ -1,15 +1,12 @@
 """Tests that slices are replaced exactly and completely, and that receipts describe changes."""
 
 import resource
-import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
@@ -59,16 +56,6 @@ def _stored(database: Database) -> list[tuple[str, Decimal]]:
         return [(row[0], row[1]) for row in rows]
 
 
-def test_a_slice_has_the_rows_that_were_read_last(database: Database) -> None:
-    _load(database, [_order(1), _order(2)])
-
-    receipt = _load(database, [_order(2), _order(3)])
-
-    assert _stored(database) == [("order-2", Decimal("10.00")), ("order-3", Decimal("10.00"))]
-    assert receipt.rows == 2
-    assert receipt.changed
-
-
 def test_other_windows_and_accounts_are_left_alone(database: Database) -> None:
     april = Window.month_of(date(2026, 4, 1))
     _load(database, [_order(1)])
@@ -91,17 +78,6 @@ def test_the_same_rows_in_another_order_write_nothing_but_the_receipt(database: 
     assert not second.changed
     assert second.restatement == {}
     assert second.digest == first.digest
-
-
-def test_equal_ledger_rows_are_both_kept(database: Database) -> None:
-    fee = ("2026-03-02T00:00:00Z", "Fee", None, None, "Storage", None, Decimal("-1.50"), "USD", "market", "2026-03-02")
-    with open_load(database, Slice(TRANSACTIONS, ACCOUNT, MARCH)) as load:
-        load.spool.write([fee, fee], page=1)
-        load.store(LoadFacts(1, 1, 0, 2, CountVerdict.MATCH), started_at=datetime.now(UTC))
-
-    with database.begin() as connection:
-        stored = connection.execute(text("SELECT count(*), sum(amount) FROM seller.transactions")).one()
-    assert tuple(stored) == (2, Decimal("-3.00"))
 
 
 def test_one_row_more_or_twice_changes_the_digest(database: Database) -> None:
@@ -155,16 +131,6 @@ def test_a_value_that_postgresql_refuses_leaves_the_slice_as_it_was(database: Da
     assert [name for name, _ in _stored(database)] == ["order-1"]
 
 
-def test_a_load_that_is_abandoned_changes_nothing(database: Database) -> None:
-    _load(database, [_order(1)])
-
-    with pytest.raises(RuntimeError), open_load(database, Slice(ORDERS, ACCOUNT, MARCH)) as load:
-        load.spool.write([_order(2)], tags=("platform",), page=1)
-        raise RuntimeError
-
-    assert [name for name, _ in _stored(database)] == ["order-1"]
-
-
 def test_restarting_a_spool_forgets_the_attempt(database: Database) -> None:
     with open_load(database, Slice(ORDERS, ACCOUNT, MARCH)) as load:
         load.spool.write([_order(1)] * 100_000, tags=("platform",), page=1)
@@ -194,50 +160,6 @@ def test_fields_the_contract_does_not_know_are_kept(database: Database) -> None:
     with database.begin() as connection:
         extra = connection.execute(text("SELECT extra::text FROM seller.orders ORDER BY platform_order_id")).scalars()
         assert list(extra) == [None, '{"n": 1.10, "gift": "tab\\there"}']
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    names=st.lists(
-        st.none()
-        | st.sampled_from(
-            ["None", "\\N", "\\", "\t", "\n", "\r\n", "", " ", '"', "a\\tb", "\\.", "%s", "{}", "é\u2028💶"]
-        )
-        | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
-        max_size=8,
-    ),
-    totals=st.lists(st.decimals(allow_nan=False, allow_infinity=False, places=4), min_size=8, max_size=8),
-)
-def test_every_text_and_amount_arrives_as_it_was_sent(
-    database: Database, names: list[str | None], totals: list[Decimal]
-) -> None:
-    rows = [
-        (*_order(number)[:3], total, *_order(number)[4:8], name, MARCH.start.isoformat())
-        for number, (name, total) in enumerate(zip(names, totals, strict=False))
-    ]
-
-    _load(database, rows)
-
-    with database.begin() as connection:
-        stored = connection.execute(
-            text("SELECT product_name, order_total FROM seller.orders ORDER BY substr(platform_order_id, 7)::int")
-        ).all()
-    assert [tuple(row) for row in stored] == [(row[8], row[3]) for row in rows]
-
-
-def test_a_full_disk_is_reported_and_nothing_is_stored(database: Database) -> None:
-    _load(database, [_order(1)])
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    with pytest.raises(WarehouseError, check=lambda error: error.code == "SpoolError", match="make room there"):
-        try:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limit[1]))
-            _load(database, [_order(2)] * 100_000)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-
-    assert [name for name, _ in _stored(database)] == ["order-1"]
 
 
 def test_a_disk_filled_by_the_last_rows_is_reported_when_they_are_read(database: Database) -> None:

@@ -13,7 +13,7 @@ from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
-from seller_platform.contract import DATASETS, Window
+from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.errors import SchemaVersionError
 from seller_platform.warehouse import migrations
@@ -140,21 +140,6 @@ def test_a_new_database_needs_none_of_the_migrations(postgres: EmbeddedServer, f
     drop_database(postgres, "new")
 
     assert version == number
-
-
-def test_every_dataset_has_a_table_and_every_column_a_sentence(database: Database) -> None:
-    with database.begin() as connection:
-        uncommented = connection.execute(
-            text(
-                "SELECT c.table_name || '.' || c.column_name FROM information_schema.columns c "
-                "WHERE table_schema = 'seller' "
-                "AND col_description((table_schema || '.' || table_name)::regclass, ordinal_position) IS NULL"
-            )
-        ).scalars()
-        tables = connection.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'seller'")).scalars()
-
-        assert list(uncommented) == []
-        assert set(tables) == {dataset.name for dataset in DATASETS}
 
 
 def test_processes_that_migrate_together_wait_for_one_another(postgres: EmbeddedServer) -> None:

@@ -24,7 +24,7 @@ from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
-from seller_platform_tests.support.tls_proxy import write_certificate
+from seller_platform_tests.support.tls_proxy import pump, write_certificate
 from seller_platform_tests.support.watchdog import folder_of_the_run
 
 PASSWORD = "canary of a password"
@@ -103,9 +103,9 @@ def tls_front(certificate: Path, postgres_socket: Path) -> Iterator[TlsFront]:
                 return
             with context.wrap_socket(plain, server_side=True) as client, socket.socket(socket.AF_UNIX) as server:
                 server.connect(str(postgres_socket))
-                back = threading.Thread(target=_pump, args=(server, client), daemon=True)
+                back = threading.Thread(target=pump, args=(server, client), daemon=True)
                 back.start()
-                _pump(client, server)
+                pump(client, server)
                 back.join()
 
     def accept() -> None:
@@ -118,14 +118,6 @@ def tls_front(certificate: Path, postgres_socket: Path) -> Iterator[TlsFront]:
         threading.Thread(target=accept, daemon=True).start()
         yield front
         listener.shutdown(socket.SHUT_RDWR)
-
-
-def _pump(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):
-        while part := source.recv(65_536):
-            target.sendall(part)
-    with suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
 
 
 needs_system_server = pytest.mark.skipif(not SYSTEM_SERVERS, reason="PostgreSQL of the system is not installed")

@@ -164,6 +164,7 @@ def test_a_frame_of_many_parts_keeps_digits_and_separates_accounts(database: Dat
     assert [str(total) for total in frame["order_total"]] == ["0.10", "0.10"]
     assert str(frame["purchase_date"].dtype) == "datetime64[us, UTC]"
     assert str(frame["local_day"].dtype) == "datetime64[s]"
+    assert str(frame["quantity_ordered"].dtype) == "Int64"
     assert frame["asin"].isna().all()
 
 
