@@ -25,7 +25,7 @@ from seller_platform.errors import (
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
 from seller_platform.warehouse.marts import Mart, marts_with
-from seller_platform.warehouse.marts.due import PartitionState, partition_states, rows_built
+from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states, rows_built
 from seller_platform.warehouse.marts.formulas import own_formula
 
 _COLUMNS = ("account", "months", TableColumn("partitions", rank=1), "rows", "result")
@@ -126,9 +126,12 @@ def build(
         keys = keys_of(installation, chosen_accounts)
         since = history_start_in(installation.database, installation.settings)
         months = chosen_months(month, first_month, last_month, since)
-        states = [state for mart in chosen for state in partition_states(installation.database, mart, keys, months)]
+        with installation.database.begin() as connection:
+            states = [
+                state for mart in chosen for state in partition_states(connection, Derived.of(mart), keys, months)
+            ]
         due = [state for state in states if not state.missing and (full or not state.is_current)]
-        ended = _build(installation, due, output) if due else _Ended({}, {}, (), 0)
+        ended = _build(installation, chosen, due, output) if due else _Ended({}, {}, (), 0)
     _report(states, due, ended, output)
 
 
@@ -162,7 +165,7 @@ def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart
     return [by_name[name] for name in dict.fromkeys(bare)] if names else declared
 
 
-def _build(installation: Installation, due: Sequence[PartitionState], output: Output) -> _Ended:
+def _build(installation: Installation, chosen: Sequence[Mart], due: Sequence[PartitionState], output: Output) -> _Ended:
     with output.progress("Starting Dagster", None):
         # Importing Dagster takes a second.
         from seller_platform.orchestration.automation.runs import execute, plan_builds
@@ -174,10 +177,7 @@ def _build(installation: Installation, due: Sequence[PartitionState], output: Ou
 
     with open_instance(installation.settings.home) as instance:
         add_accounts(instance, {state.account for state in due})
-        parts = [
-            (mart, [(state.account, state.window) for state in due if state.mart.name == mart.name])
-            for mart in {state.mart.name: state.mart for state in due}.values()
-        ]
+        parts = [(mart, [(state.account, state.window) for state in due if state.name == mart.name]) for mart in chosen]
         planned = list(plan_builds(parts, listed=account_partitions(instance)))
         done, ends = 0, []
         with output.progress("Building marts", len(due)) as show:
@@ -195,10 +195,8 @@ def _build(installation: Installation, due: Sequence[PartitionState], output: Ou
 
 def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], ended: _Ended, output: Output) -> None:
     """Print what was built, what was not and why; and end with the failures, if any."""
-    asked = {(state.mart.name, state.account, state.window) for state in due}
-    documents = [
-        _document(state, ended, is_due=(state.mart.name, state.account, state.window) in asked) for state in states
-    ]
+    asked = {(state.name, state.account, state.window) for state in due}
+    documents = [_document(state, ended, is_due=(state.name, state.account, state.window) in asked) for state in states]
     document = BuildDocument(
         partitions=documents, failures=dict(ended.failures), failed_checks=list(ended.failed_checks)
     )
@@ -206,7 +204,7 @@ def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], end
     for each in documents:
         groups[each.mart, each.account, each.reason or each.result].append(each)
     table: list[Sequence[object] | str] = []
-    for mart in dict.fromkeys(state.mart.name for state in states):
+    for mart in dict.fromkeys(state.name for state in states):
         table.append(mart)
         for (name, account, reason), parts in groups.items():
             if name == mart:
@@ -222,10 +220,10 @@ def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], end
 
 
 def _document(state: PartitionState, ended: _Ended, *, is_due: bool) -> BuiltPartition:
-    rows = ended.rows.get((state.mart.name, state.account, state.window.start if state.window else None))
+    rows = ended.rows.get((state.name, state.account, state.window.start if state.window else None))
     result: Literal["built", "failed", "skipped"] = "built" if rows is not None else "failed" if is_due else "skipped"
     return BuiltPartition(
-        mart=state.mart.name,
+        mart=state.name,
         account=state.account,
         month=f"{state.window.start:%Y-%m}" if state.window else None,
         result=result,

@@ -85,7 +85,7 @@ def test_what_other_code_has_computed_is_built_again(shop: Shop, variables: dict
     words = (PROFIT, "--account", ACCOUNT, "--month", "2026-02")
     _build(variables, *words)
     with shop.database.begin() as connection:
-        connection.execute(text("UPDATE platform.mart_builds SET version = 'of another release'"))
+        connection.execute(text("UPDATE platform.derived_partitions SET version = 'of another release'"))
 
     again = _build(variables, *words)
 

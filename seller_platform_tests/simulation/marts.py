@@ -1,6 +1,7 @@
 """A mart over the lists of the simulation, and the check that one which is said to be current is."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from psycopg import sql
@@ -9,7 +10,7 @@ from sqlalchemy import MetaData
 from seller_platform.contract import Kind
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartColumn
-from seller_platform.warehouse.marts.due import partition_states
+from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.simulation.upstream import ACCOUNT, DATED, SNAPSHOT
@@ -71,7 +72,7 @@ def create_mart(database: Database) -> None:
 def build_due(world: "World", database: Database) -> int:
     """Build the partitions that are due, and return their number."""
     world.has_marts = True
-    due = [each for each in partition_states(database, _MART, [ACCOUNT.key], world.months) if each.reason is None]
+    due = [each for each in _states(world, database) if each.reason is None]
     for state in due:
         build_partition(database, _MART, state.account, state.window, run_id="marts")
     return len(due)
@@ -82,7 +83,7 @@ def judge_marts(world: "World", database: Database) -> None:
 
     No other actor has a turn meanwhile.
     """
-    for state in partition_states(database, _MART, [ACCOUNT.key], world.months):
+    for state in _states(world, database):
         if not state.is_current or state.window is None:
             continue
         bound = {"account": state.account, "first_day": state.window.start, "end_day": state.window.end}
@@ -91,3 +92,8 @@ def judge_marts(world: "World", database: Database) -> None:
             for kind, *row in driver_of(connection).execute(_COMPARED, bound):
                 rows[kind][tuple(row)] += 1
         world.model.judge_reader(f"the mart of {state.window}", rows["stored"], rows["computed"])
+
+
+def _states(world: "World", database: Database) -> Sequence[PartitionState]:
+    with database.begin() as connection:
+        return partition_states(connection, Derived.of(_MART), [ACCOUNT.key], world.months)

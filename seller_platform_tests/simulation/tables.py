@@ -60,6 +60,7 @@ _EMPTY = (
     "platform.connections",
     "platform.sent_requests",
     "platform.mart_builds",
+    "platform.derived_partitions",
     "marts.simulated",
     "seller.accounts",
     "history.accounts",

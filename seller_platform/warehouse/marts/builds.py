@@ -14,6 +14,7 @@ from sqlalchemy import Connection, func, insert, select, text
 from seller_platform.contract import Window
 from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.warehouse.marts.declaration import Mart, MartCheck, Query
+from seller_platform.warehouse.marts.due import Derived, keep_failure, keep_made, partition_states
 from seller_platform.warehouse.marts.tables import ACCOUNT, BUILD_ID, BUILDS
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -21,8 +22,8 @@ from seller_platform.warehouse.schema.tables import LOADS, loads_of
 
 # A month of a large account is sorted in memory. The planner expects one row where there are thousands, and would join
 # them in loops or by merging. Compiling a statement takes longer than the tenth of a second that it runs.
+_ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 _SETTINGS = """
-SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
 SET LOCAL work_mem = '128MB'; SET LOCAL jit = off;
 SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
 """
@@ -91,7 +92,7 @@ def build_partition(
     """Compute a partition from the datasets as they are now.
 
     Rows, checks and chart are of one moment, and a reader sees the old partition or the new one. Another build changes
-    nothing but the receipt, unless the datasets changed.
+    nothing but the receipt, unless the datasets changed. A failure is stored in `platform.derived_partitions`.
 
     Args:
         window: The month of a monthly mart; None for the others.
@@ -104,42 +105,49 @@ def build_partition(
     """
     chosen = chosen_parameters(mart, parameters or {})
     bindings = _bindings(mart, account, window, chosen)
-    with (
-        _locked(database, mart, account, window) as connection,
-        _mart_errors(mart, account, window),
-        connection.begin(),
-    ):
-        started_at = datetime.now(UTC)
-        driver = driver_of(connection)
-        driver.execute(_SETTINGS)
-        bindings[BUILD_ID], snapshot = connection.execute(text(_BEGUN)).one()
-        rows, digest = _replace(driver, mart, bindings)
-        check_results = tuple(_check(driver, check, bindings) for check in mart.all_checks)
-        chart_rows = tuple(_rows(driver, mart.chart.query, bindings))
-        build = Build(
-            id=bindings[BUILD_ID],
-            mart=mart,
-            account=account,
-            window=window,
-            rows=rows,
-            digest=digest,
-            parameters=chosen,
-            loads=_newest_loads(connection, mart, account, window),
-            check_results=check_results,
-            chart_rows=chart_rows,
-            started_at=started_at,
-            finished_at=datetime.now(UTC),
-        )
-        start, end = (window.start, window.end) if window else (None, None)
-        values = vars(build) | {
-            "mart": mart.name,
-            "window_start": start,
-            "window_end": end,
-            "version": mart.version,
-            "run_id": run_id,
-            "snapshot": snapshot,
-        }
-        connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
+    derived, state = Derived.of(mart), None
+    with _locked(database, mart, account, window) as connection:
+        try:
+            with _mart_errors(mart, account, window), connection.begin():
+                started_at = datetime.now(UTC)
+                driver = driver_of(connection)
+                driver.execute(_ONE_MOMENT)
+                (state,) = partition_states(connection, derived, [account], [window] if window else [])
+                driver.execute(_SETTINGS)
+                bindings[BUILD_ID], snapshot = connection.execute(text(_BEGUN)).one()
+                rows, digest = _replace(driver, mart, bindings)
+                check_results = tuple(_check(driver, check, bindings) for check in mart.all_checks)
+                chart_rows = tuple(_rows(driver, mart.chart.query, bindings))
+                build = Build(
+                    id=bindings[BUILD_ID],
+                    mart=mart,
+                    account=account,
+                    window=window,
+                    rows=rows,
+                    digest=digest,
+                    parameters=chosen,
+                    loads=_newest_loads(connection, mart, account, window),
+                    check_results=check_results,
+                    chart_rows=chart_rows,
+                    started_at=started_at,
+                    finished_at=datetime.now(UTC),
+                )
+                start, end = (window.start, window.end) if window else (None, None)
+                values = vars(build) | {
+                    "mart": mart.name,
+                    "window_start": start,
+                    "window_end": end,
+                    "version": mart.version,
+                    "run_id": run_id,
+                    "snapshot": snapshot,
+                }
+                connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
+                keep_made(connection, derived, state, run_id=run_id, digest=digest, build_id=build.id)
+        except WarehouseError as error:
+            if state is not None:
+                with connection.begin():
+                    keep_failure(connection, derived, state, error, run_id=run_id)
+            raise
     return build
 
 

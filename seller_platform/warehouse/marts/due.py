@@ -1,107 +1,259 @@
-"""Finds which partitions of marts can be built, and which changed since they were built."""
+"""Finds which partitions of marts and exports can be made, and which changed since they were made.
 
-from collections.abc import Mapping, Sequence
+A mart or the files of a table are *derived*: computed from slices, partition by partition. The table
+`platform.derived_partitions` has the newest try of each partition.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
-from sqlalchemy import RowMapping, func, select, text
+from psycopg import sql
+from psycopg.rows import dict_row
+from sqlalchemy import Connection, func, select
 
+from seller_platform.clocks import utc_now
 from seller_platform.contract import Slicing, Window
+from seller_platform.errors import SellerPlatformError
 from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.marts.tables import BUILDS
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
 
-# A dated input counts by the days that are read, with months before and after. Of others every slice counts.
-# An input changed since the build if the snapshot of the build does not see the transaction of its newest change: the
-# loads of a slice are committed one after the other, because each locks the row of the slice until its end.
-_STATES = """
-WITH part (account, first_day, end_day) AS (
-    SELECT * FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]))
+RETRIED_AFTER = timedelta(hours=1)
+"""A partition that failed is tried again after so long, because the reason may have been an outage."""
+
+EVERY_ACCOUNT = ""
+"""The account of a partition that is of all accounts."""
+
+# Each change of a slice has a larger number than the one before: their sum over the slices that a partition is made of
+# is another one after each change. A dated slice is read by its own month, and by months before and after it. Others
+# are read by every month.
+_STATES = sql.SQL("""
+WITH part AS (
+    SELECT account, month FROM unnest(%(accounts)s::text[]) AS account, unnest(%(months)s::date[]) AS month
 ),
-input (dataset, is_required, is_dated, months_before, months_after) AS (
-    SELECT * FROM unnest(CAST(:datasets AS text[]), CAST(:required AS boolean[]), CAST(:dated AS boolean[]),
-                         CAST(:before AS int[]), CAST(:after AS int[]))
+input (name, is_required, is_monthly, months_before, months_after) AS (
+    SELECT * FROM unnest(%(inputs)s::text[], %(required)s::boolean[], %(monthly)s::boolean[], %(before)s::int[],
+                         %(after)s::int[])
+),
+changed AS (
+    SELECT dataset AS name, CASE WHEN %(of_all)s THEN '' ELSE account END AS account, month, changed_load_id AS number
+    FROM platform.slices
+    WHERE dataset = ANY (%(inputs)s) AND (%(of_all)s OR account = ANY (%(accounts)s)) AND load_id IS NOT NULL
+    UNION ALL
+    SELECT name, account, month, changed_build_id
+    FROM platform.derived_partitions
+    WHERE folder = '' AND name = ANY (%(inputs)s) AND account = ANY (%(accounts)s) AND changed_build_id IS NOT NULL
 ),
 read AS (
-    SELECT part.account, part.first_day, input.dataset, change.transaction_id
-    FROM part CROSS JOIN input
-    JOIN platform.slices AS slice
-      ON slice.dataset = input.dataset AND slice.account = part.account AND slice.load_id IS NOT NULL
-     AND (NOT input.is_dated OR part.first_day IS NULL
-          OR slice.month < part.end_day + make_interval(months => input.months_after)
-         AND slice.month >= part.first_day - make_interval(months => input.months_before))
-    LEFT JOIN platform.loads AS change ON change.id = slice.changed_load_id
+    SELECT account, read_by.month, sum(number) AS changes, array_agg(DISTINCT name) AS names
+    FROM input JOIN changed USING (name)
+    CROSS JOIN generate_series(-months_after, months_before) AS shift
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN is_monthly THEN CAST(changed.month + make_interval(months => shift) AS date) END AS month
+    ) AS read_by
+    GROUP BY account, read_by.month
+),
+state AS (
+    SELECT part.account, part.month, derived.error, derived.tried_at, derived.run_id,
+           ARRAY(SELECT name FROM input
+                 WHERE is_required AND name <> ALL (coalesce(own.names, '{{}}') || coalesce(whole.names, '{{}}'))
+                ) AS missing,
+           made_of.changes,
+           coalesce(derived.changes = made_of.changes AND derived.version = %(version)s, false) AS is_tried
+    FROM part
+    LEFT JOIN read AS own ON own.account = part.account AND own.month = part.month
+    LEFT JOIN read AS whole ON whole.account = part.account AND whole.month IS NULL
+    LEFT JOIN platform.derived_partitions AS derived
+           ON derived.folder = %(folder)s AND derived.name = %(name)s AND derived.account = part.account
+          AND coalesce(derived.month, 'epoch') = coalesce(part.month, 'epoch')
+    CROSS JOIN LATERAL (
+        SELECT CAST(coalesce(own.changes, 0) + coalesce(whole.changes, 0) AS bigint) AS changes
+    ) AS made_of
 )
-SELECT part.account, part.first_day, part.end_day, newest.id AS build_id, newest.version,
-       ARRAY(SELECT dataset FROM input
-             WHERE is_required AND NOT EXISTS (
-                 SELECT FROM read WHERE read.dataset = input.dataset AND read.account = part.account
-                                    AND read.first_day IS NOT DISTINCT FROM part.first_day)) AS missing,
-       EXISTS (SELECT FROM read WHERE read.account = part.account AND read.transaction_id IS NOT NULL
-                                  AND read.first_day IS NOT DISTINCT FROM part.first_day
-                                  AND NOT coalesce(pg_visible_in_snapshot(read.transaction_id, newest.snapshot),
-                                                   false)) AS is_changed
-FROM part
-LEFT JOIN LATERAL (
-    SELECT id, snapshot, version FROM platform.mart_builds
-    WHERE mart = :mart AND account = part.account AND window_start IS NOT DISTINCT FROM part.first_day
-    ORDER BY id DESC LIMIT 1
-) AS newest ON true
-ORDER BY part.account, part.first_day
+SELECT account, month, missing, changes, is_tried AND error IS NULL AS is_current FROM state {condition}
+ORDER BY account, month
+""")
+
+# What was made without a run is unknown to Dagster.
+_ARE_DUE = sql.SQL("""
+WHERE missing = '{}' AND NOT (is_tried AND error IS NOT NULL AND tried_at > %(failed_before)s)
+  AND (NOT is_tried OR error IS NOT NULL OR run_id IS NULL)
+""")
+
+_KEEP = """
+INSERT INTO platform.derived_partitions AS former (folder, name, account, month, changes, version, run_id, tried_at,
+                                                   digest, changed_build_id)
+VALUES (%(folder)s, %(name)s, %(account)s, %(month)s, %(changes)s, %(version)s, %(run_id)s, %(tried_at)s, %(digest)s,
+        %(build_id)s)
+ON CONFLICT (folder, name, account, month) DO UPDATE SET
+    changes = excluded.changes, version = excluded.version, run_id = excluded.run_id, tried_at = excluded.tried_at,
+    digest = excluded.digest, error = NULL, message = NULL, failed_since = NULL,
+    changed_build_id = CASE WHEN former.digest = excluded.digest THEN former.changed_build_id
+                            ELSE excluded.changed_build_id END
+"""
+
+_KEEP_FAILURE = """
+INSERT INTO platform.derived_partitions AS former (folder, name, account, month, changes, version, run_id, tried_at,
+                                                   error, message, failed_since)
+VALUES (%(folder)s, %(name)s, %(account)s, %(month)s, %(changes)s, %(version)s, %(run_id)s, %(tried_at)s, %(error)s,
+        %(message)s, %(tried_at)s)
+ON CONFLICT (folder, name, account, month) DO UPDATE SET
+    changes = excluded.changes, version = excluded.version, run_id = excluded.run_id, tried_at = excluded.tried_at,
+    error = excluded.error, message = excluded.message,
+    failed_since = coalesce(former.failed_since, excluded.failed_since)
 """
 
 
 @dataclass(frozen=True)
+class DerivedInput:
+    """A dataset or a mart that something is computed from.
+
+    Attributes:
+        required: Whether there is nothing to compute before it was loaded.
+        is_monthly: Whether a month is computed from months of it, and not from all of the account.
+    """
+
+    name: str
+    required: bool = True
+    is_monthly: bool = False
+    months_before: int = 0
+    months_after: int = 0
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A mart, or the files of a table.
+
+    Attributes:
+        version: Changes when the same inputs would give something else.
+        is_monthly: Whether a partition is an account's month.
+        inputs: What decides whether a partition changed.
+        folder: Of the files; empty for a mart.
+        is_of_all: Whether there is a single partition of all accounts.
+    """
+
+    name: str
+    version: str
+    is_monthly: bool
+    inputs: tuple[DerivedInput, ...]
+    folder: str = ""
+    is_of_all: bool = False
+
+    @classmethod
+    def of(cls, mart: Mart) -> "Derived":
+        """Return a mart. The list of accounts does not decide: with it, each new account would change every mart."""
+        inputs = tuple(
+            DerivedInput(
+                each.dataset.name,
+                each.required,
+                mart.is_monthly and each.dataset.is_dated,
+                each.months_before,
+                each.months_after,
+            )
+            for each in mart.inputs
+            if each.dataset.slicing is not Slicing.CONNECTION
+        )
+        return cls(mart.name, mart.version, mart.is_monthly, inputs)
+
+
+@dataclass(frozen=True)
 class PartitionState:
-    """A partition of a mart, and why it needs no build.
+    """A partition of something derived, and why it needs no try.
 
     Attributes:
         window: The month; None where the partition is a whole account.
-        missing: The required inputs that were never loaded; with any, nothing can be built.
-        is_current: Whether neither an input nor the mart itself changed since it was built.
-        build_id: Its newest build.
+        missing: The required inputs that were never loaded; with any, nothing can be made.
+        is_current: Whether neither an input nor its definition changed since it was made.
+        changes: Stands for the rows of its inputs; larger after each change.
     """
 
-    mart: Mart
+    name: str
     account: str
     window: Window | None
     missing: tuple[str, ...]
     is_current: bool
-    build_id: int | None
+    changes: int
 
     @property
     def reason(self) -> str | None:
-        """Why the partition is not built; None where it should be."""
+        """Why the partition is not made; None where it should be."""
         if self.missing:
             return f"{' and '.join(self.missing)}: never loaded"
         return "nothing changed" if self.is_current else None
 
 
 def partition_states(
-    database: Database, mart: Mart, accounts: Sequence[str], months: Sequence[Window]
+    connection: Connection,
+    derived: Derived,
+    accounts: Sequence[str],
+    months: Sequence[Window],
+    *,
+    only_due: bool = False,
 ) -> Sequence[PartitionState]:
     """Return the partitions of these accounts, by account and month.
 
     Args:
-        months: The months of a monthly mart.
+        months: The months of what is monthly.
+        only_due: Only those that a run should make now. One that failed is due once an input changed, or an hour later.
     """
-    windows: Sequence[Window | None] = months if mart.is_monthly else (None,)
-    parts = [(account, window) for account in accounts for window in windows]
-    inputs = [each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION]
-    bindings: Mapping[str, Any] = {
-        "mart": mart.name,
-        "accounts": [account for account, _ in parts],
-        "firsts": [window and window.start for _, window in parts],
-        "ends": [window and window.end for _, window in parts],
-        "datasets": [each.dataset.name for each in inputs],
+    inputs = derived.inputs
+    windows = {each.start: each for each in months} if derived.is_monthly else {None: None}
+    bindings: dict[str, Any] = {
+        "folder": derived.folder,
+        "name": derived.name,
+        "version": derived.version,
+        "of_all": derived.is_of_all,
+        "accounts": [EVERY_ACCOUNT] if derived.is_of_all else list(accounts),
+        "months": list(windows),
+        "inputs": [each.name for each in inputs],
         "required": [each.required for each in inputs],
-        "dated": [each.dataset.is_dated for each in inputs],
+        "monthly": [each.is_monthly for each in inputs],
         "before": [each.months_before for each in inputs],
         "after": [each.months_after for each in inputs],
+        "failed_before": utc_now() - RETRIED_AFTER,
     }
-    with database.begin() as connection:
-        return [_state(mart, row) for row in connection.execute(text(_STATES), bindings).mappings()]
+    statement = _STATES.format(condition=_ARE_DUE if only_due else sql.SQL(""))
+    with driver_of(connection).cursor(row_factory=dict_row) as cursor:
+        return [
+            PartitionState(
+                derived.name,
+                row["account"],
+                windows[row["month"]],
+                tuple(row["missing"]),
+                row["is_current"],
+                row["changes"],
+            )
+            for row in cursor.execute(statement, bindings)
+        ]
+
+
+def keep_made(
+    connection: Connection,
+    derived: Derived,
+    state: PartitionState,
+    *,
+    run_id: str | None,
+    digest: bytes,
+    build_id: int | None,
+) -> None:
+    """Store that a partition was made of the inputs that a state had.
+
+    Args:
+        build_id: The number of the build of a mart.
+    """
+    values = _values(derived, state, run_id) | {"digest": digest, "build_id": build_id}
+    driver_of(connection).execute(_KEEP, values)
+
+
+def keep_failure(
+    connection: Connection, derived: Derived, state: PartitionState, error: SellerPlatformError, *, run_id: str | None
+) -> None:
+    """Store that a partition could not be made of the inputs that a state had. What was made before stays."""
+    # PostgreSQL stores every character but NUL, which a message may quote.
+    facts = {"error": error.code, "message": str(error).replace("\x00", "")}
+    driver_of(connection).execute(_KEEP_FAILURE, _values(derived, state, run_id) | facts)
 
 
 def rows_built(database: Database, run_ids: Sequence[str]) -> dict[tuple[str, str, date | None], int]:
@@ -115,7 +267,14 @@ def rows_built(database: Database, run_ids: Sequence[str]) -> dict[tuple[str, st
         return {(mart, account, first): count for mart, account, first, count in rows}
 
 
-def _state(mart: Mart, row: RowMapping) -> PartitionState:
-    window = None if row["first_day"] is None else Window(row["first_day"], row["end_day"])
-    is_current = row["version"] == mart.version and not row["is_changed"]
-    return PartitionState(mart, row["account"], window, tuple(row["missing"]), is_current, row["build_id"])
+def _values(derived: Derived, state: PartitionState, run_id: str | None) -> dict[str, object]:
+    return {
+        "folder": derived.folder,
+        "name": derived.name,
+        "account": state.account,
+        "month": state.window and state.window.start,
+        "changes": state.changes,
+        "version": derived.version,
+        "run_id": run_id,
+        "tried_at": utc_now(),
+    }

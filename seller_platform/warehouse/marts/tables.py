@@ -1,4 +1,4 @@
-"""The tables of schema `marts`, and the receipts of their builds."""
+"""The tables of schema `marts`, the receipts of their builds, and the newest try of each partition."""
 
 from sqlalchemy import BigInteger, Column, Date, DateTime, Identity, Index, LargeBinary, MetaData, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
@@ -45,6 +45,34 @@ BUILDS = Table(
     Index("ix_mart_builds_next_transaction", text("pg_snapshot_xmax(snapshot)")),
     schema=PLATFORM,
     comment="The receipts of marts: one row for each time a partition was built.",
+)
+
+DERIVED = Table(
+    "derived_partitions",
+    METADATA,
+    Column("folder", Text, nullable=False, comment="The folder of files; empty for a table of schema marts."),
+    Column("name", Text, nullable=False, comment="The mart, or the table that was exported."),
+    Column("account", Text, nullable=False, comment="Key of the account; empty for files of all accounts."),
+    Column("month", Date, comment="The first day of the month; null where the whole account is made at once."),
+    Column(
+        "changes",
+        BigInteger,
+        nullable=False,
+        comment="Sum of the newest changes of what the newest try read; another one after each change.",
+    ),
+    Column("version", Text, nullable=False, comment="Digest of the code of the newest try."),
+    Column("run_id", Text, comment="The Dagster run of the newest try; null where there was none."),
+    Column("tried_at", DateTime(timezone=True), nullable=False, comment="When the newest try ended."),
+    Column("digest", LargeBinary, comment="Digest of what was made last; null before it was made."),
+    Column("changed_build_id", BigInteger, comment="The build of a mart that changed its rows last."),
+    Column("error", Text, comment="The class of the error of the newest try; null if it succeeded."),
+    Column("message", Text, comment="What happened, and the next step."),
+    Column("failed_since", DateTime(timezone=True), comment="When it failed first, after it was made last."),
+    Index(
+        "uq_derived_partitions", "folder", "name", "account", "month", unique=True, postgresql_nulls_not_distinct=True
+    ),
+    schema=PLATFORM,
+    comment="The newest try of each partition of a mart and of its files: made or failed.",
 )
 
 

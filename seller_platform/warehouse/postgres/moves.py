@@ -19,7 +19,7 @@ def has_moved(connection: Connection) -> bool:
 
 
 def renumber_after_move(connection: Connection) -> None:
-    """Let every snapshot see all stored loads, and every mart be due, if a number is of another server.
+    """Let every snapshot see all stored loads, and no build have one, if a number is of another server.
 
     Nothing else changes a receipt. The caller holds a lock, so that receipts are numbered again once.
     """

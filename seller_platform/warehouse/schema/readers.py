@@ -28,6 +28,7 @@ READABLE_OF_PLATFORM = (
     "accounts",
     "cost_plans",
     "cost_writes",
+    "derived_partitions",
     "history_start",
     "loads",
     "mart_builds",

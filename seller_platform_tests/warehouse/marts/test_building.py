@@ -1,17 +1,19 @@
 """Tests that a build replaces exactly one partition, one build at a time."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 
 import pytest
 from sqlalchemy import Connection, text
 
-from seller_platform.contract import Window
+from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition, recheck
-from seller_platform.warehouse.marts.due import partition_states
+from seller_platform.warehouse.marts.due import Derived, partition_states
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 from seller_platform_tests.support.statements import at_each_statement
 
@@ -68,7 +70,8 @@ def _store_sale(connection: Connection, number: int) -> None:
 
 
 def _is_current(shop: Shop) -> bool:
-    (state,) = partition_states(shop.database, PROFIT, [ACCOUNT], [MARCH])
+    with shop.database.begin() as connection:
+        (state,) = partition_states(connection, Derived.of(PROFIT), [ACCOUNT], [MARCH])
     (unchecked,) = recheck(shop.database, PROFIT, skips=lambda *_: True)
     assert state.is_current is (unchecked.check_results == ())
     return state.is_current
@@ -136,6 +139,47 @@ def test_a_build_that_fails_leaves_the_partition_as_it_was(shop: Shop) -> None:
     assert "220.00" not in f"{error.value}{error.value.__cause__}"
     assert shop.rows(_DAYS) == [(date(2026, 3, 1), Decimal("20.00"))]
     assert shop.rows("SELECT count(*) FROM platform.mart_builds") == [(1,)]
+
+
+def test_a_failed_build_is_stored_until_the_partition_is_built(shop: Shop) -> None:
+    def tries() -> list[tuple[object, ...]]:
+        return shop.rows(
+            "SELECT name, account, month, run_id, error, message LIKE '%was not built%', tried_at > failed_since "
+            "FROM platform.derived_partitions"
+        )
+
+    def build(run_id: str) -> None:
+        with suppress(WarehouseError):
+            build_partition(shop.database, PROFIT, ACCOUNT, MARCH, run_id=run_id)
+
+    def due(hours: int = 0) -> int:
+        with shop.database.begin() as connection:
+            connection.execute(
+                text("UPDATE platform.derived_partitions SET tried_at = tried_at - make_interval(hours => :hours)"),
+                {"hours": hours},
+            )
+            return len(partition_states(connection, Derived.of(PROFIT), [ACCOUNT], [MARCH], only_due=True))
+
+    for dataset in ("daily_product_sales", "transactions"):
+        mark_loaded(shop.database, dataset_named(dataset), ACCOUNT, MARCH)
+    with shop.database.begin() as connection:
+        connection.execute(text("ALTER TABLE marts.account_profit_daily ADD CONSTRAINT low CHECK (product_sales < 1)"))
+    shop.sell("2026-03-01", "A", 1, "20.00")
+    before = due()
+
+    build("first")
+    build("second")
+    failed, at_once, later = tries(), due(), due(hours=1)
+    mark_loaded(shop.database, dataset_named("transactions"), ACCOUNT, MARCH)
+    after_a_load = due()
+    with shop.database.begin() as connection:
+        connection.execute(text("ALTER TABLE marts.account_profit_daily DROP CONSTRAINT low"))
+    build("third")
+
+    key = ("account_profit_daily", ACCOUNT, MARCH.start)
+    assert failed == [(*key, "second", "MartBuildError", True, True)]
+    assert (before, at_once, later, after_a_load, due()) == (1, 0, 1, 1, 0)
+    assert tries() == [(*key, "third", None, None, None)]
 
 
 def test_the_receipt_names_the_newest_load_of_each_input(shop: Shop) -> None:

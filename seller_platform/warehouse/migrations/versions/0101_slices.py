@@ -1,4 +1,7 @@
-"""Slices get a row each, filled from the receipts. Why a slice failed moves there."""
+"""Slices get a row each, filled from the receipts. Why a slice failed moves there.
+
+Partitions of marts and exports get rows, too, with their next build.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -107,3 +110,38 @@ def upgrade() -> None:
     fill_slices(driver_of(connection))
     connection.execute(sa.text(_FAILURES))
     op.drop_table("refusals", schema="platform")
+    op.create_table(
+        "derived_partitions",
+        sa.Column(
+            "folder", sa.Text(), nullable=False, comment="The folder of files; empty for a table of schema marts."
+        ),
+        sa.Column("name", sa.Text(), nullable=False, comment="The mart, or the table that was exported."),
+        sa.Column("account", sa.Text(), nullable=False, comment="Key of the account; empty for files of all accounts."),
+        sa.Column(
+            "month", sa.Date(), comment="The first day of the month; null where the whole account is made at once."
+        ),
+        sa.Column(
+            "changes",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Sum of the newest changes of what the newest try read; another one after each change.",
+        ),
+        sa.Column("version", sa.Text(), nullable=False, comment="Digest of the code of the newest try."),
+        sa.Column("run_id", sa.Text(), comment="The Dagster run of the newest try; null where there was none."),
+        sa.Column("tried_at", moment, nullable=False, comment="When the newest try ended."),
+        sa.Column("digest", sa.LargeBinary(), comment="Digest of what was made last; null before it was made."),
+        sa.Column("changed_build_id", sa.BigInteger(), comment="The build of a mart that changed its rows last."),
+        sa.Column("error", sa.Text(), comment="The class of the error of the newest try; null if it succeeded."),
+        sa.Column("message", sa.Text(), comment="What happened, and the next step."),
+        sa.Column("failed_since", moment, comment="When it failed first, after it was made last."),
+        schema="platform",
+        comment="The newest try of each partition of a mart and of its files: made or failed.",
+    )
+    op.create_index(
+        "uq_derived_partitions",
+        "derived_partitions",
+        ["folder", "name", "account", "month"],
+        unique=True,
+        schema="platform",
+        postgresql_nulls_not_distinct=True,
+    )
