@@ -9,7 +9,6 @@ import logging.config
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from copy import copy
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal
@@ -42,8 +41,6 @@ class JsonLines(logging.Formatter):
         line |= {name: value for name, value in logged.items() if value is not None and name not in line}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        elif record.exc_text:  # of another process
-            line["exception"] = record.exc_text
         return json.dumps(line, default=str)
 
 
@@ -63,18 +60,6 @@ def log_context(**facts: object) -> Iterator[None]:
 def facts(**logged: object) -> dict[str, Any]:
     """Return the `extra` argument that adds facts to a log record."""
     return {_PLATFORM: logged}
-
-
-def sendable_record(record: logging.LogRecord) -> logging.LogRecord:
-    """Return a record that another process can log, with the facts and the span of this one."""
-    from seller_platform.traces import trace_ids  # as above
-
-    sent = copy(record)
-    sent.msg, sent.args = record.getMessage(), None
-    if record.exc_info:
-        sent.exc_text, sent.exc_info = logging.Formatter().formatException(record.exc_info), None
-    setattr(sent, _PLATFORM, {**_CONTEXT.get(), **trace_ids(), **getattr(record, _PLATFORM, {})})
-    return sent
 
 
 def log_configuration(log_format: LogFormat, levels: Mapping[str, str]) -> dict[str, Any]:

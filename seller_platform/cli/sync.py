@@ -187,13 +187,13 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
 
 def _processes_for(
     installation: Installation, selection: SliceOptions, scope: SyncScope
-) -> AbstractContextManager[None]:
+) -> AbstractContextManager[object]:
     """Return a context with loading processes, if enough rows of the stored accounts will be read.
 
     They import their libraries while this process imports Dagster and discovers the accounts.
     """
     # Imported here because `--help` needs no HTTP.
-    from seller_platform.ingest.workers.expectation import expected_rows, processes_for
+    from seller_platform.ingest.loads.expectation import expected_rows, processes_for
 
     settings, database, named = installation.settings, installation.database, selection.accounts
     chosen = [key for key, title in account_titles(database).items() if named is None or {key, title} & {*named}]

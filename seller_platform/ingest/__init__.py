@@ -2,7 +2,6 @@
 
 - `connections`: authorization, upstreams, and rotation of tokens and keys
 - `loads`: slices, accounts, cost periods and reports
-- `workers`: loads of slices in processes of their own
 - `cost_plans`: product costs written back as a reviewed plan
 - `verification`: source and replica compared
 """

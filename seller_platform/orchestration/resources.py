@@ -16,14 +16,12 @@ from seller_platform.errors import SettingsError
 from seller_platform.files import make_private_folder
 from seller_platform.ingest.connections.grant_files import GrantFile
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream, open_api, upstream_of
-from seller_platform.ingest.workers.pool import running_processes
-from seller_platform.ingest.workers.tasks import LoadTask, OnSliceWait, OwnLoader
+from seller_platform.ingest.loads.processes import LoadingProcesses, running_processes
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.loads.history_start import history_start_in, keep_history_start
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
@@ -188,19 +186,14 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         """
         box, home = self.warehouse.box, self.warehouse.home
         upstream = upstream_of(connection, self._settings, database, box)
-        processes = running_processes(self._settings, database.url)
+        processes = self.processes
         budget = processes.budgets.budget(connection) if processes else None
         return open_api(upstream, connection, database, box, home, budget=budget)
 
-    def load(self, task: LoadTask, on_wait: OnSliceWait) -> Receipt | None:
-        """Load a task: in the loading processes, if they run for this warehouse, else in this process.
-
-        Raises:
-            SellerPlatformError: As `load_slice` does.
-        """
-        own = OwnLoader(self.warehouse.database, self.api)
-        processes = running_processes(self._settings, self.warehouse.database.url)
-        return processes.load(task, on_wait, own) if processes else own.load(task, on_wait)
+    @property
+    def processes(self) -> LoadingProcesses | None:
+        """The loading processes of this process, if they run for this warehouse."""
+        return running_processes(self._settings, self.warehouse.database.url)
 
     def url_of(self, account: str, path: str) -> str:
         """Return the URL of an endpoint at the upstream of an account."""

@@ -87,12 +87,13 @@ def test_a_load_with_a_wrong_clock_is_whole_and_spends_each_token_once(
 
 
 def test_days_that_a_clock_that_was_ahead_has_read_are_read_again(broken: Broken, clock: Clock) -> None:
-    request, now = SliceRequest(TRANSACTIONS, BERLIN.key, JANUARY), datetime.fromisoformat(RIGHT).replace(tzinfo=UTC)
+    request = SliceRequest(TRANSACTIONS, BERLIN.key, JANUARY, whole=False)
+    now = datetime.fromisoformat(RIGHT).replace(tzinfo=UTC)
 
     wrong = load(broken, clock(AHEAD))
 
-    due = window_to_load(broken.database, BERLIN, request, now=now, whole=False)
-    later = window_to_load(broken.database, BERLIN, request, now=now + timedelta(days=20 * 366), whole=False)
+    due = window_to_load(broken.database, BERLIN, request, now=now)
+    later = window_to_load(broken.database, BERLIN, request, now=now + timedelta(days=20 * 366))
     assert wrong.code == 0
     assert due == Window(JANUARY.start, date(2026, 1, 21))
     assert later is None

@@ -173,7 +173,7 @@ def test_a_snapshot_and_a_refresh_are_of_the_day_that_it_is(
 
     days = {at: AccountDay.at(at, shop.account.key, there) for at in shop.days}
     snapshots = {
-        at: window_to_load(database, shop.account, SliceRequest(STOCK, shop.account.key, None), now=at, whole=False)
+        at: window_to_load(database, shop.account, SliceRequest(STOCK, shop.account.key, None), now=at)
         for at in shop.days
     }
 

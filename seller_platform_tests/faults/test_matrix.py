@@ -225,7 +225,7 @@ def test_a_wrong_total_is_requested_again_and_reported_if_it_stays(broken: Broke
 
     with broken.api() as api:
         now = datetime(2026, 6, 1, tzinfo=UTC)
-        receipt = load_requested(api, broken.database, BERLIN, transactions, now=now, whole=True, run_id=None)
+        receipt = load_requested(api, broken.database, BERLIN, transactions, now=now, run_id=None)
 
     assert receipt is not None
     judged = evaluations(dg.DagsterInstance.ephemeral(), TRANSACTIONS, receipt, None)

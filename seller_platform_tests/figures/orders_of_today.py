@@ -24,14 +24,14 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.retries import RequestClock
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.sales import ORDERS
-from seller_platform.ingest.loads.slices import SLICES_AT_ONCE, SliceRequest, load_each, load_requested
+from seller_platform.ingest.loads.loading import SLICES_AT_ONCE, SliceLoader, load_each
+from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.automation.due import plan_refresh
 from seller_platform.orchestration.automation.schedules import REFRESH_HOUR
 from seller_platform.orchestration.jobs.today import today_requests
 from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, save_accounts, save_connection
 from seller_platform.warehouse.loads.receipts import AccountDay
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.freshness import last_readings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.results import Figure, Promises
@@ -186,7 +186,7 @@ class Simulation:
     def _read_today(self, at: datetime) -> None:
         self.sleep(_LAUNCH_SECONDS)
         requests = today_requests(self.known.values(), at)
-        self._load(requests, whole=True)
+        self._load(requests)
 
     def _refresh(self) -> None:
         days = [AccountDay.at(self.now, each.key, each.zone_or_utc) for each in self.known.values()]
@@ -198,16 +198,11 @@ class Simulation:
             (first, last_month), (last, month) = (read_partition_key(key) for key in (run.last or "", run.first or ""))
             chosen = keys[keys.index(last) : keys.index(first) + 1]
             months = {each.start: each for each in (month, last_month) if each}
-            self._load([SliceRequest(ORDERS, key, each) for key in chosen for each in months.values()], whole=False)
+            self._load([SliceRequest(ORDERS, key, each, whole=False) for key in chosen for each in months.values()])
 
-    def _load(self, requests: list[SliceRequest], *, whole: bool) -> None:
-        now = self.now
-
-        def load(request: SliceRequest) -> Receipt | None:
-            account = self.known[request.account]
-            return load_requested(self.api, self.database, account, request, now=now, whole=whole, run_id=None)
-
-        self.ticks.update("failed" for each in load_each(requests, load) if each.error)
+    def _load(self, requests: list[SliceRequest]) -> None:
+        loader = SliceLoader(self.database, lambda _: self.api, self.now, adaptive=False)
+        self.ticks.update("failed" for each in load_each(requests, loader) if each.error)
 
 
 def simulate(database: Database, *, accounts: int, hours: int) -> Promises:

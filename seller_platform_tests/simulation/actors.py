@@ -1,8 +1,8 @@
 """What actors do: load, plan, accept, revert, prune, poll reports, rotate tokens and keys, find accounts, and read."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
 from random import Random
@@ -23,20 +23,19 @@ from seller_platform.errors import (
 from seller_platform.ingest.connections.key_rotation import rotate_key_file
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.holds import accept_load
+from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
-from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
-from seller_platform.ingest.workers.tasks import LoadTask, OwnLoader
+from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.automation.due import plan_refresh
 from seller_platform.orchestration.jobs.today import today_requests
 from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.reverts import revert
-from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.jobs.report_jobs import ready_jobs
 from seller_platform.warehouse.loads.receipts import AccountDay, open_holds
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.simulation.marts import build_due
 from seller_platform_tests.simulation.plan import PROCESSES
 from seller_platform_tests.simulation.tables import counts_of, rows_as_of, rows_of
@@ -71,35 +70,21 @@ def load_all(
     world: "World", process: "Process", requests: Iterable[SliceRequest], *, whole: bool, at_once: int = 1
 ) -> list[SliceResult]:
     """Load slices as a run of Dagster does, and return the results."""
-    database, run_id = process.database, world.next_run(process)
-    now = world.clock.now()
-
-    def load_one(request: SliceRequest) -> Receipt | None:
-        account = account_of(database, request.account)
-        days = lookbacks(database, [request.dataset], [account.key], adaptive=False)
-        return load_requested(
-            process.api,
-            database,
-            account,
-            request,
-            now=now,
-            whole=whole,
-            run_id=run_id,
-            lookback_days=days[request.dataset.name, account.key],
-        )
-
-    return _ended(world, load_each(requests, load_one, at_once=at_once), database, run_id)
+    run_id = world.next_run(process)
+    loader = SliceLoader(process.database, lambda _: process.api, world.clock.now(), run_id, adaptive=False)
+    requests = [replace(each, whole=whole) for each in requests]
+    return _ended(world, process, load_each(requests, loader, at_once=at_once), run_id)
 
 
-def _ended(world: "World", loads: Iterable[SliceResult], database: Database, run_id: str) -> list[SliceResult]:
-    """Store the results of a run, judge its end, and return them."""
-    results = list(recorded(loads, database, run_id=run_id))
+def _ended(world: "World", process: "Process", loads: Iterable[SliceResult], run_id: str) -> list[SliceResult]:
+    """Judge the end of a run, and return its results."""
+    results = list(loads)
     for result in results:
         world.say(f"{result.request}: {_end_of(result)}")
         tell(world, result.error)
     world.model.judge_end(run_id)
     if any(isinstance(result.error, ReadingHeldError) for result in results):
-        world.model.judge_holds([each.id for each in open_holds(database)])
+        world.model.judge_holds([each.id for each in open_holds(process.database)])
     return results
 
 
@@ -386,31 +371,34 @@ def update(world: "World", process: "Process", random: Random) -> None:
 
 
 def sync(world: "World", process: "Process", random: Random) -> None:
-    """Load slices in other processes, as loading processes do: what one that is killed had is loaded again.
-
-    Tasks and results do not pass through sockets here.
-    """
-    others = [world.processes[name] for name in PROCESSES if name != process.name]
+    """Load slices in other processes, as loading processes do: what one that is killed had is loaded again."""
     now, run_id = world.clock.now(), world.next_run(process)
-
-    def load_one(request: SliceRequest) -> Receipt | None:
-        days = lookbacks(process.database, [request.dataset], [request.account], adaptive=False)
-        task = LoadTask(request, now, True, run_id, days[request.dataset.name, request.account])
-        while not (future := _load_in(world, random.choice(others), task)).is_done:
-            world.say(f"{request}: its loading process has died")
-        return cast("Receipt | None", future.result())
-
+    loader = SliceLoader(process.database, lambda _: process.api, now, run_id, adaptive=False)
     requests = [SliceRequest(each, world.account.key, world.months[-1]) for each in world.datasets if each.is_dated]
-    _ended(world, load_each(requests, load_one, at_once=2), process.database, run_id)
+    others = [world.processes[name] for name in PROCESSES if name != process.name]
+    results = load_each(requests, loader, processes=_Others(world, others, random), at_once=2)
+    _ended(world, process, results, run_id)
 
 
-def _load_in(world: "World", process: "Process", task: LoadTask) -> ActorFuture:
-    """Load a task in a process, and wait until it has ended or the process is killed."""
-    loader = OwnLoader(process.database, lambda _: process.api)
-    future = ActorFuture(partial(loader.load, task, lambda *_: None))
-    actor = world.scheduler.start(process.name, f"{process.name} loads", future.run)
-    world.scheduler.wait_until(lambda: actor.greenlet.dead, "loader")
-    return future
+@dataclass(frozen=True)
+class _Others:
+    """The other processes, as loading processes of one."""
+
+    world: "World"
+    processes: Sequence["Process"]
+    random: Random
+
+    def load(self, request: SliceRequest, loader: SliceLoader) -> Receipt | None:
+        """Load a slice in one of them, and by the loader if that is killed."""
+        other = self.random.choice(self.processes)
+        of_other = replace(loader, database=other.database, api=lambda _: other.api)
+        future = ActorFuture(partial(of_other.load, request))
+        actor = self.world.scheduler.start(other.name, f"{other.name} loads", future.run)
+        self.world.scheduler.wait_until(lambda: actor.greenlet.dead, "loader")
+        if future.is_done:
+            return cast("Receipt | None", future.result())
+        self.world.say(f"{request}: its loading process has died")
+        return loader.load(request)
 
 
 def undo(world: "World", process: "Process", random: Random) -> None:

@@ -14,7 +14,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from multiprocessing import reduction
+from typing import Any, Self
 
 _PROCESSES = 5
 _FORM = struct.Struct(f"{2 + _PROCESSES}q")
@@ -62,6 +63,10 @@ class BudgetFile:
         os.ftruncate(descriptor, _SLOTS * _FORM.size)
         return cls(descriptor, 0)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send the open file to a process that is being started."""
+        return _received, (reduction.DupFd(self.file),)
+
     def budget(self, name: str, limit: int = 8, *, successes_to_grow: int = 20) -> "SharedRequestBudget":
         """Return the budget of that name, which is the same in all processes. Few names of a thousand share one.
 
@@ -98,6 +103,10 @@ class BudgetFile:
     def close(self) -> None:
         """Close the file in this process."""
         os.close(self.file)
+
+
+def _received(file: Any) -> BudgetFile:
+    return BudgetFile(file.detach(), 0)
 
 
 class SharedRequestBudget:

@@ -1,24 +1,16 @@
-"""Loads slices from the API into the warehouse, one or several in parallel."""
+"""Loads one slice from the API into the warehouse."""
 
-import logging
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.http.concurrency import in_threads
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import (
-    ImplausibleReadingError,
     NotOfferedError,
     RequestRefusedError,
-    SellerPlatformError,
-    UpstreamUnavailableError,
-    WarehouseUnavailableError,
 )
 from seller_platform.ingest.loads.reservations import reserving
 from seller_platform.ingest.loads.telemetry import observed_load
@@ -26,22 +18,10 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.plausibility import Accepted, Judge
 from seller_platform.warehouse.loads.receipts import days_read, unsettled
-from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Receipt, Slice, held_error, open_load
 from seller_platform.warehouse.postgres.database import Database
 
-SLICES_AT_ONCE = 4
-RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-"""How long a slice waits for an unavailable warehouse before it is loaded again: a restart takes seconds."""
-
-SECOND_READING_SECONDS = 60.0
-"""How long after an implausible reading the slice is read once more."""
-
-_LONGEST_WISH_SECONDS = 120.0
-
 _NOT_OFFERED = (404, 405, 501)
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,25 +30,20 @@ class SliceRequest:
 
     Attributes:
         month: The month, or only some days of one.
+        whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
         is_second: It was read before, and the reading was implausible.
+        lookback_days: How many days back rows may still change; by default as the dataset says.
     """
 
     dataset: Dataset
     account: str
     month: Window | None
+    whole: bool = True
     is_second: bool = False
+    lookback_days: int | None = None
 
     def __str__(self) -> str:
         return f"{self.dataset.name} of {self.account}" + (f", {self.month.start:%Y-%m}" if self.month else "")
-
-
-@dataclass(frozen=True)
-class SliceResult:
-    """The result of a request: a receipt, an error, or neither if nothing was read."""
-
-    request: SliceRequest
-    receipt: Receipt | None = None
-    error: SellerPlatformError | None = None
 
 
 def load_requested(
@@ -78,20 +53,14 @@ def load_requested(
     request: SliceRequest,
     *,
     now: datetime,
-    whole: bool,
     run_id: str | None,
-    lookback_days: int | None = None,
 ) -> Receipt | None:
     """Load the days of a request that are due; return None if there are none.
-
-    Args:
-        whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
-        lookback_days: How many days back rows may still change; by default as the dataset says.
 
     Raises:
         SellerPlatformError: As `load_slice` does.
     """
-    window = window_to_load(database, account, request, now=now, whole=whole, lookback_days=lookback_days)
+    window = window_to_load(database, account, request, now=now)
     if window is None:
         return None
     return load_slice(
@@ -101,7 +70,7 @@ def load_requested(
         request.dataset,
         window,
         run_id=run_id,
-        lookback_days=lookback_days,
+        lookback_days=request.lookback_days,
         is_second=request.is_second,
     )
 
@@ -179,16 +148,10 @@ def window_to_load(
     request: SliceRequest,
     *,
     now: datetime,
-    whole: bool,
-    lookback_days: int | None = None,
 ) -> Window | None:
     """Return the days to read for a request; None where there are none.
 
     Days after the account's today are left out: they have no rows yet.
-
-    Args:
-        whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
-        lookback_days: How many days back rows may still change; by default as the dataset says.
     """
     zone = account.zone
     today = now.astimezone(zone).date()
@@ -197,10 +160,10 @@ def window_to_load(
     month = request.month.until(today + timedelta(days=1))
     if month.is_empty:
         return None
-    if whole:
+    if request.whole:
         return month
     read = days_read(database, request.dataset, account.key, month, zone, now=now)
-    part = unsettled(request.dataset, month, read, lookback_days=lookback_days)
+    part = unsettled(request.dataset, month, read, lookback_days=request.lookback_days)
     return month if part is not None and not request.dataset.is_divisible else part
 
 
@@ -223,95 +186,3 @@ def _settled_days(
     read = days_read(database, dataset, account.key, window, account.zone, now=started_at, held_too=True)
     settled = frozenset(day for day in window.each_day() if day in read and read[day] > day + lookback)
     return settled if dataset.is_divisible or len(settled) == window.days else frozenset()
-
-
-def load_each(
-    requests: Iterable[SliceRequest],
-    load: Callable[[SliceRequest], Receipt | None],
-    *,
-    at_once: int = SLICES_AT_ONCE,
-    pauses_seconds: Sequence[float] = RESTART_PAUSES_SECONDS,
-    second_reading_seconds: float = SECOND_READING_SECONDS,
-    on_wait: Callable[[SliceRequest, str], None] | None = None,
-) -> Iterator[SliceResult]:
-    """Load slices in parallel and yield their results in order.
-
-    Slices whose reading is implausible follow after all others: each is read once more, `second_reading_seconds` after
-    the last of the others.
-
-    A failure does not stop the other slices. A slice is loaded again after each of the pauses while the warehouse is
-    unavailable: it was stored whole or not at all. Where the upstream is unavailable after all retries of a request,
-    the slice is loaded once more, after the pause that the upstream asked for, unless that pause is too long.
-
-    Other errors than `SellerPlatformError` are bugs: they are raised, after the running loads have ended.
-
-    Args:
-        on_wait: Receives each request that is loaded again, and for what it waits; threads call it. By default the
-            wait is logged.
-    """
-
-    def wait(request: SliceRequest, reason: str) -> None:
-        if on_wait is None:
-            _LOG.warning("%s: %s", request, reason)
-        else:
-            on_wait(request, reason)
-
-    doubtful: list[SliceRequest] = []
-
-    def result_of(request: SliceRequest) -> SliceResult:
-        try:
-            return SliceResult(request, receipt=_load_patiently(load, request, pauses_seconds, wait))
-        except SellerPlatformError as error:
-            return SliceResult(request, error=error)
-
-    for result in in_threads(result_of, requests, at_once, queued=1):
-        if isinstance(result.error, ImplausibleReadingError):
-            wait(result.request, f"{result.error}, in {second_reading_seconds:g} s")
-            doubtful.append(replace(result.request, is_second=True))
-        else:
-            yield result
-    if doubtful:
-        time.sleep(second_reading_seconds)  # in this thread, which Ctrl-C interrupts
-    yield from in_threads(result_of, doubtful, at_once, queued=1)
-
-
-def recorded(results: Iterable[SliceResult], database: Database, *, run_id: str | None) -> Iterator[SliceResult]:
-    """Store the errors of failed slices, delete those of others, and yield all results.
-
-    An error that cannot be stored, because the warehouse is unavailable, is only logged.
-    """
-    for result in results:
-        request = result.request
-        try:
-            if result.error is None:
-                forget_refusal(database, request.dataset, request.account, request.month)
-            else:
-                keep_refusal(database, request.dataset, request.account, request.month, result.error, run_id=run_id)
-        except WarehouseUnavailableError as error:
-            _LOG.warning("%s: whether it is refused is not stored: %s", request, error)
-        yield result
-
-
-def _load_patiently(
-    load: Callable[[SliceRequest], Receipt | None],
-    request: SliceRequest,
-    pauses_seconds: Sequence[float],
-    wait: Callable[[SliceRequest, str], None],
-) -> Receipt | None:
-    pauses, may_ask_again = iter(pauses_seconds), True
-    while True:
-        try:
-            return load(request)
-        except WarehouseUnavailableError as error:
-            pause = next(pauses, None)
-            if pause is None:
-                raise
-            wait(request, f"{error}; it is loaded again in {pause:g} s")
-            time.sleep(pause)
-        except UpstreamUnavailableError as error:
-            wish_seconds = error.retry_after_seconds or 0
-            if not may_ask_again or wish_seconds > _LONGEST_WISH_SECONDS:
-                raise
-            may_ask_again = False
-            wait(request, f"{error}; it is loaded once more in {wish_seconds:g} s")
-            time.sleep(wish_seconds)

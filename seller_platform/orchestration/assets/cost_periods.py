@@ -1,35 +1,20 @@
 """The asset of cost periods, and the job that writes the costs of a plan."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from functools import partial
+from datetime import date
 
 import dagster as dg
 from pydantic import Field
 
-from seller_platform.contract import dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
 from seller_platform.ingest.cost_plans.planning import changes_of
-from seller_platform.ingest.loads.cost_periods import load_costs
-from seller_platform.ingest.loads.slices import SliceRequest, load_each
 from seller_platform.orchestration.account_names import AccountNames, name_of
-from seller_platform.orchestration.assets.check_runs import check_run_of
-from seller_platform.orchestration.assets.checks import check_specs
-from seller_platform.orchestration.assets.datasets import report_results
-from seller_platform.orchestration.assets.events import dataset_asset
-from seller_platform.orchestration.assets.run_titles import tag_with_title
-from seller_platform.orchestration.assets.waits import WaitReports
+from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.failures import CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
-from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState
-from seller_platform.warehouse.loads.slices import Receipt
-
-# A slice is as many requests as the account has products; more at once would only queue for the request budget.
-_ACCOUNTS_AT_ONCE = 2
 
 _APPLIED_BY = "dagster"
 _ROWS_SHOWN = 200
@@ -56,38 +41,7 @@ def cost_definitions(placement: Placement = WHOLE) -> dg.Definitions:
 
 def cost_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that loads the cost periods of every product, as daily snapshots."""
-
-    @dataset_asset(
-        COST_PERIODS,
-        placement.account_partitions,
-        placement,
-        deps=[placement.asset_key(dataset_named("inventory"))],
-        check_specs=check_specs(COST_PERIODS, placement.account_partitions, placement),
-        execute_checks=check_run_of(COST_PERIODS, placement.account_partitions),
-    )
-    def cost_periods(
-        context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
-    ) -> Iterator[object]:
-        tag_with_title(context, warehouse)
-        database, now = warehouse.database, datetime.now(UTC)
-
-        def load(request: SliceRequest) -> Receipt:
-            account = account_of(database, request.account)
-            api = seller_api.api(account.connection).listening(partial(waits.of_request, request))
-            return load_costs(api, database, account, now=now, run_id=context.run.run_id, is_second=request.is_second)
-
-        waits = WaitReports(context, COST_PERIODS)
-        requests = [SliceRequest(COST_PERIODS, key, None) for key in context.partition_keys]
-        results = load_each(
-            requests,
-            load,
-            at_once=_ACCOUNTS_AT_ONCE,
-            second_reading_seconds=warehouse.second_reading_seconds,
-            on_wait=waits.add,
-        )
-        yield from report_results(context, COST_PERIODS, seller_api, results)
-
-    return cost_periods
+    return asset_for(COST_PERIODS, date.max, placement)  # it has no months
 
 
 def write_job(placement: Placement = WHOLE) -> dg.JobDefinition:

@@ -9,9 +9,14 @@ import dagster as dg
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
-from seller_platform.errors import NotOfferedError, SellerPlatformError, UpstreamError, WarehouseUnavailableError
-from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, recorded
-from seller_platform.ingest.workers.tasks import LoadTask
+from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.errors import (
+    NotOfferedError,
+    SellerPlatformError,
+    WarehouseUnavailableError,
+)
+from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
+from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import (
@@ -38,11 +43,9 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import account_of, connections
-from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import (
     newest_receipt,
     open_hold,
-    upstream_offers,
     was_loaded,
 )
 from seller_platform.warehouse.loads.slices import Receipt, held_error
@@ -64,10 +67,14 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
     partitions = partitions_for(dataset, history_start, placement.account_partitions)
     assert partitions is not None, f"{dataset.name} has no slices of accounts"
 
+    # The products that are looked up are those of the inventory.
+    deps = [placement.asset_key(INVENTORY)] if dataset.source is Source.PRODUCT_LOOKUP else []
+
     @dataset_asset(
         dataset,
         partitions,
         placement,
+        deps=deps,
         # For outages of Dagster's storage; slices that failed end in a Failure that forbids retries.
         retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
         check_specs=check_specs(dataset, partitions, placement),
@@ -78,19 +85,20 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
     ) -> Iterator[object]:
         database, run = warehouse.database, context.run
         tag_with_title(context, warehouse)
-        now, whole = utc_now(), run.tags.get(REFRESH_TAG) != CHANGED
-        waits = WaitReports(context, dataset)
-        requests = [SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys]
-        keys = sorted({request.account for request in requests})
-        changing = lookbacks(database, [dataset], keys, adaptive=warehouse.adapts_lookback)
-
-        def load(request: SliceRequest) -> Receipt | None:
-            lookback_days = changing[dataset.name, request.account]
-            return seller_api.load(LoadTask(request, now, whole, run.run_id, lookback_days), waits.add)
-
+        whole = run.tags.get(REFRESH_TAG) != CHANGED
+        requests = [SliceRequest(dataset, *read_partition_key(key), whole=whole) for key in context.partition_keys]
         # Newest months first, for they are used most; Dagster lists the oldest first.
         requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
-        results = load_each(requests, load, second_reading_seconds=warehouse.second_reading_seconds, on_wait=waits.add)
+        loader = SliceLoader(
+            database,
+            seller_api.api,
+            utc_now(),
+            run.run_id,
+            warehouse.adapts_lookback,
+            WaitReports(context, dataset).add,
+        )
+        pause = warehouse.second_reading_seconds
+        results = load_each(requests, loader, processes=seller_api.processes, second_reading_seconds=pause)
         results = with_history_charts(results, context, dataset, database, warehouse.names)
         yield from report_results(context, dataset, seller_api, results)
 
@@ -112,17 +120,15 @@ def freshness_for(dataset: Dataset) -> dg.FreshnessPolicy | None:
 def report_results(
     context: dg.AssetExecutionContext, dataset: Dataset, seller_api: SellerApiResource, results: Iterator[SliceResult]
 ) -> Iterator[object]:
-    """Yield the events of each slice, store its refusal if it failed, and fail the step if slices failed.
+    """Yield the events of each slice, and fail the step if slices failed.
 
-    A slice that the upstream does not offer has failed if the upstream answers for other accounts. This is known when
-    all slices are loaded. Otherwise, and before the first day of a month, there is nothing to store.
+    Of a slice that the upstream does not offer, and before the first day of a month, there is nothing to store.
 
     Raises:
         dagster.Failure: Some slices failed.
     """
     loop, database = PartitionLoop(context.log), seller_api.warehouse.database
     stored: dict[str, Receipt] = {}
-    not_offered: list[tuple[SliceRequest, NotOfferedError]] = []
 
     def failed(request: SliceRequest, error: SellerPlatformError) -> Iterator[object]:
         key = partition_key(request.account, request.month)
@@ -134,10 +140,13 @@ def report_results(
             stored[key] = replace(published, changed=False)
         yield from evaluations_of_failure(context.instance, dataset, error, published, key)
 
-    for result in recorded(results, database, run_id=context.run.run_id):
+    for result in results:
         key = partition_key(result.request.account, result.request.month)
         if isinstance(result.error, NotOfferedError):
-            not_offered.append((result.request, result.error))
+            reason = str(result.error)
+            context.log.warning("%s", reason)
+            yield materialization_of_nothing(asset_key(dataset), key, reason, metadata={NOT_OFFERED: reason})
+            yield from evaluations_of_nothing(context.instance, dataset, key, reason)
         elif result.error is not None:
             yield from failed(result.request, result.error)
         elif result.receipt is not None:
@@ -147,20 +156,6 @@ def report_results(
             reason = f"{result.request}: the month has not begun in the account's time zone."
             yield materialization_of_nothing(asset_key(dataset), key, reason)
             yield from evaluations_of_nothing(context.instance, dataset, key, reason)
-    for request, error in not_offered:
-        key = partition_key(request.account, request.month)
-        if upstream_offers(database, dataset, request.account):
-            refused = UpstreamError(
-                f"{error.dataset} of account {request.account}: the upstream answered {error.status} to {error.path}, "
-                "which it answers for other accounts or did answer before",
-                code="RefusedForAccountError",
-                step="Check at the upstream whether its user may read this of the account; everything else is loaded.",
-            )
-            yield from failed(request, refused)
-            continue
-        context.log.warning("%s", error)
-        yield materialization_of_nothing(asset_key(dataset), key, str(error), metadata={NOT_OFFERED: str(error)})
-        yield from evaluations_of_nothing(context.instance, dataset, key, str(error))
     if stored and LEDGERS_DO_NOT_REPEAT in checks_of(dataset):
         try:
             yield from evaluations_of_repeats(context.instance, database, stored)

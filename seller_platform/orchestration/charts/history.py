@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from seller_platform.contract import Dataset, Window
-from seller_platform.ingest.loads.slices import SliceResult
+from seller_platform.ingest.loads.loading import SliceResult
 from seller_platform.orchestration.account_names import AccountNames, subject_of
 from seller_platform.orchestration.charts.figures import Figure, line_chart, markdown_image
 from seller_platform.orchestration.partitions import partition_key

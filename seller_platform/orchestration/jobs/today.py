@@ -19,7 +19,8 @@ from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
 from seller_platform.errors import ReadingHeldError
 from seller_platform.ingest.loads.due_slices import DueSlice
-from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested
+from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
+from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.assets.checks import checks_of, evaluations_of_failure, judgements
 from seller_platform.orchestration.assets.datasets import load_events
 from seller_platform.orchestration.assets.events import JudgedMaterialization, events_of, judged
@@ -29,7 +30,7 @@ from seller_platform.orchestration.instance.check_results import failed_evaluati
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts
+from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.loads.receipts import newest_receipt, windows_of_loads
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
@@ -163,17 +164,16 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         if reason:
             context.log.warning("not read: %s", reason)
 
-        def load(request: SliceRequest) -> Receipt | None:
-            account = account_of(database, request.account)
-            api = seller_api.api(account.connection)
-            return load_requested(api, database, account, request, now=now, whole=True, run_id=context.run_id)
-
-        results = load_each(
-            requests,
-            load,
-            second_reading_seconds=warehouse.second_reading_seconds,
-            on_wait=lambda request, reason: context.log.warning("%s waits: %s", request, reason),
+        loader = SliceLoader(
+            database,
+            seller_api.api,
+            now,
+            context.run_id,
+            warehouse.adapts_lookback,
+            lambda request, reason: context.log.warning("%s waits: %s", request, reason),
         )
+        # The refusals that `status` shows are about months, which the daily refresh reads.
+        results = load_each(requests, loader, second_reading_seconds=warehouse.second_reading_seconds, records=False)
         key = placement.asset_key(DATASET)
         yield from events_of(key, context.instance, _reported(context, seller_api, results, key))
 
@@ -192,8 +192,8 @@ def _reported(
 ) -> Iterator[object]:
     """Yield the events of what is new, and fail the step if days could not be read.
 
-    The refusals that `status` shows stay: they are about months, which the daily refresh reads. Failed checks are read
-    when the events of their partition follow, because other runs may report the same partition meanwhile.
+    Failed checks are read when the events of their partition follow, because other runs may report the same partition
+    meanwhile.
 
     Args:
         key: The key of the asset, of which the checks are.

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 
 import httpx
 import time_machine
@@ -15,11 +14,11 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.loads.due_slices import DueSlice, divide, due_slices
+from seller_platform.ingest.loads.loading import SliceLoader, load_each
 from seller_platform.ingest.loads.requested_slices import LoadRequest, divide_load
-from seller_platform.ingest.loads.slices import SliceRequest, load_each, load_requested
+from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, save_accounts, save_connection
 from seller_platform.warehouse.loads.receipts import AccountDay, days_read, newest_receipt
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
 DATASETS = tuple(map(dataset_named, ("orders", "transactions", "inventory")))
@@ -133,9 +132,9 @@ class BudgetDays:
                 "http://upstream", transport=transport, meter=DailyRequests(database, "default", self.per_day)
             ) as api,
         ):
-            load = partial(_loaded, api, database, now)
-            requests = [SliceRequest(each.dataset, each.account, each.month) for each in slices]
-            for _ in load_each(requests, load, second_reading_seconds=0):
+            requests = [SliceRequest(each.dataset, each.account, each.month, whole=False) for each in slices]
+            loader = SliceLoader(database, lambda _: api, now, adaptive=False)
+            for _ in load_each(requests, loader, second_reading_seconds=0, records=False):
                 pass
 
     def _days(self, now: datetime) -> list[AccountDay]:
@@ -159,11 +158,6 @@ class BudgetDays:
                     for month in _past_months(dataset, history):
                         missing[month.start] += any(each not in read for each in month.each_day())
         return Figures(day, self.upstream.by_day[day], ages, dict(missing))
-
-
-def _loaded(api: SellerApi, database: Database, now: datetime, request: SliceRequest) -> Receipt | None:
-    account = account_of(database, request.account)
-    return load_requested(api, database, account, request, now=now, whole=False, run_id=None)
 
 
 def _past_months(dataset: Dataset, history: Window) -> list[Window]:

@@ -1,7 +1,6 @@
 """Tests which days are loaded, and loads of many slices in parallel."""
 
-import threading
-import time
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from typing import Any
@@ -17,19 +16,13 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import (
     ContractViolationError,
     RequestRefusedError,
-    UpstreamUnavailableError,
-    WarehouseUnavailableError,
 )
 from seller_platform.ingest.loads.slices import (
     SliceRequest,
-    SliceResult,
-    load_each,
     load_slice,
-    recorded,
     window_to_load,
 )
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.refusals import refusals
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
@@ -49,7 +42,7 @@ def _read(database: Database, window: Window, at: datetime) -> None:
 
 
 def _window(database: Database, request: SliceRequest, *, whole: bool, now: datetime = NOW) -> Window | None:
-    return window_to_load(database, TOKYO, request, now=now, whole=whole)
+    return window_to_load(database, TOKYO, replace(request, whole=whole), now=now)
 
 
 def test_the_running_month_is_read_until_the_accounts_today(database: Database) -> None:
@@ -153,101 +146,3 @@ def test_a_slice_that_cannot_be_read_leaves_what_was_stored_and_no_receipt(
 
     with database.begin() as connection:
         assert connection.execute(text("SELECT count(*) FROM platform.loads")).scalar_one() == 0
-
-
-def _requests(count: int) -> list[SliceRequest]:
-    return [SliceRequest(STOCK, f"S{number}", None) for number in range(count)]
-
-
-def test_outcomes_come_in_order_and_a_failure_stops_no_other() -> None:
-    def load(request: SliceRequest) -> None:
-        time.sleep(0.02 if request.account == "S0" else 0)
-        if request.account == "S3":
-            raise ContractViolationError("it", "is broken")
-
-    outcomes = list(load_each(_requests(8), load, at_once=3))
-
-    assert [outcome.request.account for outcome in outcomes] == [f"S{number}" for number in range(8)]
-    assert [outcome.error is not None for outcome in outcomes] == [number == 3 for number in range(8)]
-
-
-def test_no_more_slices_are_under_way_than_allowed() -> None:
-    lock, under_way, most, four = threading.Lock(), 0, 0, threading.Barrier(4)
-
-    def load(_: SliceRequest) -> None:
-        nonlocal under_way, most
-        with lock:
-            under_way += 1
-            most = max(most, under_way)
-        four.wait(60)
-        with lock:
-            under_way -= 1
-
-    outcomes = list(load_each(_requests(32), load, at_once=4))
-
-    assert [outcome.error for outcome in outcomes] == [None] * 32
-    assert most == 4
-
-
-def test_a_bug_is_raised() -> None:
-    def load(_: SliceRequest) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        list(load_each(_requests(3), load))
-
-
-def test_a_slice_is_loaded_again_when_the_warehouse_is_back() -> None:
-    absences = {"S1": 2, "S2": 3}
-
-    def load(request: SliceRequest) -> None:
-        if absences.get(request.account):
-            absences[request.account] -= 1
-            raise WarehouseUnavailableError("/warehouse", "the server closed the connection")
-
-    outcomes = list(load_each(_requests(3), load, pauses_seconds=(0, 0)))
-
-    assert [type(outcome.error) for outcome in outcomes] == [type(None), type(None), WarehouseUnavailableError]
-    assert absences == {"S1": 0, "S2": 0}
-
-
-@pytest.mark.parametrize(("wish", "least", "asked"), [(None, 0, 2), (0.5, 0.5, 2), (3600, 0, 1)])
-def test_a_slice_is_loaded_once_more_after_the_pause_the_upstream_asks_for(
-    wish: float | None, least: float, asked: int
-) -> None:
-    times: list[float] = []
-
-    def load(_: SliceRequest) -> None:
-        times.append(time.monotonic())
-        if len(times) == 1:
-            raise UpstreamUnavailableError("GET /x", "status 429", attempts=6, retry_after_seconds=wish)
-
-    (outcome,) = load_each(_requests(1), load)
-
-    assert len(times) == asked
-    assert times[-1] - times[0] >= least
-    assert (outcome.error is None) == (asked == 2)
-
-
-def test_errors_are_stored_until_their_slice_is_loaded(database: Database) -> None:
-    failed, snapshot = SliceRequest(TRANSACTIONS, TOKYO.key, MARCH), SliceRequest(STOCK, TOKYO.key, None)
-    errors = [SliceResult(each, error=ContractViolationError("list", "broken")) for each in (failed, snapshot)]
-
-    refused = list(recorded(errors, database, run_id="r1"))
-    before = refusals(database)
-    list(recorded([SliceResult(failed)], database, run_id="r2"))
-    after = refusals(database)
-
-    assert refused == errors
-    assert set(before) == {("transactions", TOKYO.key), ("warehouse_stock", TOKYO.key)}
-    assert [(each.month, each.error) for each in before["transactions", TOKYO.key]] == [
-        ("2026-03", "ContractViolationError")
-    ]
-    assert set(after) == {("warehouse_stock", TOKYO.key)}
-
-
-def test_results_go_on_while_the_warehouse_is_away() -> None:
-    result = SliceResult(SliceRequest(STOCK, TOKYO.key, None), error=WarehouseUnavailableError("a", "b"))
-
-    with Database("postgresql://user@127.0.0.1:1/none") as away:
-        assert list(recorded([result], away, run_id=None)) == [result]

@@ -54,8 +54,8 @@ class Shop:
         """Load what is due of a month, and return its days."""
         known = account_of(self.database, "S.US")
         with time_machine.travel(now, tick=False), api_of(self.upstream) as api:
-            request = SliceRequest(ORDERS, "S.US", month)
-            receipt = load_requested(api, self.database, known, request, now=now, whole=False, run_id=None)
+            request = SliceRequest(ORDERS, "S.US", month, whole=False)
+            receipt = load_requested(api, self.database, known, request, now=now, run_id=None)
         assert receipt is not None
         return receipt.window
 

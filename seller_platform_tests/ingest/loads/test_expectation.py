@@ -1,15 +1,15 @@
 """Tests when a load is large enough for loading processes."""
 
-import sys
 from datetime import UTC, date, datetime
+from multiprocessing import forkserver
 
 import pytest
 from sqlalchemy import insert
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.ingest.workers.expectation import FEWEST_ROWS, expected_rows, processes_for
-from seller_platform.ingest.workers.pool import running_processes
+from seller_platform.ingest.loads.expectation import expected_rows, processes_for
+from seller_platform.ingest.loads.processes import FEWEST_ROWS, running_processes
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.postgres.database import Database
@@ -85,10 +85,14 @@ def test_processes_run_for_enough_rows_and_only_for_their_warehouse(database_url
     assert running_processes(settings, database_url) is None
 
 
+def _refuse() -> None:
+    raise OSError("no process can be started")
+
+
 def test_a_system_that_starts_no_process_stops_no_load(
     database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(forkserver, "ensure_running", _refuse)
 
     with processes_for(FEWEST_ROWS, read_settings(), database_url):
         assert running_processes(read_settings(), database_url) is None

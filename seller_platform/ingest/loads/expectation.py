@@ -6,20 +6,17 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import date, datetime
 
 from seller_platform.contract import Dataset, Window
-from seller_platform.ingest.workers.pool import loading_processes
+from seller_platform.ingest.loads.processes import FEWEST_ROWS, loading_processes
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, rows_a_day
 from seller_platform.warehouse.postgres.database import Database
 
-FEWEST_ROWS = 120_000
-"""How many rows must be expected for loading processes: to start them takes as much CPU time as so many rows."""
-
 _ROWS_A_DAY = 100
 """How many rows are expected of a day of a dataset that was never loaded, unless its rows are sums."""
 
 
-def processes_for(rows: float, settings: Settings, database_url: str) -> AbstractContextManager[None]:
+def processes_for(rows: float, settings: Settings, database_url: str) -> AbstractContextManager[object]:
     """Return the block within which loading processes run, if so many rows are worth it on this machine."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if rows < FEWEST_ROWS or cores == 1:

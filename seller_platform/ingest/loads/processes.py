@@ -1,0 +1,199 @@
+"""Processes that load slices beside the process of a command, where enough rows are expected.
+
+They are a pool of Python's `concurrent.futures`, forked from a server that has imported what they need. Where one of
+them dies, all end, and their slices are loaded in this process: a slice is stored whole or not at all.
+"""
+
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cache
+from multiprocessing import forkserver
+from multiprocessing.queues import SimpleQueue
+
+from seller_platform import interruption
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.shared_budget import BudgetFile
+from seller_platform.clocks import utc_now
+from seller_platform.commands import use_demo_start, use_start, uses_demo_start
+from seller_platform.ingest.connections.upstream import open_api, upstream_of
+from seller_platform.ingest.loads.loading import SLICES_AT_ONCE, SliceLoader
+from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.logs import are_json, write_json_logs
+from seller_platform.settings import Settings
+from seller_platform.traces import continued_span, flush_traces, send_traces, trace_headers
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+
+FEWEST_ROWS = 120_000
+"""How many rows must be expected for loading processes: to start them takes as much CPU time as so many rows."""
+
+PROCESSES = SLICES_AT_ONCE
+"""How many processes there are: some wait for the upstream or for PostgreSQL while others decode."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """What a loading process needs; it is sent through a pipe.
+
+    Attributes:
+        numbers: The number of each process among the budgets, to be taken.
+        names_demo: Whether the commands in messages have `--demo`.
+        logs_json: Whether logs are JSON.
+        environment: The variables of this process, which may have changed since the server of the forks began.
+    """
+
+    settings: Settings
+    database_url: str
+    budgets: BudgetFile
+    numbers: "SimpleQueue[int]"
+    names_demo: bool
+    logs_json: bool
+    environment: dict[str, str]
+
+
+class LoadingProcesses:
+    """Loading processes of one warehouse; threads may share them."""
+
+    def __init__(self, settings: Settings, database_url: str) -> None:
+        """Start the server of the processes; these are forked with the first slices.
+
+        Raises:
+            OSError: The system does not start it.
+        """
+        self.settings, self.database_url = settings, database_url
+        self.budgets = BudgetFile.create()
+        # For glibc, which otherwise keeps a heap for each thread: a sixth of the memory. Threads do not compete for it,
+        # because they allocate while they hold the interpreter's lock.
+        os.environ.setdefault("MALLOC_ARENA_MAX", "1")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([__name__])
+        forkserver.ensure_running()
+        numbers: SimpleQueue[int] = context.SimpleQueue()
+        for number in range(1, PROCESSES + 1):
+            numbers.put(number)
+        opening = _Opening(settings, database_url, self.budgets, numbers, uses_demo_start(), are_json(), {**os.environ})
+        self._executor = ProcessPoolExecutor(PROCESSES, context, initializer=_begin, initargs=(opening,))
+        self._ending = interruption.register(_kill, at_once=_kill)
+
+    def load(self, request: SliceRequest, loader: SliceLoader) -> Receipt | None:
+        """Load a slice in one of the processes; where one has died, by the loader.
+
+        Raises:
+            SellerPlatformError: As `load_slice` does.
+        """
+        try:
+            loading = self._executor.submit(_load, request, loader.now, loader.run_id, trace_headers())
+            return loading.result()
+        except BrokenProcessPool:
+            interruption.check()
+            _LOG.warning("%s: a loading process has died, so it is loaded again", request)
+            for number in range(1, PROCESSES + 1):
+                self.budgets.forget(number)
+            return loader.load(request)
+
+    def end(self) -> None:
+        """End the processes: first their running slices, unless a signal has come."""
+        if interruption.is_ending():
+            _kill()
+        self._executor.shutdown(cancel_futures=True)
+        self.budgets.close()
+        interruption.unregister(self._ending)
+
+
+def _kill() -> None:
+    for process in multiprocessing.active_children():
+        process.kill()
+
+
+_loader: SliceLoader | None = None
+
+
+def _begin(opening: _Opening) -> None:
+    """Prepare this process for slices: messages, logs and spans are as in the process that gives them."""
+    global _loader  # noqa: PLW0603  # a loading process has one
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # the process that gives slices ends this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ.update(opening.environment)
+    gc.freeze()  # so that collections do not write to the memory that the processes share
+    settings, database = opening.settings, Database(opening.database_url)
+    use_start(settings.home)
+    if opening.names_demo:
+        use_demo_start()
+    if opening.logs_json:
+        write_json_logs()
+    if any(name.startswith("OTEL_") for name in os.environ):
+        send_traces("seller-platform", os.environ)
+    box = secret_box(settings.home, settings.secret_key.get_secret_value() if settings.secret_key else None)
+    budgets = BudgetFile(opening.budgets.file, opening.numbers.get())
+
+    @cache
+    def api(connection: str) -> SellerApi:
+        upstream, budget = upstream_of(connection, settings, database, box), budgets.budget(connection)
+        return open_api(upstream, connection, database, box, settings.home, budget=budget)
+
+    _loader = SliceLoader(database, api, utc_now())
+
+
+def _end_with_parent() -> None:
+    """End this process with the one that gives slices, however that ends; PostgreSQL undoes its load."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+def _load(request: SliceRequest, now: datetime, run_id: str | None, headers: dict[str, str]) -> Receipt | None:
+    assert _loader is not None, "the process has not begun"
+    with continued_span(headers):
+        receipt = replace(_loader, now=now, run_id=run_id).load(request)
+    flush_traces()
+    return receipt
+
+
+@dataclass
+class _Running:
+    """The loading processes of this process."""
+
+    processes: LoadingProcesses | None = field(default=None)
+
+
+_running = _Running()
+
+
+@contextmanager
+def loading_processes(settings: Settings, database_url: str) -> Iterator[LoadingProcesses | None]:
+    """Start loading processes, which all loads of this process into that warehouse use until the block ends."""
+    try:
+        processes = LoadingProcesses(settings, database_url)
+    except OSError as error:
+        _LOG.warning("no loading process was started, so this process loads alone: %s", error)
+        yield None
+        return
+    try:
+        _running.processes = processes
+        yield processes
+    finally:
+        _running.processes = None
+        processes.end()
+
+
+def running_processes(settings: Settings, database_url: str) -> LoadingProcesses | None:
+    """Return the loading processes of this process, if they have these settings and load into that warehouse."""
+    processes = _running.processes
+    if processes is None or (processes.settings, processes.database_url) != (settings, database_url):
+        return None
+    return processes

@@ -1,0 +1,174 @@
+"""Tests of loads in loading processes: their results, their deaths, their end."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from seller_platform.client.http.api import SellerApi
+from seller_platform.contract import Window, dataset_named
+from seller_platform.errors import RequestRefusedError, UnknownAccountError
+from seller_platform.ingest.connections.upstream import open_api
+from seller_platform.ingest.loads.loading import SliceLoader, load_each
+from seller_platform.ingest.loads.processes import LoadingProcesses, loading_processes
+from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.settings import Settings
+from seller_platform.warehouse.connections.accounts import save_accounts
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.broken_connection import BERLIN
+from seller_platform_tests.support.collector import collector
+from seller_platform_tests.support.independent_upstream import (
+    CLIENT_SECRET,
+    MONTHS,
+    IndependentUpstream,
+    open_independent_upstream,
+)
+from seller_platform_tests.support.installation import Site
+from seller_platform_tests.support.postgres import Databases
+
+pytestmark = pytest.mark.slow
+
+NOW = datetime(2026, 4, 20, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Connected:
+    """An upstream, and a warehouse that is connected to it."""
+
+    upstream: IndependentUpstream
+    database: Database
+    settings: Settings
+
+    @contextmanager
+    def processes(self) -> Iterator[LoadingProcesses]:
+        """Run loading processes until the block ends."""
+        with loading_processes(self.settings, self.database.url) as processes:
+            assert processes is not None
+            yield processes
+
+    @contextmanager
+    def loader(self) -> Iterator[SliceLoader]:
+        """Load in this process until the block ends."""
+        box, home = secret_box(self.settings.home, None), self.settings.home
+        with open_api(self.upstream.application, "default", self.database, box, home) as api:
+            yield SliceLoader(self.database, lambda _: api, NOW, "run")
+
+    def rows(self, name: str) -> int:
+        with psycopg.connect(self.database.url) as connection:
+            row = connection.execute(f"SELECT count(*) FROM seller.{name}").fetchone()
+            assert row is not None
+            return int(row[0])
+
+
+@pytest.fixture(scope="module")
+def connected(
+    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Connected]:
+    name, home = databases.lend(), tmp_path_factory.mktemp("home")
+    with (
+        open_independent_upstream("http://127.0.0.1:9/back") as upstream,
+        Database(postgres.url(name)) as database,
+    ):
+        settings = Settings.model_validate({"SELLER_PLATFORM_HOME": home, "SELLER_API_CLIENT_SECRET": CLIENT_SECRET})
+        connected = Connected(upstream, database, settings)
+        Site(database.url, home, upstream.application).connect(upstream.issue())
+        save_accounts(database, "default", [(BERLIN.key, BERLIN.account)])
+        yield connected
+    databases.take_back(name)
+
+
+def never(_: str) -> SellerApi:
+    raise AssertionError("this process loads nothing")
+
+
+def request_of(name: str, month: date, account: str = BERLIN.key) -> SliceRequest:
+    return SliceRequest(dataset_named(name), account, Window.month_of(month))
+
+
+def pids() -> list[int]:
+    return [each.pid for each in multiprocessing.active_children() if each.pid]
+
+
+def test_slices_are_loaded_in_processes_with_one_receipt_each(connected: Connected) -> None:
+    requests = [request_of(name, month) for name in ("orders", "transactions") for month in MONTHS]
+    loader = SliceLoader(connected.database, never, NOW, "run")
+
+    with connected.processes() as processes:
+        results = list(load_each(requests, loader, processes=processes))
+        later = processes.load(request_of("orders", date(2026, 6, 1)), loader)
+        running = pids()
+        shown = [(Path(f"/proc/{pid}") / name).read_bytes() for pid in running for name in ("cmdline", "environ")]
+    with connected.loader() as own:
+        again = own.load(requests[0])
+
+    receipts = [result.receipt for result in results if result.receipt]
+    assert [receipt.rows for receipt in receipts] == [10, 703, 10, 3, 3, 3]
+    assert (connected.rows("orders"), connected.rows("transactions")) == (723, 9)
+    assert [(each.dataset, each.run_id) for each in receipts] == [(each.dataset.name, "run") for each in requests]
+    assert again is not None
+    assert (again.digest, again.changed, again.sums) == (receipts[0].digest, False, receipts[0].sums)
+    assert later is None
+    assert not any(CLIENT_SECRET.encode() in each for each in shown)
+    assert len(running) >= 2
+    assert not [pid for pid in running if Path(f"/proc/{pid}").exists()]
+
+
+def test_errors_come_back_and_refusals_lower_the_requests_of_all(connected: Connected) -> None:
+    loader = SliceLoader(connected.database, never, NOW)
+    with connected.processes() as processes:
+        budget = processes.budgets.budget("default")
+        connected.upstream.missing = ("/sales/transactions",)
+        try:
+            with pytest.raises(RequestRefusedError, match="404") as refused:
+                processes.load(request_of("transactions", MONTHS[0]), loader)
+        finally:
+            connected.upstream.missing = ()
+        with pytest.raises(UnknownAccountError, match="there is no account 'S9") as unknown:
+            processes.load(request_of("orders", MONTHS[0], account="S9.XX"), loader)
+        connected.upstream.too_many = 1
+        processes.load(request_of("transactions", MONTHS[0]), loader)
+        allowed = budget.allowed
+
+    assert refused.value.status == 404
+    assert (unknown.value.key, unknown.value.exit_code) == ("S9.XX", 2)
+    assert allowed == 4
+
+
+def test_processes_send_their_spans(connected: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
+    with collector() as kept:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", kept.url)
+        with connected.processes() as processes:
+            processes.load(request_of("transactions", MONTHS[0]), SliceLoader(connected.database, never, NOW))
+
+    (load,) = kept.named("load transactions", service="seller-platform")
+    requests = kept.named("GET /sales/transactions")
+    assert load.attributes["seller_platform.rows"] == 3
+    assert {request.parent_id for request in requests} == {load.span_id}
+
+
+def test_without_the_processes_this_one_loads(connected: Connected, caplog: pytest.LogCaptureFixture) -> None:
+    requests = [request_of("orders", month) for month in MONTHS]
+
+    def kill_one(number: int) -> None:
+        if number == 0:
+            os.kill(pids()[0], signal.SIGKILL)
+
+    with connected.loader() as loader, connected.processes() as processes:
+        processes.load(requests[0], loader)
+        results = []
+        for number, result in enumerate(load_each(requests * 2, loader, processes=processes)):
+            kill_one(number)
+            results.append(result.receipt)
+
+    assert [receipt.rows for receipt in results if receipt] == [10, 703, 10] * 2
+    assert connected.rows("orders") == 723
+    assert "a loading process has died, so it is loaded again" in caplog.text
