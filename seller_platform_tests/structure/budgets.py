@@ -6,16 +6,16 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 2_710,
+    "root": 2_700,
     "cli": 9_410,
-    "orchestration": 9_630,
+    "orchestration": 9_570,
     "service": 13_880,
     "sandbox": 2_410,
-    "ingest": 4_430,
-    "client": 4_680,
-    "warehouse": 15_650,
+    "ingest": 4_120,
+    "client": 4_690,
+    "warehouse": 15_880,
     "contract": 1_380,
-    "tests": 59_570,
+    "tests": 58_580,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

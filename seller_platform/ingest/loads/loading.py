@@ -156,8 +156,8 @@ def load_each(
     for request, error in not_offered:
         is_offered = upstream_offers(loader.database, request.dataset, request.account)
         refused = UpstreamError(
-            f"{error.dataset} of account {request.account}: the upstream answered {error.status} to {error.path}, which "
-            "it answers for other accounts or did answer before",
+            f"{error.dataset} of account {request.account}: the upstream answered {error.status} to {error.path}, "
+            "which it answers for other accounts or did answer before",
             code="RefusedForAccountError",
             step="Check at the upstream whether its user may read this of the account; everything else is loaded.",
         )
