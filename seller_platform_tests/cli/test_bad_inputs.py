@@ -93,7 +93,9 @@ SETTINGS = [
 ]
 
 COMMANDS = [
-    Bad("stauts", "No such command 'stauts'"),
+    Bad("stauts", "No such command 'stauts'. Did you mean 'status'?"),
+    Bad("costs plam", "No such command 'plam'. Did you mean 'plan'?"),
+    Bad("sync --acount S1.US", "No such option '--acount'. Did you mean '--account'?"),
     Bad("status --jsn", "No such option"),
     Bad("sync --from 2026-13", "2026-13"),
     Bad("sync --dataset nope", "there is no dataset 'nope'; choose one of"),
@@ -112,6 +114,7 @@ COMMANDS = [
     Bad("costs plan {folder}/absent.csv", "absent.csv"),
     Bad("costs apply 99", "99"),
     Bad("verify", "seller-platform connect"),
+    Bad("verify --dataset order", "choose one of orders"),
     Bad("backup {folder}/absent/new", "No such file or directory. Make {folder}/absent a folder that can be", FAILED),
     Bad("backup {folder}", "it is no file. Name one that may be written", FAILED),
     Bad("backup {file}", "it is no backup. Name another file, or replace it with --force", FAILED),

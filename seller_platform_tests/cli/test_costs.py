@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.cost_shop import DE, GB, SKUS, US, Shop, add_products, open_shop, period
-from seller_platform_tests.support.processes import document, run, started
+from seller_platform_tests.support.cost_shop import DE, GB, SKUS, US, Shop, open_shop, period
+from seller_platform_tests.support.processes import document, run
 
 pytestmark = pytest.mark.slow
 
@@ -141,32 +140,6 @@ def test_nothing_of_a_plan_is_cut_off_and_terminals_obey_no_name(shop: Shop) -> 
     assert ("long " * 50).strip() in result.stdout
     assert "0.0000000001 USD" in result.stdout
     assert "\x1b" not in result.stdout + result.stderr
-
-
-@pytest.mark.journey
-@pytest.mark.nightly  # `ingest/cost_plans/test_faults.py` kills it between any two requests
-def test_a_killed_application_is_gone_on_with(shop: Shop) -> None:
-    skus = [f"P-{number:03d}" for number in range(150)]
-    add_products(shop.service.database, US, skus)
-    file = shop.home / "costs.csv"
-    lines = [f"{US},{sku},2026-01-01,2026-01-31,Freight,1.10,USD,," for sku in skus]
-    file.write_text("\n".join([HEADER, *lines]))
-    document(_costs(shop, "plan", str(file), "--json"))
-    states = "SELECT state, count(*) FROM platform.cost_writes GROUP BY 1"
-
-    with started(["costs", "apply", "1"], shop.variables) as (process, _, _):
-        while dict(shop.query(states)).get("begun", 0) < 10:
-            assert process.poll() is None
-            time.sleep(0.005)
-        process.kill()
-        process.wait()
-    left = dict(shop.query(states))
-    applied = document(_costs(shop, "apply", "1", "--json"))
-
-    assert left["planned"] > 0, left
-    assert left["begun"] > 0, left
-    assert {change["state"] for change in applied["changes"]} == {"holds"}
-    assert all(shop.sums(sku) == {"2026-01-01..2026-01-31": Decimal("1.10")} for sku in (skus[0], skus[9], skus[-1]))
 
 
 def test_a_table_of_the_warehouse_is_planned(shop: Shop) -> None:

@@ -151,19 +151,6 @@ def _help_of(command: click.Command, parent: click.Context | None, name: str, wi
     return texts
 
 
-@pytest.mark.parametrize("columns", [80, 40])
-@pytest.mark.parametrize(
-    "arguments", [["status"], ["status", "--datasets"], ["service", "user", "list", "--replica"]], ids=" ".join
-)
-def test_lines_of_tables_fit_unless_they_are_one_word(
-    arguments: list[str], columns: int, variables: dict[str, str]
-) -> None:
-    lines = show(arguments, variables, columns=columns).lines
-
-    wide = [line for line in lines if cell_len(line) > columns and re.search(r"\S {2,}\S", line.strip())]
-    assert wide == []
-
-
 @pytest.mark.parametrize("arguments", SENTENCES, ids=" ".join)
 def test_sentences_are_broken_at_spaces_and_commands_nowhere(arguments: list[str], variables: dict[str, str]) -> None:
     lines = show(arguments, variables, columns=80).lines

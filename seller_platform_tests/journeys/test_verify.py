@@ -5,7 +5,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,13 +15,9 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.local_stack import open_local_stack
 from seller_platform.contract import LISTS
-from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.processes import (
-    connect,
     document,
     environment,
-    foreign_environment,
-    free_port,
     run,
 )
 
@@ -226,44 +221,3 @@ def test_months_never_synced_are_absent_only_where_the_source_has_rows(synced: S
     assert f"seller-platform sync --account {key} --dataset orders --from 2020-01 --to {start:%Y-%m}`" in what
     assert "rows of it" in what
     assert [row["account"] for row in told["verified"]] == [key]
-
-
-def test_usage_errors_say_what_is_allowed(synced: Synced) -> None:
-    unknown = run(["verify", "--dataset", "order"], synced.variables)
-    nobody = run(["verify", "--account", "nobody"], synced.variables)
-
-    assert [unknown.returncode, nobody.returncode] == [2, 2]
-    assert "choose one of orders" in unknown.stderr
-    assert "cost_periods, statistics, velocity" in unknown.stderr
-
-
-def test_nothing_connected_is_said(tmp_path: Path, database_url: str) -> None:
-    variables = environment(
-        tmp_path,
-        SELLER_PLATFORM_DATABASE_URL=database_url,
-        SELLER_API_BASE_URL="http://127.0.0.1:9",
-        SELLER_API_CLIENT_ID="id",
-        SELLER_API_CLIENT_SECRET="secret",
-    )
-
-    result = run(["verify"], variables)
-
-    assert result.returncode == 2
-    assert "seller-platform connect" in result.stderr
-
-
-@pytest.mark.nightly  # the tests of decoding read every spelling
-def test_an_upstream_with_other_spellings_of_values_is_equal(database_url: str, tmp_path: Path) -> None:
-    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
-        variables = foreign_environment(upstream, database_url, tmp_path)
-        connect(variables)
-        document(run(["sync", "--from", "2026-01", "--to", "2026-03", "--json"], variables))
-        stored = [name for dataset in LISTS if not dataset.parameters for name in ("--dataset", dataset.name)]
-
-        told = document(run(["verify", "--json", "--from", "2026-01", "--to", "2026-03", *stored], variables))
-
-    assert {row["dataset"] for row in told["verified"]} == set(stored[1::2])
-    assert all(row["equal"] == row["queries"] for row in told["verified"]), told
-    assert [each["message"] for each in told["not_known"] if each["dataset"] == "orders"] == [
-        "is_gift: fields that the contract does not name"
-    ]

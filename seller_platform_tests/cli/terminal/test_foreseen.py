@@ -14,7 +14,6 @@ from seller_platform.files import write_atomically
 from seller_platform.orchestration.instance.home import open_instance
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 pytestmark = pytest.mark.slow
 
@@ -147,12 +146,3 @@ def test_a_working_directory_that_was_deleted_is_named(tmp_path: Path, monkeypat
 
     with pytest.raises(InvalidSettingError, match="the working directory, which no longer exists"):
         read_settings()
-
-
-@pytest.mark.parametrize("name", ['a "b" c', "$HOME", "100 %s", "back\\slash", "it's, @home", "$(touch x)"])
-def test_a_server_starts_in_a_folder_with_special_characters(tmp_path: Path, name: str) -> None:
-    server = EmbeddedServer(tmp_path / name / "postgres")
-
-    with Database(server.database("warehouse")) as database, database.begin() as connection:
-        assert connection.execute(text("SELECT 1")).scalar_one() == 1
-    server.close()

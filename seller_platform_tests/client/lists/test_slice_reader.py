@@ -4,7 +4,6 @@ import json
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from random import Random
 from typing import Any
 
 import httpx
@@ -360,40 +359,6 @@ def test_a_list_without_total_whose_upstream_ignores_the_page_number_ends() -> N
     read(answer, NOTIFICATIONS, sink)
 
     assert sink.count == 90
-
-
-@pytest.mark.parametrize("newest_first", [True, False])
-@pytest.mark.parametrize("changes", [1, 4])
-def test_no_row_that_was_there_all_along_is_lost_without_notice(newest_first: bool, changes: int) -> None:
-    random = Random(f"{newest_first}{changes}")  # a seed, so that a failure is seen again
-    for _ in range(12):
-        rows = orders(600, minutes=60)
-        there_all_along = {row["platform_order_id"] for row in rows}
-        upstream = platform_orders(rows, page_size=50)
-        upstream.rows = sorted(rows, key=lambda row: str(row["purchase_date"]), reverse=newest_first)
-        moments = Random(random.random()).sample(range(4, 18), changes)
-
-        def change(
-            number: int,
-            upstream: MovingList = upstream,
-            moments: list[int] = moments,
-            there_all_along: set[str] = there_all_along,
-        ) -> None:
-            if number not in moments:
-                return
-            if random.random() < 0.5:
-                gone = upstream.rows.pop(random.randrange(len(upstream.rows)))
-                there_all_along.discard(gone["platform_order_id"])
-            else:
-                late = order(f"late-{number}", datetime(2026, 3, 26, 12, number, tzinfo=UTC))
-                upstream.rows.insert(0 if newest_first else len(upstream.rows), late)
-
-        upstream.before_request = change
-        sink = KeptRows()
-
-        read(upstream, ORDERS, sink)
-
-        assert there_all_along <= keys_of(sink.rows)
 
 
 def test_only_so_many_pages_are_held_at_once() -> None:

@@ -10,11 +10,7 @@ import pytest
 
 from seller_platform.client.oauth.callback import CallbackServer
 from seller_platform.errors import AuthorizationDeniedError, InvalidSettingError
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+from seller_platform_tests.support.processes import free_port
 
 
 class Waiting:
