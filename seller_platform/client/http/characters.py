@@ -27,7 +27,8 @@ def variants(json: bytes) -> list[bytes]:
     Where text has to be replaced, a second variant has another mark in its place: what differs was replaced.
     """
     storable = storable_json(json)
-    return [storable] if storable is json else [storable, storable_json(json, _OTHER_MARK)]
+    other = storable if storable is json else storable_json(json, _OTHER_MARK)
+    return [storable] if storable == other else [storable, other]
 
 
 def variants_of_texts(texts: Sequence[bytes]) -> list[list[str]]:

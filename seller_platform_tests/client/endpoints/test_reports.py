@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seller_platform.client.endpoints.reports import ReportStatus, Standing, download_report, fetch_status
@@ -286,6 +286,7 @@ def _expected(odd: str) -> str:
 
 @settings(max_examples=150, deadline=None)
 @given(odd=_ODD, is_escaped=st.booleans(), form=st.sampled_from(["json", "csv"]))
+@example(odd="\ud83d\ude00", is_escaped=False, form="json")
 def test_text_that_cannot_be_stored_is_replaced_and_its_row_is_noted(odd: str, is_escaped: bool, form: str) -> None:
     if form == "json":
         text = json.dumps([{"sku": "A"}, {"sku": f"-{odd}", "x": f"-{odd}"}], ensure_ascii=is_escaped)
