@@ -20,9 +20,9 @@ def test_the_command_lists_every_figure_with_a_sentence() -> None:
 
 
 def test_the_arguments_of_a_figure_are_its_options() -> None:
-    shown, refused = figures("wrong_answers", "--help"), figures("wrong_answers", "--answers", "many")
+    shown, refused = figures("rotations", "--help"), figures("rotations", "--rounds", "many")
 
-    assert "--answers ANSWERS  default: 1000" in shown.stdout
+    assert "--rounds ROUNDS  default: 500" in shown.stdout
     assert (refused.returncode, "invalid int value: 'many'" in refused.stderr) == (2, True)
 
 
