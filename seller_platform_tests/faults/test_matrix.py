@@ -49,6 +49,19 @@ HARMLESS: dict[str, Callable[[], Fault]] = {"a slow drip": lambda: fault_proxy.d
 PASSING = {**UNTOUCHED, **LOST, **HARMLESS, "a reset at once": fault_proxy.reset_at_once}
 
 
+class _ShortNap:
+    """The `sleep` of the library for retries; how long pauses are is tested in `client/http` and `test_clocks`."""
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        time.sleep(min(seconds, 0.02))
+
+
+@pytest.fixture(autouse=True)
+def _pauses_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenacity.nap.time", _ShortNap)
+
+
 def first(times: int, path: str, fault: Callable[[], Fault]) -> Plan:
     """Return a plan that breaks the first answers of a path."""
     return lambda request: fault() if request.path == path and request.number <= times else None

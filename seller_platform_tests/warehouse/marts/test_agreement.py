@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -118,58 +117,6 @@ def test_profit_by_product_is_that_of_the_statistics_where_it_is_known(built: Bu
         assert sum(row["product_cost"] or 0 for row in stored.values()) == sum(
             row["product_cost"] for row in statistics.values()
         )
-
-
-def test_a_month_recomputed_by_hand_is_that_of_the_marts(built: Built) -> None:
-    database, builds = built
-    account = next(account for _, account, _ in builds if account.endswith("A1SBX4US70Q2KD"))
-    march = Window.month_of(date(2026, 3, 1))
-
-    def stored(table: str, columns: str, extra: str = "") -> list[Any]:
-        with database.begin() as connection:
-            query = f"SELECT {columns} FROM {table} WHERE account = :account {extra}"
-            return list(connection.execute(text(query), {"account": account}).all())
-
-    inside = "AND local_day BETWEEN '2026-03-01' AND '2026-03-31'"
-    sold = stored(
-        "seller.daily_product_sales", "sku, local_day, units_ordered, product_sales, shipping_credits, rebates", inside
-    )
-    periods = stored("seller.cost_periods", "sku, from_date, to_date, cost_elements")
-    ledger = stored("seller.transactions", "sku, transaction_type, amount", inside)
-
-    def unit_cost(sku: str, day: date) -> Decimal | None:
-        valid = [each[3] for each in periods if each[0] == sku and each[1] <= day <= each[2]]
-        return sum((Decimal(str(element["amount"])) for element in valid[0]), Decimal(0)) if valid else None
-
-    costs = {(sku, day): unit_cost(sku, day) for sku, day, *_ in sold}
-    counted = [entry for entry in ledger if entry[1] not in ("Order", "Transfer")]
-    fees = sum(amount for _, kind, amount in ledger if kind == "Fee")
-    sales = sum(row[3] for row in sold)
-    cost = sum(row[2] * (costs[row[:2]] or 0) for row in sold)
-    extras = sum(row[4] - row[5] for row in sold)
-    net_profit = sales - cost + extras + sum(amount for _, _, amount in counted)
-    assert {kind for _, kind, _ in ledger} == {
-        "Order", "Fee", "Refund", "Advertising", "Reimbursement", "Transfer"
-    }  # fmt: skip
-
-    days = _rows(database, "account_profit_daily", "local_day", account, march)
-    bridge = _rows(database, "profit_bridge_monthly", "line", account, march)
-    products = {row["key"]: row for row in _rows(database, "product_performance_monthly", "sku", account, march)}
-    assert (sum(row["profit"] for row in days), sum(row["net_profit"] for row in days)) == (
-        sales - cost + fees,
-        net_profit,
-    )
-    assert sum(row["amount"] for row in bridge if row["part"] == "profit") == sales - cost + fees
-    assert sum(row["amount"] for row in bridge if row["part"] in ("profit", "step")) == net_profit
-    for sku, product in products.items():
-        own = [row for row in sold if row[0] == sku]
-        if any(costs[row[:2]] is None for row in own):
-            assert product["net_profit"] is None
-            continue
-        assert product["net_profit"] == (
-            sum(row[3] - row[2] * (costs[row[:2]] or 0) + row[4] - row[5] for row in own)
-            + sum(amount for entry_sku, _, amount in counted if entry_sku == sku)
-        ), sku
 
 
 def _rows(database: Database, mart: str, key: str, account: str, month: Window) -> list[dict[str, Any]]:
