@@ -3,18 +3,19 @@
 Neither user may read the accounts of the other.
 """
 
+import asyncio
 import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from html import unescape
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urljoin, urlsplit
 from zoneinfo import ZoneInfo
 
@@ -25,7 +26,7 @@ from argon2 import PasswordHasher
 from prometheus_client import CollectorRegistry
 from sqlalchemy import insert
 
-from seller_platform.contract import Account, Column, Dataset, Kind, Window
+from seller_platform.contract import Account, Column, Dataset, Kind
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import create_app
@@ -33,6 +34,7 @@ from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConf
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
 from seller_platform.service.limits.policy import Limits, ReportLimits
 from seller_platform.service.oauth.applications import add_application
+from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
@@ -308,19 +310,31 @@ def connect(database: Database, account: str) -> None:
     save_accounts(database, "default", [(account, listed)])
 
 
-def note_load(database: Database, dataset: Dataset, account: str, window: Window) -> None:
-    """Store the receipt of a load of each month of a window that changed rows, without changing any row."""
-    for month in window.months():
-        execute(
-            database,
-            "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-            "rows, digest, verdict, changed, started_at, finished_at) "
-            "VALUES (%s, %s, %s, %s, 1, 1, 0, 0, '', 'match', true, now(), now())",
-            dataset.name,
-            account,
-            month.start,
-            month.end,
-        )
+Result = TypeVar("Result")
+
+
+def with_store(url: str, act: Callable[[Store], Awaitable[Result]]) -> Result:
+    """Return what a function returns of the service's connections, which are open for it."""
+
+    async def run() -> Result:
+        store = Store(url)
+        await store.open()
+        try:
+            return await act(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def with_connection(url: str, act: Callable[[Connection], Awaitable[Result]]) -> Result:
+    """Return what a function returns of one of these connections."""
+
+    async def run(store: Store) -> Result:
+        async with store.connection() as connection:
+            return await act(connection)
+
+    return with_store(url, run)
 
 
 def _populate(database: Database) -> None:

@@ -1,6 +1,5 @@
 """Tests that cost periods are written completely or not at all, and never overlap."""
 
-import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +21,11 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.costs.store import delete_periods, write_periods
 from seller_platform.service.limits.policy import CostLimits
-from seller_platform.service.pool import Store
+from seller_platform.service.pool import Connection
 from seller_platform.warehouse.postgres.database import Database, conninfo
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.sums.keeping import forget_sums, write_sums
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import (
     ANN,
     NOW,
@@ -34,9 +34,9 @@ from seller_platform_tests.support.served import (
     connect,
     execute,
     insert_rows,
-    note_load,
     served,
     stored,
+    with_connection,
 )
 
 PATH = "/cogs/cost-periods"
@@ -642,22 +642,17 @@ def test_a_write_reads_no_periods_of_other_products(shop: Served, database_url: 
     selected = SelectedAccounts((account,))
     period = CostPeriod(date(2026, 3, 1), date(2026, 3, 9), (CostElement("Freight", Decimal(1), "USD"),))
 
-    async def change() -> tuple[int, ...]:
-        store = Store(database_url)
-        await store.open()
-        try:
-            async with store.connection() as connection, connection.transaction():
-                await write_periods(connection, selected, "P7", (period,), now=NOW, limits=CostLimits())
-                written = await (await connection.execute(read)).fetchone()
-                await delete_periods(connection, selected, {"S1.US": ["P8"]}, None, is_dry=False)
-                deleted = await (await connection.execute(read)).fetchone()
-        finally:
-            await store.close()
+    async def change(connection: Connection) -> tuple[int, ...]:
+        async with connection.transaction():
+            await write_periods(connection, selected, "P7", (period,), now=NOW, limits=CostLimits())
+            written = await (await connection.execute(read)).fetchone()
+            await delete_periods(connection, selected, {"S1.US": ["P8"]}, None, is_dry=False)
+            deleted = await (await connection.execute(read)).fetchone()
         assert written and deleted
         return int(written[0]), int(deleted[0]) - int(written[0])
 
-    assert max(asyncio.run(change())) < 20
+    assert max(with_connection(database_url, change)) < 20
 
 
 def _load(database: Database, account: str) -> None:
-    note_load(database, COST_PERIODS, account, Window.day(date(2026, 3, 10)))
+    mark_loaded(database, COST_PERIODS, account, Window.day(date(2026, 3, 10)))

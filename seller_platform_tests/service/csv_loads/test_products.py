@@ -15,7 +15,8 @@ from seller_platform.errors import ProductFileError
 from seller_platform.service.csv_loads.products import LoadedProducts, load_products
 from seller_platform.warehouse.loads.products import accounts_with_offers
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import ACCOUNTS, ANN, Served, connect, insert_rows, list_accounts, note_load
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.served import ACCOUNTS, ANN, Served, connect, insert_rows, list_accounts
 
 DAILY, INVENTORY, COSTS, LEDGER = map(
     dataset_named, ("daily_product_sales", "inventory", "cost_periods", "transactions")
@@ -100,7 +101,7 @@ def test_each_wrong_line_is_named_and_none_is_loaded(shop: Database, tmp_path: P
 def test_a_replica_knows_the_parents_that_were_loaded(service: Served, tmp_path: Path) -> None:
     connect(service.database, US)
     for dataset in (DAILY, LEDGER, COSTS):
-        note_load(service.database, dataset, US, Window.day(DAY))
+        mark_loaded(service.database, dataset, US, Window.day(DAY))
     _store_rows(service.database)
     by_parent = {"view_by": "product", "group_by": "parent_asin", "start_date": str(DAY), "end_date": str(DAY)}
     account = {"account_title": "Shop US"}

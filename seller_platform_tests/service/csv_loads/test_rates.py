@@ -13,7 +13,8 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import RateFileError
 from seller_platform.service.csv_loads.rates import LoadedRates, load_rates
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import ANN, Served, connect, insert_rows, note_load
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.served import ANN, Served, connect, insert_rows
 
 DAILY = dataset_named("daily_product_sales")
 HEADER = "day,currency,per_euro"
@@ -84,7 +85,7 @@ def test_a_file_that_is_no_table_of_rates_is_refused(database: Database, tmp_pat
 def test_a_replica_converts_with_rates_that_were_loaded(service: Served, tmp_path: Path) -> None:
     connect(service.database, "S1.US")
     day = date(2026, 3, 1)
-    note_load(service.database, DAILY, "S1.US", Window.day(day))
+    mark_loaded(service.database, DAILY, "S1.US", Window.day(day))
     insert_rows(service.database, DAILY, "S1.US", [(day, "A", "Name", "B1", 1, "10.00", "0.00", "0.00", "0.00", day)])
     query = {"account_title": "Shop US", "start_date": day, "end_date": day, "per_page": 500, "currency": "GBP"}
 

@@ -1,10 +1,10 @@
 """Tests that a request with an Idempotency-Key is carried out once, however often it is sent."""
 
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import httpx
@@ -16,10 +16,9 @@ from seller_platform.client.endpoints.reports import request_report
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.errors import UpstreamUnavailableError
-from seller_platform.service.pool import Store
 from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.warehouse.postgres.database import conninfo
-from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, Served, execute, issue_token
+from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, Served, execute, issue_token, with_connection
 
 COSTS, REPORTS = "/cogs/cost-periods", "/reports/request"
 US = {"account_title": "Shop US"}
@@ -177,17 +176,9 @@ def test_a_key_is_sent_once_and_kept_for_a_day(ann: httpx.Client, service: Serve
     execute(service.database, "UPDATE service.idempotency_keys SET stored_at = now() - interval '24 hours 1 minute'")
     next_day = _report(ann, "~" * 255)
     execute(service.database, "UPDATE service.idempotency_keys SET stored_at = now() - interval '25 hours 1 minute'")
-
-    async def delete() -> dict[str, int]:
-        store = Store(database_url)
-        await store.open()
-        try:
-            async with store.connection() as connection:
-                return await delete_expired(connection, kept_days=7)
-        finally:
-            await store.close()
+    deleted = with_connection(database_url, partial(delete_expired, kept_days=7))
 
     assert list(twice.json()["errors"]) == ["Idempotency-Key"]
     assert first.json()["report_id"] != next_day.json()["report_id"]
-    assert asyncio.run(delete())["idempotency keys"] == 1
+    assert deleted["idempotency keys"] == 1
     assert _count(service, "service.idempotency_keys") == 0

@@ -10,7 +10,8 @@ import pytest
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.wire import COMPUTED_BY
 from seller_platform.service.openapi.document import operations
-from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows, note_load
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
 
 NAMES = ("daily_product_sales", "transactions", "inventory", "sales_by_product")
 DAILY, LEDGER, INVENTORY, BY_PRODUCT = map(dataset_named, NAMES)
@@ -23,8 +24,8 @@ def replica(service: Served) -> Served:
     """A service of which one account is a replica with a day of sales, and rates."""
     connect(service.database, "S1.US")
     for dataset in (DAILY, LEDGER, BY_PRODUCT):
-        note_load(service.database, dataset, "S1.US", MARCH)
-    note_load(service.database, INVENTORY, "S1.US", Window.day(TODAY))
+        mark_loaded(service.database, dataset, "S1.US", MARCH)
+    mark_loaded(service.database, INVENTORY, "S1.US", Window.day(TODAY))
     for account in ("S1.US", "S1.DE"):
         row = (FIRST, "SKU", "Name", "ASIN", 1, "10.00", "0.00", "0.00", "0.00", FIRST)
         insert_rows(service.database, DAILY, account, [row])

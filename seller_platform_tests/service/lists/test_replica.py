@@ -11,7 +11,8 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.wire import COST_PERIODS_PATH, REPORT_REQUEST
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.warehouse.loads.retention import prune
-from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows, note_load
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
 
 ORDERS, DAILY, LEDGER, INVENTORY, COSTS = map(
     dataset_named, ("orders", "daily_product_sales", "transactions", "inventory", "cost_periods")
@@ -68,7 +69,7 @@ def _sell(served: Served, *days: date, account: str = US) -> None:
 def test_a_list_that_was_never_read_is_refused_not_empty(replica: Served, dataset: Dataset) -> None:
     with replica.client(ANN) as client:
         before = _refusal(_list(client, dataset))
-        note_load(replica.database, dataset, US, MARCH if dataset.is_dated else Window.day(FIRST))
+        mark_loaded(replica.database, dataset, US, MARCH if dataset.is_dated else Window.day(FIRST))
         after = _list(client, dataset)
         own = _list(client, dataset, account_title="Shop DE")
 
@@ -80,9 +81,9 @@ def test_a_list_that_was_never_read_is_refused_not_empty(replica: Served, datase
 
 
 def test_the_first_day_that_lacks_is_named(replica: Served, ann: httpx.Client) -> None:
-    note_load(replica.database, ORDERS, US, Window(date(2026, 2, 20), date(2026, 3, 4)))
-    note_load(replica.database, ORDERS, US, Window(date(2026, 3, 3), date(2026, 3, 5)))
-    note_load(replica.database, ORDERS, US, Window(date(2026, 3, 6), TOMORROW))
+    mark_loaded(replica.database, ORDERS, US, Window(date(2026, 2, 20), date(2026, 3, 4)))
+    mark_loaded(replica.database, ORDERS, US, Window(date(2026, 3, 3), date(2026, 3, 5)))
+    mark_loaded(replica.database, ORDERS, US, Window(date(2026, 3, 6), TOMORROW))
 
     assert "was never read for 2026-03-05" in _refusal(_list(ann, ORDERS, start_date="2026-02-25"))
     assert _list(ann, ORDERS, start_date="2026-02-25", end_date="2026-03-04").status_code == 200
@@ -90,7 +91,7 @@ def test_the_first_day_that_lacks_is_named(replica: Served, ann: httpx.Client) -
 
 
 def test_the_command_reads_every_month_that_lacks_days(replica: Served, ann: httpx.Client) -> None:
-    note_load(replica.database, DAILY, US, Window(date(2026, 1, 1), date(2026, 2, 1)))
+    mark_loaded(replica.database, DAILY, US, Window(date(2026, 1, 1), date(2026, 2, 1)))
 
     refusal = _refusal(_list(ann, DAILY, start_date="2025-11-30"))
 
@@ -101,14 +102,14 @@ def test_the_command_reads_every_month_that_lacks_days(replica: Served, ann: htt
 def test_days_that_are_yet_to_come_are_empty(replica: Served, ann: httpx.Client) -> None:
     to_come = _list(ann, ORDERS, start_date=TOMORROW, end_date="2026-03-31")
     unread = _list(ann, ORDERS, start_date=TODAY, end_date="2026-03-31")
-    note_load(replica.database, ORDERS, US, Window.day(TODAY))
+    mark_loaded(replica.database, ORDERS, US, Window.day(TODAY))
     read = _list(ann, ORDERS, start_date=TODAY, end_date="2026-03-31")
 
     assert [answer.status_code for answer in (to_come, unread, read)] == [200, 422, 200]
 
 
 def test_days_asked_for_by_default_reach_to_today(replica: Served, ann: httpx.Client) -> None:
-    note_load(replica.database, ORDERS, US, Window(FIRST, TODAY))
+    mark_loaded(replica.database, ORDERS, US, Window(FIRST, TODAY))
 
     assert "was never read for 2026-03-09" in _refusal(_list(ann, ORDERS, start_date=None, end_date=None))
 
@@ -120,8 +121,8 @@ def test_days_before_the_first_date_of_any_calendar_are_not_known(ann: httpx.Cli
 def test_what_was_read_stays_known_when_receipts_are_pruned(replica: Served, ann: httpx.Client) -> None:
     for _ in range(2):
         for day in MARCH.each_day():
-            note_load(replica.database, ORDERS, US, Window.day(day))
-        note_load(replica.database, INVENTORY, US, Window.day(FIRST))
+            mark_loaded(replica.database, ORDERS, US, Window.day(day))
+        mark_loaded(replica.database, INVENTORY, US, Window.day(FIRST))
 
     pruned = prune(replica.database, snapshots_before=date(2030, 1, 1), receipts_before=date(2030, 1, 1), dry=False)
 
@@ -139,7 +140,7 @@ def test_a_group_is_answered_when_all_of_its_replicas_were_read(replica: Served,
     asked = {"account_title": None, "group_title": "World"}
 
     assert "of account S1.US" in _refusal(_list(ann, ORDERS, **asked))
-    note_load(replica.database, ORDERS, US, MARCH)
+    mark_loaded(replica.database, ORDERS, US, MARCH)
     assert _list(ann, ORDERS, **asked).status_code == 200
     connect(replica.database, DE)  # and lists no other account any more
     assert "of account S1.DE" in _refusal(_list(ann, ORDERS, **asked))
@@ -147,7 +148,7 @@ def test_a_group_is_answered_when_all_of_its_replicas_were_read(replica: Served,
 
 def test_statistics_need_the_sales_of_every_day(replica: Served, ann: httpx.Client) -> None:
     for dataset in (DAILY, LEDGER):
-        note_load(replica.database, dataset, US, Window(FIRST, date(2026, 3, 4)))
+        mark_loaded(replica.database, dataset, US, Window(FIRST, date(2026, 3, 4)))
 
     assert "daily_product_sales of account S1.US, which was never read for 2026-03-04" in _refusal(
         _ask(ann, STATISTICS, **BY_DAY)
@@ -166,13 +167,13 @@ def test_statistics_need_the_sales_of_every_day(replica: Served, ann: httpx.Clie
 )
 def test_fees_that_were_not_read_are_null(replica: Served, ann: httpx.Client, view: dict[str, str]) -> None:
     _sell(replica, FIRST)
-    note_load(replica.database, COSTS, US, Window.day(FIRST))
-    note_load(replica.database, DAILY, US, MARCH)
-    note_load(replica.database, LEDGER, US, Window(date(2026, 3, 2), TOMORROW))
+    mark_loaded(replica.database, COSTS, US, Window.day(FIRST))
+    mark_loaded(replica.database, DAILY, US, MARCH)
+    mark_loaded(replica.database, LEDGER, US, Window(date(2026, 3, 2), TOMORROW))
     names = ("units_ordered", "product_sales", "product_cost", "platform_fees", "profit", "roi", "profit_margin")
 
     (without,) = _ask(ann, STATISTICS, **view).json()["data"]
-    note_load(replica.database, LEDGER, US, Window.day(FIRST))
+    mark_loaded(replica.database, LEDGER, US, Window.day(FIRST))
     (whole,) = _ask(ann, STATISTICS, **view).json()["data"]
 
     assert [without[name] for name in names] == [1, 10, 0, None, None, None, None]
@@ -181,7 +182,7 @@ def test_fees_that_were_not_read_are_null(replica: Served, ann: httpx.Client, vi
 
 def test_nothing_is_compared_with_days_that_were_not_read(replica: Served, ann: httpx.Client) -> None:
     _sell(replica, date(2026, 2, 28), FIRST, date(2026, 3, 2))
-    note_load(replica.database, DAILY, US, MARCH)
+    mark_loaded(replica.database, DAILY, US, MARCH)
     nothing = {"units_ordered": None, "product_sales": None, "profit": None}
     same = {"units_ordered": 0, "product_sales": 0, "profit": None}
 
@@ -189,16 +190,16 @@ def test_nothing_is_compared_with_days_that_were_not_read(replica: Served, ann: 
         return [row["trend"] for row in _ask(ann, STATISTICS, **BY_DAY).json()["data"]]
 
     assert trends() == [nothing, same]
-    note_load(replica.database, DAILY, US, Window.day(date(2026, 2, 28)))
+    mark_loaded(replica.database, DAILY, US, Window.day(date(2026, 2, 28)))
     assert trends() == [same, same]
-    note_load(replica.database, LEDGER, US, MARCH)
+    mark_loaded(replica.database, LEDGER, US, MARCH)
     assert trends() == [nothing, same]  # the profit of the day before is not known
 
 
 def test_a_velocity_needs_the_sales_of_its_days(replica: Served, ann: httpx.Client) -> None:
     asked = {"velocity_start_date": "2026-02-01", "velocity_end_date": TODAY}
-    note_load(replica.database, INVENTORY, US, Window.day(FIRST))
-    note_load(replica.database, DAILY, US, MARCH)
+    mark_loaded(replica.database, INVENTORY, US, Window.day(FIRST))
+    mark_loaded(replica.database, DAILY, US, MARCH)
 
     answer = _list(ann, INVENTORY, **asked)
 
@@ -213,7 +214,7 @@ def test_costs_that_were_never_read_are_refused_not_empty(replica: Served, ann: 
     query = {"account_title": "Shop US", "sku": "SKU"}
 
     refusal = _refusal(ann.get(COST_PERIODS_PATH, params=query))
-    note_load(replica.database, COSTS, US, Window.day(FIRST))
+    mark_loaded(replica.database, COSTS, US, Window.day(FIRST))
 
     assert "`seller-platform sync --account S1.US --dataset cost_periods`" in refusal
     assert ann.get(COST_PERIODS_PATH, params=query).json() == {"data": []}
@@ -236,15 +237,15 @@ def test_a_report_is_written_of_days_that_were_read(  # noqa: PLR0917  # two fix
         return ann.post(REPORT_REQUEST, json={"account_title": "Shop US", selector: value})
 
     assert f"was never read for {missing}" in _refusal(request())
-    note_load(replica.database, dataset, US, Window(date(2026, 2, 27), FIRST))
+    mark_loaded(replica.database, dataset, US, Window(date(2026, 2, 27), FIRST))
     assert (request().status_code == 200) is (selector == "dps_date")
-    note_load(replica.database, dataset, US, MARCH)
+    mark_loaded(replica.database, dataset, US, MARCH)
     assert request().status_code == 200
 
 
 def test_rates_and_parents_that_no_list_has_are_refused_alike(replica: Served, ann: httpx.Client) -> None:
     for dataset in (DAILY, LEDGER):
-        note_load(replica.database, dataset, US, MARCH)
+        mark_loaded(replica.database, dataset, US, MARCH)
     _sell(replica, FIRST)
 
     asked = {"currency": "GBP"}
@@ -258,7 +259,7 @@ def test_rates_and_parents_that_no_list_has_are_refused_alike(replica: Served, a
 
 def test_today_is_that_of_the_account(replica: Served, ann: httpx.Client) -> None:
     connect(replica.database, DE)
-    note_load(replica.database, ORDERS, DE, MARCH)
+    mark_loaded(replica.database, ORDERS, DE, MARCH)
 
     refusal = _refusal(_list(ann, ORDERS, account_title="Shop DE", end_date="2026-03-20"))
 

@@ -1,8 +1,6 @@
 """Tests how failed logins lock an address and delay a user, and what is recorded of them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 import httpx
 import pytest
@@ -14,29 +12,17 @@ from seller_platform.service.pool import Connection, Store
 from seller_platform.service.users.hashing_queue import AT_ONCE, MOST_OF_A_NETWORK, MOST_WAITING, PasswordQueue
 from seller_platform.service.users.store import add_user
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import ANN, BOB, PASSWORD, Served, execute, running_app, submit
-
-Result = TypeVar("Result")
-
-
-def _with_store(url: str, act: Callable[[Store], Awaitable[Result]]) -> Result:
-    async def run() -> Result:
-        store = Store(url)
-        await store.open()
-        try:
-            return await act(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(run())
-
-
-def _with_connection(url: str, act: Callable[[Connection], Awaitable[Result]]) -> Result:
-    async def run(store: Store) -> Result:
-        async with store.connection() as connection:
-            return await act(connection)
-
-    return _with_store(url, run)
+from seller_platform_tests.support.served import (
+    ANN,
+    BOB,
+    PASSWORD,
+    Served,
+    execute,
+    running_app,
+    submit,
+    with_connection,
+    with_store,
+)
 
 
 def _fail(browser: httpx.Client, times: int, email: str = ANN) -> list[int]:
@@ -80,7 +66,7 @@ def test_the_delay_of_a_user_doubles_up_to_a_quarter_of_an_hour(
             return int(error.headers["Retry-After"])
         return 0
 
-    assert abs(_with_connection(database_url, attempt) - seconds) <= 1
+    assert abs(with_connection(database_url, attempt) - seconds) <= 1
     kept = _stored(database, "SELECT cardinality(made_at) FROM service.login_attempts WHERE subject = 'account 17'")
     # An attempt within the delay is not counted.
     assert kept == [(failures + (seconds == 0),)]
@@ -128,7 +114,7 @@ def test_a_browser_that_is_known_is_delayed_after_ten_failures_of_its_own(
                 passed.append("delayed")
         return passed
 
-    assert _with_connection(database_url, attempt_often) == [f"browser {'ab' * 32}"] * 10 + ["delayed"]
+    assert with_connection(database_url, attempt_often) == [f"browser {'ab' * 32}"] * 10 + ["delayed"]
 
 
 def test_a_browser_is_known_only_for_the_user_who_logged_in(service: Served) -> None:
@@ -173,7 +159,7 @@ def test_ten_failures_lock_an_address_for_every_user(service: Served, database_u
         for number in range(MOST_OF_AN_ADDRESS - 2):
             await begin_attempt(connection, str(number), "127.0.0.1")
 
-    _with_connection(database_url, attempt_often)
+    with_connection(database_url, attempt_often)
     with service.client() as browser:
         page = service.request_code(browser)
         statuses = [submit(browser, page, email=f"{n}@shop.example", password="x").status_code for n in range(3)]
@@ -225,7 +211,7 @@ def test_of_many_attempts_at_once_no_more_get_through_than_are_allowed(database:
         of_address = await asyncio.gather(*(attempt(store, f"1{n}", "198.51.100.1") for n in range(40)))
         return sum(of_user), sum(of_address)
 
-    assert _with_store(database_url, attempt_together) == (1, MOST_OF_AN_ADDRESS)
+    assert with_store(database_url, attempt_together) == (1, MOST_OF_AN_ADDRESS)
     kept = _stored(
         database,
         "SELECT subject, cardinality(made_at) FROM service.login_attempts "

@@ -1,31 +1,31 @@
 """Tests that the worker deletes expired rows, except those that detect a second use."""
 
-import asyncio
 from datetime import timedelta
+from functools import partial
 
 import httpx
 import pytest
 
-from seller_platform.service.pool import Store
 from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.service.reports.worker import Pace
-from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, issue_token, running_app, submit
+from seller_platform_tests.support.served import (
+    ANN,
+    PASSWORD,
+    Served,
+    execute,
+    issue_token,
+    running_app,
+    submit,
+    with_connection,
+)
 from seller_platform_tests.support.waiting import wait_for
 
 _TABLES = ("authorizations", "authorization_codes", "access_tokens", "refresh_tokens", "sessions", "login_attempts")
 
 
 def _tidy(database_url: str) -> dict[str, int]:
-    async def tidy() -> dict[str, int]:
-        store = Store(database_url)
-        await store.open()
-        try:
-            async with store.connection() as connection:
-                return await delete_expired(connection, kept_days=7)
-        finally:
-            await store.close()
-
-    return {kind: count for kind, count in asyncio.run(tidy()).items() if count}
+    deleted = with_connection(database_url, partial(delete_expired, kept_days=7))
+    return {kind: count for kind, count in deleted.items() if count}
 
 
 def _counts(service: Served) -> dict[str, int]:

@@ -34,6 +34,7 @@ from seller_platform.service.reports.writing import write_report
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database, conninfo
 from seller_platform_tests.support.processes import announced_address
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import (
     ANN,
     BOB,
@@ -41,10 +42,10 @@ from seller_platform_tests.support.served import (
     connect,
     execute,
     insert_rows,
-    note_load,
     running_app,
     served,
     stored,
+    with_store,
 )
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -217,7 +218,7 @@ def test_a_report_of_updates_follows_the_life_of_the_rows(shop: Served, *, is_re
     execute(shop.database, "DELETE FROM seller.orders")
     if is_replica:
         connect(shop.database, "S1.US")
-        note_load(shop.database, ORDERS, "S1.US", Window(date(2026, 3, 1), date(2026, 4, 1)))
+        mark_loaded(shop.database, ORDERS, "S1.US", Window(date(2026, 3, 1), date(2026, 4, 1)))
     _load(shop.database, {"same": 1, "changed": 2, "gone": 3}, "2026-02-20T12:00:00Z")
     _load(shop.database, {"same": 1, "changed": 5, "late": 7}, "2026-03-06T07:59:00Z")  # 5 March in Los Angeles
     _load(shop.database, {"same": 1, "changed": 5, "late": 7}, "2026-03-08T12:00:00Z")
@@ -537,32 +538,27 @@ def test_the_lease_of_a_report_is_extended_while_it_is_written(idle: Served, dat
     assert _count(idle.database, "service.report_jobs", "failures = 0") == 1
 
 
-async def _write_with_two_leases(database_url: str) -> None:
-    store = Store(database_url)
-    await store.open()
-    try:
-        async with store.connection() as connection:
-            first = await lease_report(connection, seconds=0)
-            assert first is not None
-            async with store.connection() as writing, writing.transaction():
-                assert await hold_report(writing, first)
-                assert await lease_report(connection, seconds=60) is None
-            second = await lease_report(connection, seconds=60)
-        assert second is not None
-        assert (second.id, second.failures) == (first.id, 1)
-        await write_report(store, first, most_bytes=1 << 30)
-        async with store.connection() as connection:
-            assert await hold_report(connection, second)
-        await write_report(store, second, most_bytes=1 << 30)
-        await write_report(store, second, most_bytes=1 << 30)
-    finally:
-        await store.close()
+async def _write_with_two_leases(store: Store) -> None:
+    async with store.connection() as connection:
+        first = await lease_report(connection, seconds=0)
+        assert first is not None
+        async with store.connection() as writing, writing.transaction():
+            assert await hold_report(writing, first)
+            assert await lease_report(connection, seconds=60) is None
+        second = await lease_report(connection, seconds=60)
+    assert second is not None
+    assert (second.id, second.failures) == (first.id, 1)
+    await write_report(store, first, most_bytes=1 << 30)
+    async with store.connection() as connection:
+        assert await hold_report(connection, second)
+    await write_report(store, second, most_bytes=1 << 30)
+    await write_report(store, second, most_bytes=1 << 30)
 
 
 def test_a_report_is_written_by_one_at_a_time_and_once(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client:
         report_id = _request(client)
-        asyncio.run(_write_with_two_leases(database_url))
+        with_store(database_url, _write_with_two_leases)
 
         assert _status(client, report_id)["status"] == "completed"
         assert len(_rows(client, report_id)) == 3
@@ -576,7 +572,7 @@ def test_a_large_report_streams_in_little_memory(idle: Served, database_url: str
         report_id = _request(client)
         tracemalloc.start()
         try:
-            asyncio.run(_write(database_url))
+            with_store(database_url, _write)
             _, while_written = tracemalloc.get_traced_memory()
             tracemalloc.reset_peak()
             sizes = []
@@ -593,16 +589,11 @@ def test_a_large_report_streams_in_little_memory(idle: Served, database_url: str
     assert while_read < 16_000_000
 
 
-async def _write(database_url: str) -> None:
-    store = Store(database_url)
-    await store.open()
-    try:
-        async with store.connection() as connection:
-            job = await lease_report(connection, seconds=60)
-        assert job is not None
-        await write_report(store, job, most_bytes=1 << 30)
-    finally:
-        await store.close()
+async def _write(store: Store) -> None:
+    async with store.connection() as connection:
+        job = await lease_report(connection, seconds=60)
+    assert job is not None
+    await write_report(store, job, most_bytes=1 << 30)
 
 
 def test_the_command_runs_a_worker_until_a_signal_ends_it(idle: Served, database_url: str, tmp_path: Path) -> None:

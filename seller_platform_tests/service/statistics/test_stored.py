@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows, note_load
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
 
 BY_PRODUCT, BY_DATE, DAILY = map(dataset_named, ("sales_by_product", "sales_by_date", "daily_product_sales"))
 US = "S1.US"
@@ -22,7 +23,7 @@ FIGURES = (3, "30.00", "12.00", "3.00", "15.00", "125.00", "50.00")  # nothing t
 def replica(service: Served) -> Served:
     """A service whose rows of one account were loaded from another service; nothing was sold."""
     connect(service.database, US)
-    note_load(service.database, DAILY, US, Window(date(2026, 1, 1), SO_FAR.end))
+    mark_loaded(service.database, DAILY, US, Window(date(2026, 1, 1), SO_FAR.end))
     return service
 
 
@@ -45,14 +46,14 @@ def _load_products(served: Served, window: Window, *skus: str) -> None:
     label = f"{window.start:%B %Y}"
     rows = [(sku, "ASIN", f"Name of {sku}", label, *FIGURES, window.start) for sku in skus]
     insert_rows(served.database, BY_PRODUCT, US, rows)
-    note_load(served.database, BY_PRODUCT, US, window)
+    mark_loaded(served.database, BY_PRODUCT, US, window)
 
 
 def _load_days(served: Served, days: Sequence[date]) -> None:
     trend = json.dumps({"units_ordered": 50.5, "product_sales": None, "profit": -1})
     insert_rows(served.database, BY_DATE, US, [(day, *FIGURES, trend, day) for day in days])
     for day in days:
-        note_load(served.database, BY_DATE, US, Window.day(day))
+        mark_loaded(served.database, BY_DATE, US, Window.day(day))
 
 
 def test_whole_months_by_sku_are_the_rows_that_were_read(replica: Served, ann: httpx.Client) -> None:
@@ -118,7 +119,7 @@ def test_products_of_other_days_than_those_read_are_computed(replica: Served, an
 
 def test_the_newest_load_says_of_which_days_the_rows_are(replica: Served, ann: httpx.Client) -> None:
     _load_products(replica, SO_FAR.until(date(2026, 3, 8)), "A")
-    note_load(replica.database, BY_PRODUCT, US, SO_FAR)
+    mark_loaded(replica.database, BY_PRODUCT, US, SO_FAR)
 
     assert _ask(ann, BY_PRODUCT, SO_FAR.start, date(2026, 3, 7))["data"] == []
     assert [row["sku"] for row in _ask(ann, BY_PRODUCT, SO_FAR.start, date(2026, 3, 31))["data"]] == ["A"]

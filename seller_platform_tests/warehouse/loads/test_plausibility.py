@@ -66,6 +66,27 @@ def _load(
         return load.store(facts, started_at=at, judge=judge)
 
 
+def _stock(database: Database, count: int, day: int, *, times: int = 1, announces: bool = True) -> Receipt:
+    """Load a snapshot of so many products, each listed so many times."""
+    window = Window.day(date(2026, 3, day))
+    rows = [(f"SKU-{n}", "Main", *[None] * (len(STOCK.columns) - 2), str(window.start)) for n in range(count)]
+    at, judge = NOON + timedelta(days=day), Judge(is_second=True)
+    return _load(database, rows * times, judge, dataset=STOCK, window=window, announces=announces, at=at)
+
+
+def _sales(database: Database, taxes: int, settled: Collection[date] = frozenset()) -> Receipt:
+    """Load the sales of ten products on one day."""
+    values = {"date": DAYS.start, "product_sales": Decimal(5), "taxes": Decimal(taxes)}
+    rows = [
+        (*((values | {"sku": f"SKU-{n}"}).get(column.name) for column in DAILY.columns), str(DAYS.start))
+        for n in range(10)
+    ]
+    with open_load(database, Slice(DAILY, ACCOUNT, DAYS)) as load:
+        load.spool.write(rows, tags=("platform",), page=1)
+        facts = LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH)
+        return load.store(facts, started_at=NOON, judge=Judge(frozenset(settled), is_second=True))
+
+
 def _count(database: Database, table: str = "seller.transactions") -> int:
     with database.begin() as connection:
         return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
@@ -152,27 +173,9 @@ def test_what_can_be_true_is_published(
 
 
 def test_an_amount_that_is_gone_from_every_row_is_held(database: Database) -> None:
-    dataset = dataset_named("daily_product_sales")
-    names = [column.name for column in dataset.columns]
+    _sales(database, taxes=1)
 
-    def load(taxes: str) -> Receipt:
-        rows = []
-        for number in range(10):
-            values = {
-                "date": "2026-03-01",
-                "sku": f"SKU-{number}",
-                "product_sales": Decimal(5),
-                "taxes": Decimal(taxes),
-            }
-            rows.append((*(values.get(name) for name in names), "2026-03-01"))
-        with open_load(database, Slice(dataset, ACCOUNT, DAYS)) as opened:
-            opened.spool.write(rows, tags=("platform",), page=1)
-            facts = LoadFacts(1, 1, 0, 10, CountVerdict.MATCH)
-            return opened.store(facts, started_at=NOON, judge=Judge(is_second=True))
-
-    load("1.50")
-
-    assert doubt_of(load("0")).reason == "taxes is empty in 10 of 10 rows that had it"
+    assert doubt_of(_sales(database, taxes=0)).reason == "taxes is empty in 10 of 10 rows that had it"
 
 
 def test_the_only_amounts_of_a_list_are_held_though_most_rows_had_none(database: Database) -> None:
@@ -193,26 +196,13 @@ def test_a_list_that_announces_no_total_any_more_is_held_if_rows_differ(database
 
 
 def test_a_first_snapshot_of_a_day_is_held_without_its_total(database: Database) -> None:
-    def stock(day: int, *, announces: bool) -> Receipt:
-        window = Window.day(date(2026, 3, day))
-        empty = [None] * (len(STOCK.columns) - 2)
-        rows = [(f"SKU-{number}", "Main", *empty, str(window.start)) for number in range(9 + day)]
-        return _load(database, rows, Judge(is_second=True), dataset=STOCK, window=window, announces=announces)
+    receipts = [_stock(database, 10, 1), _stock(database, 11, 2, announces=False)]
 
-    assert [stock(1, announces=True).verdict, stock(2, announces=False).verdict] == [
-        CountVerdict.MATCH,
-        CountVerdict.HELD,
-    ]
+    assert [each.verdict for each in receipts] == [CountVerdict.MATCH, CountVerdict.HELD]
 
 
 def test_a_snapshot_is_compared_with_the_newest_one_before(database: Database) -> None:
-    def stock(count: int, day: int) -> Receipt:
-        window = Window.day(date(2026, 3, day))
-        empty = [None] * (len(STOCK.columns) - 2)
-        rows = [(f"SKU-{number}", "Main", *empty, str(window.start)) for number in range(count)]
-        return _load(database, rows, Judge(is_second=True), dataset=STOCK, window=window)
-
-    first, halved, gone, back = stock(10, 1), stock(5, 2), stock(2, 3), stock(6, 4)
+    first, halved, gone, back = (_stock(database, count, day) for day, count in enumerate((10, 5, 2, 6), start=1))
 
     assert [each.verdict for each in (first, halved, back)] == [CountVerdict.MATCH] * 3
     assert "3 of 5 rows are missing" in doubt_of(gone).reason
@@ -220,14 +210,7 @@ def test_a_snapshot_is_compared_with_the_newest_one_before(database: Database) -
 
 
 def test_after_an_empty_snapshot_was_believed_the_next_is_no_doubt(database: Database) -> None:
-    def stock(count: int, day: int) -> Receipt:
-        window = Window.day(date(2026, 3, day))
-        empty = [None] * (len(STOCK.columns) - 2)
-        rows = [(f"SKU-{number}", "Main", *empty, str(window.start)) for number in range(count)]
-        at = NOON + timedelta(days=day)
-        return _load(database, rows, Judge(is_second=True), dataset=STOCK, window=window, at=at)
-
-    verdicts = [stock(count, day).verdict for day, count in enumerate((10, 0, 0, 0, 0, 0), start=1)]
+    verdicts = [_stock(database, count, day).verdict for day, count in enumerate((10, 0, 0, 0, 0, 0), start=1)]
 
     assert verdicts == [CountVerdict.MATCH, *[CountVerdict.HELD] * 2, *[CountVerdict.MATCH] * 3]
 
@@ -499,20 +482,11 @@ def test_other_rows_on_each_settled_day_are_held_though_each_has_one(database: D
 
 
 def test_every_amount_of_a_settled_day_is_compared(database: Database) -> None:
-    def load(taxes: int) -> Receipt:
-        values = {"date": DAYS.start, "product_sales": Decimal(9), "taxes": Decimal(taxes)}
-        rows = [
-            (*((values | {"sku": f"SKU-{number}"}).get(column.name) for column in DAILY.columns), str(DAYS.start))
-            for number in range(8)
-        ]
-        with open_load(database, Slice(DAILY, ACCOUNT, DAYS)) as load:
-            load.spool.write(rows, tags=["platform"], page=1)
-            facts = LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH)
-            return load.store(facts, started_at=NOON, judge=Judge(SETTLED, is_second=True))
+    _sales(database, taxes=1, settled=SETTLED)
 
-    load(1)
+    held = _sales(database, taxes=2, settled=SETTLED)
 
-    assert "8 of 8 rows are missing or others than before" in doubt_of(load(2)).reason
+    assert "10 of 10 rows are missing or others than before" in doubt_of(held).reason
 
 
 def test_accounts_are_compared_by_identity(database: Database) -> None:
@@ -534,17 +508,11 @@ def test_accounts_are_compared_by_identity(database: Database) -> None:
 
 
 def test_an_inventory_that_lists_every_row_twice_is_held(database: Database) -> None:
-    def stock(day: int, times: int) -> Receipt:
-        window = Window.day(date(2026, 3, day))
-        rows = [(f"SKU-{number}", *[None] * (len(STOCK.columns) - 1), str(window.start)) for number in range(30)]
-        return _load(database, rows * times, Judge(is_second=True), dataset=STOCK, window=window)
+    readings = ((1, 1), (1, 2), (2, 2), (3, 1))
 
-    assert [stock(day, times).verdict.value for day, times in ((1, 1), (1, 2), (2, 2), (3, 1))] == [
-        "match",
-        "held",
-        "held",
-        "match",
-    ]
+    verdicts = [_stock(database, 30, day, times=times).verdict.value for day, times in readings]
+
+    assert verdicts == ["match", "held", "held", "match"]
 
 
 @pytest.mark.parametrize(
