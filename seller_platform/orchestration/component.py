@@ -20,6 +20,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import SettingsError
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
+from seller_platform.orchestration.assets.check_reports import check_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for, freshness_for
@@ -210,6 +211,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                     resources=_resources(self.history_start),
                 ),
                 discovery_definitions(placement=placement),
+                check_definitions(datasets, placement),
                 mart_definitions(history_start, placement, datasets, own_formula(settings.profit_formula)),
                 export_definitions(history_start, settings.export_dir, placement, datasets),
                 schedule_definitions(history_start, refreshed, placement, running=running),

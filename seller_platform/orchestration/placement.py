@@ -53,11 +53,15 @@ class Placement:
         """Return the name of a job, a schedule or a sensor."""
         return "_".join((*self.key_prefix, name))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all accounts are read."""
+        return self.connections is None and self.accounts is None
+
     @cached_property
     def accounts_name(self) -> str:
         """The name of the dynamic partitions: chosen accounts have partitions of their own."""
-        is_whole = self.connections is None and self.accounts is None
-        return ALL_ACCOUNTS if is_whole else self.name_of(f"selected_{ALL_ACCOUNTS}")
+        return ALL_ACCOUNTS if self.is_whole else self.name_of(f"selected_{ALL_ACCOUNTS}")
 
     @cached_property
     def account_partitions(self) -> dg.DynamicPartitionsDefinition:

@@ -20,12 +20,8 @@ from playwright.sync_api import Page, Request, Response
 
 from seller_platform.contract import LISTS, Window
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.orchestration.assets.checks import (
-    LEDGERS_DO_NOT_REPEAT,
-    checks_of,
-    evaluations,
-    judgement_of_repeats,
-)
+from seller_platform.orchestration.assets.check_reports import report_judgements
+from seller_platform.orchestration.assets.checks import checks_of, judgement_of
 from seller_platform.orchestration.assets.events import materialization
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.loads.slices import Receipt
@@ -74,18 +70,6 @@ FROM event_logs, LATERAL (VALUES ('dagster/partition/account', split_part(partit
 WHERE dagster_event_type = 'ASSET_MATERIALIZATION'
   AND NOT EXISTS (SELECT FROM asset_event_tags AS known WHERE known.event_id = event_logs.id)
 """
-_CHECKS = """
-INSERT INTO asset_check_executions (asset_key, check_name, partition, run_id, execution_status, evaluation_event,
-                                    evaluation_event_timestamp, evaluation_event_storage_id,
-                                    materialization_event_storage_id)
-SELECT done.asset_key, done.check_name, stored.partition, done.run_id, done.execution_status,
-       replace(done.evaluation_event, done.partition, stored.partition), done.evaluation_event_timestamp,
-       done.evaluation_event_storage_id, stored.id
-FROM asset_check_executions AS done
-JOIN event_logs AS stored
-  ON stored.asset_key = done.asset_key AND stored.dagster_event_type = 'ASSET_MATERIALIZATION'
- AND stored.partition <> done.partition
-"""
 
 
 @dataclass
@@ -131,12 +115,11 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
                 dataset, receipt, partition=key, endpoint_url="http://127.0.0.1/x", database_uri="postgresql://db/x"
             )
             instance.report_runless_asset_event(loaded)
-            passed = list(evaluations(instance, dataset, receipt, key))
-            if LEDGERS_DO_NOT_REPEAT in checks_of(dataset):
-                name, target = LEDGERS_DO_NOT_REPEAT.name, passed[0].target_materialization_data
-                passed.append(judgement_of_repeats(()).evaluation(asset_key(dataset), name, target, key))
-            for evaluation in passed:
-                instance.report_runless_asset_event(evaluation)
+            checked = f"{len(accounts) * len(months):,} slices"
+            passed = [
+                (rule.name, judgement_of(rule.doc, checked, [], {"failed_slices": 0})) for rule in checks_of(dataset)
+            ]
+            report_judgements(instance, asset_key(dataset), passed)
     with connect_to_tables(url) as connection:
         materializations = connection.execute(
             "SELECT id FROM event_logs WHERE dagster_event_type = 'ASSET_MATERIALIZATION'"
@@ -150,7 +133,6 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
         for (number,) in materializations.fetchall():
             connection.execute(_EVENTS, {**values, "id": number})
         connection.execute(_TAGS)
-        connection.execute(_CHECKS)
         connection.execute("VACUUM ANALYZE")
 
 

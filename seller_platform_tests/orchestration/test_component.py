@@ -21,7 +21,7 @@ from seller_platform.warehouse.connections.accounts import KnownConnection, save
 from seller_platform.warehouse.marts import MARTS
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, newest_checks
 
 KEYS = sorted(independent_upstream.KEYS.values())
 PREFIX = ["shop", "market"]
@@ -157,7 +157,7 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
         "assets": {"seller/accounts", "seller/orders", "export/accounts", "export/orders"},
         "jobs": {"accept_held", "backfill_history", "refresh_now"},
         "schedules": {"refresh_sales", "reread_sales"},
-        "sensors": {"discover_accounts", "exports_follow_their_inputs"},
+        "sensors": {"checks_of_slices", "discover_accounts", "exports_follow_their_inputs"},
     }
     assert {kind: names - alone[kind] for kind, names in extended.items()} == {
         "assets": {"platform/coverage"},
@@ -297,13 +297,14 @@ def test_held_and_missing_slices_are_reported_under_the_prefix(platform: Platfor
     platform.upstream.accounts = []
 
     not_offered = _materialize(platform, definitions, ["seller/sales_by_date"], month)
-    held = _materialize(platform, definitions, ["seller/accounts"])
+    _materialize(platform, definitions, ["seller/accounts"])
 
     (reported,) = not_offered.get_asset_materialization_events()
     assert reported.asset_key == dg.AssetKey([*PREFIX, "seller", "sales_by_date"])
-    evaluations = held.get_asset_check_evaluations()
-    assert [each.check_name for each in evaluations if not each.passed] == ["reading_is_plausible"]
-    assert {each.asset_key for each in evaluations} == {dg.AssetKey([*PREFIX, "seller", "accounts"])}
+    placement = Placement(key_prefix=tuple(PREFIX))
+    evaluations = newest_checks(platform.instance, dataset_named("accounts"), placement)
+    assert [name for name, each in evaluations.items() if not each.passed] == ["reading_is_plausible"]
+    assert newest_checks(platform.instance, dataset_named("accounts")) == {}
 
 
 def test_only_named_accounts_get_partitions_and_slices(platform: Platform) -> None:
@@ -328,15 +329,18 @@ def test_executed_checks_leave_out_accounts_that_are_not_read(platform: Platform
     assert _materialize(platform, definitions, ["seller/accounts"]).success
     assert _materialize(platform, definitions, ["seller/orders"], month).success
 
-    result = dg.materialize(
-        [each for each in definitions.assets or () if isinstance(each, dg.AssetsDefinition)],
-        selection=dg.AssetSelection.checks(dg.AssetCheckKey(orders, "row_count_matches_total")),
-        instance=platform.instance,
-        resources=platform.resources,
-    )
+    job = dg.Definitions.merge(
+        dg.Definitions(assets=definitions.assets, asset_checks=definitions.asset_checks, resources=platform.resources)
+    ).resolve_implicit_global_asset_job_def()
+    check = dg.AssetCheckKey(orders, "row_count_matches_total")
+    chosen = job.get_subset(asset_selection=set(), asset_check_selection={check})
 
-    (summary,) = result.get_asset_check_evaluations()
-    assert (summary.partition, summary.metadata["partitions"].value) == (None, 1)
+    (summary,) = chosen.execute_in_process(instance=platform.instance).get_asset_check_evaluations()
+    reported = newest_checks(platform.instance, dataset_named("orders"), Placement(key_prefix=tuple(PREFIX)))[
+        check.name
+    ]
+    assert (summary.partition, summary.metadata["slices"].value) == (None, 1)
+    assert reported.metadata["slices"].value == 1
 
 
 def test_components_of_a_project_share_their_resources() -> None:

@@ -46,7 +46,7 @@ UNION ALL SELECT 'days', sums::text FROM service.day_sums AS sums WHERE kind = A
 """
 _SLICES = """
 SELECT dataset, account, month::text, load_id, changed_load_id, rows, read_at::text, current_at::text, days_read::text,
-       time_zone, currency, mismatched_load_ids::text, held_load_ids::text
+       time_zone, currency, mismatched_load_ids::text, held_load_ids::text, noted_load_ids::text
 FROM platform.slices WHERE load_id IS NOT NULL OR held_load_ids <> '{}'
 """
 _EMPTY = (

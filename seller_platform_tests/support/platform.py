@@ -13,8 +13,10 @@ import pytest
 from seller_platform.contract import LISTS, Dataset, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.accounts import accounts_asset
+from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -58,6 +60,15 @@ class Platform:
 
     def materialized(self, dataset: Dataset) -> set[str]:
         return self.instance.get_materialized_partitions(asset_key(dataset))
+
+
+def newest_checks(
+    instance: dg.DagsterInstance, dataset: Dataset, placement: Placement = WHOLE
+) -> dict[str, dg.AssetCheckEvaluation]:
+    """Return the newest evaluation of each check of a dataset, by name."""
+    checks = [dg.AssetCheckKey(placement.asset_key(dataset), rule.name) for rule in checks_of(dataset)]
+    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
+    return {key.name: record.evaluation for key, record in newest.items() if record.evaluation is not None}
 
 
 @contextmanager

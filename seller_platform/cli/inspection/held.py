@@ -166,7 +166,7 @@ def held_reading(database: Database, receipt: Receipt) -> HeldReading:
 
 
 def report_receipt(installation: Installation, receipt: Receipt) -> None:
-    """Report a load to Dagster, so that downstream assets are updated; its checks, too, unless it is a revert."""
+    """Report a load to Dagster, so that downstream assets are updated, and the checks of its dataset."""
     from seller_platform.orchestration.assets.datasets import report_load  # Dagster alone takes a second to import
     from seller_platform.orchestration.instance.home import open_instance
 

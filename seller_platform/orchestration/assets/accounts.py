@@ -25,27 +25,15 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
 )
 from seller_platform.ingest.loads.accounts import discover
-from seller_platform.orchestration.assets.authorization import (
-    AUTHORIZED_CHECK,
-    AUTHORIZED_DOC,
-    Denial,
-    authorized_evaluation,
-    denials_of,
-    judge_connections,
-    judge_connections_again,
-)
-from seller_platform.orchestration.assets.checks import (
-    check_specs,
-    evaluations_of_connections,
-)
+from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK, Denial, denials_of, judge_connections
+from seller_platform.orchestration.assets.check_reports import report_after_step, report_checks, report_judgements
 from seller_platform.orchestration.assets.events import dataset_asset, events_of, materialization, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import account_partitions, add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, accounts, connections
-from seller_platform.warehouse.loads.receipts import newest_receipts, open_holds
-from seller_platform.warehouse.loads.recounts import recounted
+from seller_platform.warehouse.loads.receipts import newest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -71,36 +59,11 @@ def discovery_definitions(
 
 def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that discovers the accounts of every connection and adds their partitions."""
-    authorized = dg.AssetCheckSpec(AUTHORIZED_CHECK, asset=placement.asset_key(dataset), description=AUTHORIZED_DOC)
-
-    def execute_checks(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
-        chosen = {check.name for check in context.selected_asset_check_keys}
-        names = {connection.name for connection in placement.chosen(connections(warehouse.database))}
-        loads = {receipt.account: (receipt, rows) for receipt, rows in recounted(warehouse.database, dataset)}
-        loads = {name: load for name, load in loads.items() if name in names}
-        yield from (
-            evaluation
-            for evaluation in evaluations_of_connections(
-                context.instance,
-                dataset,
-                {name: receipt for name, (receipt, _) in loads.items()},
-                _held(warehouse.database, dataset, names),
-                reported_by_run=False,
-                stored={name: rows for name, (_, rows) in loads.items()},
-            )
-            if evaluation.check_name in chosen
-        )
-        if AUTHORIZED_CHECK in chosen:
-            key = placement.asset_key(dataset)
-            judgement = judge_connections_again(context.instance, warehouse, key, utc_now(), placement)
-            yield authorized_evaluation(context.instance, dataset, judgement)
 
     @dataset_asset(
         dataset,
         None,
         placement,
-        check_specs=[*check_specs(dataset, None, placement), authorized],
-        execute_checks=execute_checks,
     )
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
@@ -124,13 +87,12 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
             readable = [account.key for account in placement.chosen(listed)]
             add_accounts(context.instance, readable, placement.accounts_name)
             loaded.append((by_name[name], receipt))
-        yield from _events(
-            context.instance, warehouse.database, dataset, loaded, loop.failures, placement=placement, by_run=True
-        )
-        judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now(), placement)
-        yield authorized_evaluation(context.instance, dataset, judgement)
+        yield from _events(warehouse.database, dataset, loaded, placement)
         names = ", ".join(loop.failures)
         yield from outputs(context)
+        report_after_step(context, warehouse.database, placement, dataset)
+        judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now(), placement)
+        report_judgements(context.instance, placement.asset_key(dataset), [(AUTHORIZED_CHECK, judgement)])
         loop.fail(f"{count_of(len(loop.failures), 'connection')} did not give their accounts: {names}. All others did")
 
     return land
@@ -207,16 +169,14 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
-        # One by one, for an evaluation refers to the materialization before it.
-        events = _events(instance, database, dataset, loaded, answers.failures, placement=placement, by_run=False)
-        for event in events_of(key, instance, events):
+        for event in events_of(key, instance, _events(database, dataset, loaded, placement)):
             instance.report_runless_asset_event(event)
         state = stored.after(by_name, answers, now, every)
         judgement = judge_connections(warehouse, state.denials, now, placement)
+        if answers.receipts or answers.failures:
+            report_checks(instance, database, placement, [dataset])
         if answers.receipts or answers.failures or judgement.description != stored.description:
-            evaluation = authorized_evaluation(instance, dataset, judgement)
-            for event in events_of(key, instance, [evaluation]):
-                instance.report_runless_asset_event(event)
+            report_judgements(instance, key, [(AUTHORIZED_CHECK, judgement)])
         # Other processes discover accounts, too.
         partitions = set(account_partitions(instance, placement.accounts_name))
         listed = placement.chosen(accounts(database))
@@ -283,23 +243,10 @@ def _ask(
 
 
 def _events(
-    instance: dg.DagsterInstance,
-    database: Database,
-    dataset: Dataset,
-    loaded: Sequence[tuple[KnownConnection, Receipt]],
-    failures: Mapping[str, SellerPlatformError],
-    *,
-    placement: Placement,
-    by_run: bool,
-) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """Yield a materialization for each load, and the checks' evaluations of all connections together.
-
-    Args:
-        by_run: The run reports its failures, so that no check has to.
-    """
-    if not loaded and not any(isinstance(error, ReadingHeldError) for error in failures.values()):
-        return
-    names = {connection.name for connection in placement.chosen(connections(database))}
+    database: Database, dataset: Dataset, loaded: Sequence[tuple[KnownConnection, Receipt]], placement: Placement
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield a materialization for each load."""
+    names = {connection.name for connection in placement.chosen(connections(database))} if loaded else set()
     receipts = {name: receipt for name, receipt in newest_receipts(database, dataset).items() if name in names}
     for connection, receipt in loaded:
         event = materialization(
@@ -316,14 +263,3 @@ def _events(
                 "dagster/row_count": sum(newest.rows for newest in receipts.values()),
             }
         )
-    held = _held(database, dataset, names)
-    yield from evaluations_of_connections(instance, dataset, receipts, held, reported_by_run=by_run)
-
-
-def _held(database: Database, dataset: Dataset, names: Collection[str]) -> dict[str, Receipt]:
-    """Return the receipts of the lists of connections that are held."""
-    return {
-        receipt.account: receipt
-        for receipt in open_holds(database)
-        if receipt.dataset == dataset.name and receipt.account in names
-    }

@@ -6,7 +6,8 @@ from datetime import datetime
 import dagster as dg
 import msgspec
 
-from seller_platform.contract import Dataset
+from seller_platform.clocks import utc_now
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.tokens import WARN_BEFORE_DEATH
 from seller_platform.counts import count_of
 from seller_platform.errors import (
@@ -19,8 +20,6 @@ from seller_platform.errors import (
     connect_command,
 )
 from seller_platform.orchestration.assets.checks import Judgement
-from seller_platform.orchestration.assets.events import judged
-from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import connections
@@ -83,17 +82,14 @@ def judge_connections(
 
 
 def judge_connections_again(
-    instance: dg.DagsterInstance, warehouse: WarehouseResource, key: dg.AssetKey, now: datetime, placement: Placement
+    instance: dg.DagsterInstance, warehouse: WarehouseResource, placement: Placement
 ) -> Judgement:
     """Return whether all connections are authorised, without a request to them.
 
     A refusal that was reported counts until a grant is newer than the report.
-
-    Args:
-        key: The asset of the accounts.
     """
-    judgement = judge_connections(warehouse, {}, now, placement)
-    check = dg.AssetCheckKey(key, AUTHORIZED_CHECK)
+    judgement = judge_connections(warehouse, {}, utc_now(), placement)
+    check = dg.AssetCheckKey(placement.asset_key(ACCOUNTS), AUTHORIZED_CHECK)
     history = instance.event_log_storage.get_asset_check_execution_history(check, limit=_EXECUTIONS)
     newest = next((each for each in history if isinstance(each.evaluation, dg.AssetCheckEvaluation)), None)
     evaluation = None if newest is None else newest.evaluation
@@ -108,11 +104,3 @@ def judge_connections_again(
         severity=evaluation.severity,
         metadata=evaluation.metadata,
     )
-
-
-def authorized_evaluation(
-    instance: dg.DagsterInstance, dataset: Dataset, judgement: Judgement
-) -> dg.AssetCheckEvaluation:
-    """Return the evaluation of the check for the newest materialization of the accounts."""
-    key = asset_key(dataset)
-    return judgement.evaluation(key, AUTHORIZED_CHECK, judged(instance, key, None))

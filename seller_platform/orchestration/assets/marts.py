@@ -1,8 +1,9 @@
 """One asset for each mart, and the sensor that requests those whose inputs changed."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import dagster as dg
 
@@ -11,7 +12,6 @@ from seller_platform.contract import DATASETS, Dataset, Slicing, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import InputProblemError
 from seller_platform.orchestration.account_names import account_metadata, subject_of
-from seller_platform.orchestration.assets.check_runs import chosen_partitions, passed_in, reported
 from seller_platform.orchestration.assets.checks import Judgement
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import (
@@ -28,6 +28,7 @@ from seller_platform.orchestration.automation.conditions import following_sensor
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
 from seller_platform.orchestration.charts.figures import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.failures import foreseen
+from seller_platform.orchestration.instance.check_results import judged_partitions
 from seller_platform.orchestration.instance.held_evaluations import stored_together
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
@@ -39,6 +40,7 @@ from seller_platform.orchestration.partitions import (
 )
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.orchestration.tags import REPORTED_BY_RUN
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import Chart, ChartForm, Input, Mart, marts_with
@@ -54,6 +56,13 @@ SENSOR = "marts_follow_their_inputs"
 
 # Marts of whole accounts read the sales of 90 days. In a monthly mart every month that it reads may be the reason.
 _MONTHS_THAT_BLOCK = 4
+
+CheckContext: TypeAlias = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
+
+Results: TypeAlias = Iterable[tuple[str, Mapping[str, Judgement]]]
+"""The results of a partition by the names of the checks."""
+
+_NAMED_PARTITIONS = 5
 
 _UNCHANGED = Judgement(passed=True, description="Neither rows nor inputs changed since the partition was built.")
 
@@ -399,3 +408,105 @@ def _mapping(mart: Mart, source: Input) -> dg.PartitionMapping | None:
 
 def _keys(placement: Placement, inputs: Iterator[Input]) -> list[dg.AssetKey]:
     return [placement.asset_key(each.dataset) for each in inputs]
+
+
+def chosen_partitions(context: CheckContext) -> Sequence[str] | None:
+    """Return the partitions of a run; None for a run without a partition."""
+    is_partitioned = context.has_partition_key or context.has_partition_key_range
+    return context.partition_keys if is_partitioned else None
+
+
+def passed_in(context: CheckContext, partitions: dg.PartitionsDefinition[str]) -> Mapping[str, frozenset[str]]:
+    """Return the partitions whose newest evaluation passed, of each check that a run has chosen."""
+    states = judged_partitions(context.instance, sorted(context.selected_asset_check_keys), partitions)
+    return {name: state.passed for name, state in states.items()}
+
+
+def reported(
+    context: CheckContext,
+    key: dg.AssetKey,
+    partitions: dg.PartitionsDefinition[str],
+    results: Results,
+    *,
+    chosen: Sequence[str] | None,
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the evaluations of the checks that a run has chosen.
+
+    Args:
+        partitions: The partitions of the checks.
+        results: The results of the chosen partitions.
+        chosen: The partitions of the run; None for all.
+    """
+    if chosen is None:
+        states = judged_partitions(context.instance, sorted(context.selected_asset_check_keys), partitions)
+        passed = {name: state.passed for name, state in states.items()}
+        existing = _of_partitions(results, partitions, context.instance)
+        yield from _reported_of_all(context, key, passed, existing)
+        return
+    names = {check.name for check in context.selected_asset_check_keys}
+    without_rows = dict.fromkeys(chosen)
+    for partition, of_checks in results:
+        without_rows.pop(partition, None)
+        target = judged(context.instance, key, partition)
+        with stored_together(context.instance):
+            for name in names & of_checks.keys():
+                yield of_checks[name].evaluation(key, name, target, partition)
+    for partition in without_rows:
+        context.log.warning("%s of %s was never loaded: there is nothing to check.", key.to_user_string(), partition)
+
+
+def _of_partitions(results: Results, partitions: dg.PartitionsDefinition[str], instance: dg.DagsterInstance) -> Results:
+    """Yield the results of partitions that exist: a component may read only some accounts of the warehouse."""
+    of_parts = {ACCOUNT: partitions}
+    if isinstance(partitions, dg.MultiPartitionsDefinition):
+        of_parts = {name: partitions.get_partitions_def_for_dimension(name) for name in (ACCOUNT, MONTH)}
+    parts = {
+        name: frozenset(part.get_partition_keys(dynamic_partitions_store=instance)) for name, part in of_parts.items()
+    }
+    for partition, of_checks in results:
+        account, month = read_partition_key(partition)
+        if account in parts[ACCOUNT] and (month is None or month.start.isoformat() in parts[MONTH]):
+            yield partition, of_checks
+
+
+def _reported_of_all(
+    context: CheckContext,
+    key: dg.AssetKey,
+    passed: Mapping[str, frozenset[str]],
+    results: Results,
+) -> Iterator[dg.AssetCheckEvaluation]:
+    counts: Counter[str] = Counter()
+    failed: dict[str, list[str]] = defaultdict(list)
+    severities: dict[str, set[dg.AssetCheckSeverity]] = defaultdict(set)
+    changed: Counter[str] = Counter()
+    for partition, of_checks in results:
+        news: dict[str, Judgement] = {}
+        for name in passed.keys() & of_checks.keys():
+            judgement = of_checks[name]
+            counts[name] += 1
+            if not judgement.passed:
+                failed[name].append(partition)
+                severities[name].add(judgement.severity)
+            if not judgement.passed or partition not in passed[name]:
+                changed[name] += 1
+                news[name] = judgement
+        target = judged(context.instance, key, partition) if news else None
+        with stored_together(context.instance):
+            for name, judgement in news.items():
+                yield judgement.evaluation(key, name, target, partition)
+    for name in sorted(passed):
+        named = ", ".join(failed[name][:_NAMED_PARTITIONS])
+        more = len(failed[name]) - _NAMED_PARTITIONS
+        reason = f" {len(failed[name])} failed: {named}{f' and {more} more' if more > 0 else ''}." if named else ""
+        is_error = dg.AssetCheckSeverity.ERROR in severities[name]
+        yield Judgement(
+            not failed[name],
+            f"The stored rows of {count_of(counts[name], 'partition', 'was')} checked.{reason}",
+            dg.AssetCheckSeverity.ERROR if is_error or not failed[name] else dg.AssetCheckSeverity.WARN,
+            {
+                "partitions": counts[name],
+                "failed_partitions": len(failed[name]),
+                "reported_partitions": changed[name],
+                REPORTED_BY_RUN: True,
+            },
+        ).evaluation(key, name, None)

@@ -30,9 +30,8 @@ from seller_platform.ingest.loads.reports import (
 )
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import AccountNames, title_tags
-from seller_platform.orchestration.assets.check_runs import check_run_of
-from seller_platform.orchestration.assets.checks import check_specs
-from seller_platform.orchestration.assets.datasets import load_events
+from seller_platform.orchestration.assets.check_reports import report_after_step
+from seller_platform.orchestration.assets.datasets import load_event
 from seller_platform.orchestration.assets.events import dataset_asset, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
@@ -178,8 +177,6 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
         REPORT_ROWS,
         partitions,
         placement,
-        check_specs=check_specs(REPORT_ROWS, partitions, placement),
-        execute_checks=check_run_of(REPORT_ROWS, partitions),
     )
     def report_rows(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
@@ -199,7 +196,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
             for _, receipt in loop.attempt(ready_jobs(database, account), load):
                 if receipt is not None:
                     is_reported = True
-                    yield from load_events(context.instance, REPORT_ROWS, seller_api, receipt, account)
+                    yield load_event(REPORT_ROWS, seller_api, receipt, account)
             loop.failures |= {error.report: error for error in take_failures(database, account, now=clock())}
             if is_reported or len(loop.failures) > failures:
                 continue
@@ -207,8 +204,9 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
             if stored is None:
                 yield materialization_of_nothing(asset_key(REPORT_ROWS), account, "No report was ever loaded.")
             else:
-                yield from load_events(context.instance, REPORT_ROWS, seller_api, stored, account)
+                yield load_event(REPORT_ROWS, seller_api, stored, account)
         yield from outputs(context)
+        report_after_step(context, database, placement, REPORT_ROWS)
         _fail(loop, "loaded")
 
     return report_rows

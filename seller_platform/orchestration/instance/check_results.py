@@ -1,15 +1,11 @@
-"""The newest results of partitioned checks: which partitions passed or failed, and why."""
+"""The newest results of partitioned checks: which partitions passed or failed."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from dagster import AssetCheckEvaluation, AssetCheckKey, DagsterInstance, PartitionsDefinition
+from dagster import AssetCheckKey, DagsterInstance, PartitionsDefinition
 from dagster._core.definitions.partitions.context import partition_loading_context
-from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.storage.asset_check_execution_record import (
-    AssetCheckExecutionRecordStatus,
-    AssetCheckExecutionResolvedStatus,
-)
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionResolvedStatus
 from dagster._core.storage.asset_check_state import AssetCheckState
 
 _State = AssetCheckExecutionResolvedStatus
@@ -38,18 +34,3 @@ def judged_partitions(
             check.name: JudgedPartitions(keys(state, _State.SUCCEEDED), keys(state, _State.FAILED))
             for check, state in states.items()
         }
-
-
-def failed_evaluations(
-    instance: DagsterInstance, checks: Sequence[AssetCheckKey], partitions: Sequence[str]
-) -> Iterator[AssetCheckEvaluation]:
-    """Yield the failed ones among the newest evaluations of checks of partitions."""
-    storage = instance.event_log_storage
-    for found in storage.get_asset_check_partition_info(checks, partition_keys=partitions) if partitions else ():
-        if found.latest_execution_status is not AssetCheckExecutionRecordStatus.FAILED or not found.is_current:
-            continue
-        newest = storage.get_latest_asset_check_execution_by_key(
-            [found.check_key], partition_filter=PartitionKeyFilter(key=found.partition_key)
-        ).get(found.check_key)
-        if newest is not None and newest.evaluation is not None:
-            yield newest.evaluation

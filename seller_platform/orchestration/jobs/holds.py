@@ -6,11 +6,12 @@ import dagster as dg
 from pydantic import Field
 
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.contract import dataset_named
+from seller_platform.contract import Dataset, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.ingest.loads.holds import accept_load
-from seller_platform.orchestration.assets.datasets import load_reports
+from seller_platform.orchestration.assets.check_reports import report_after_step
+from seller_platform.orchestration.assets.datasets import load_report
 from seller_platform.orchestration.assets.events import events_of
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.failures import CheckedConfig, foreseen
@@ -75,10 +76,13 @@ def accept_job(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Jo
             )
 
         loop = PartitionLoop(context.log, "load ")
+        datasets = set[Dataset]()
         for load, receipt in loop.attempt(chosen, publish):
             context.log.info("load %s is published by load %s: %s rows", load, receipt.id, receipt.rows)
+            datasets.add(dataset_named(receipt.dataset))
             key = placement.asset_key(dataset_named(receipt.dataset))
-            yield from events_of(key, context.instance, load_reports(context.instance, database, receipt))
+            yield from events_of(key, context.instance, [load_report(database, receipt)])
+        report_after_step(context, database, placement, *datasets)
         reasons = "; ".join(str(error) for error in loop.failures.values())
         loop.fail(f"{len(loop.failures)} of {count_of(len(chosen), 'held reading', 'was')} not published: {reasons}")
 

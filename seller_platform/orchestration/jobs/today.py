@@ -1,15 +1,12 @@
 """The job `read_orders_today`, which reads the orders of the present day, and its schedule.
 
 A run loads the local today of every account and no other day, except that the half hour after midnight loads yesterday,
-too. The lock of a slice keeps the daily refresh and such a run apart. As only one day is read, a check that failed for
-other days of the month stays failed until these are read again, and runs report only what is new. Where the requests of
-a day are limited, a run uses those that the daily refresh does not need.
+too. The lock of a slice keeps the daily refresh and such a run apart. Runs report only days that have changed. Where
+the requests of a day are limited, a run uses those that the daily refresh does not need.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import TypeAlias
 
 import dagster as dg
 
@@ -17,23 +14,19 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
-from seller_platform.errors import ReadingHeldError
 from seller_platform.ingest.loads.due_slices import DueSlice
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.assets.checks import checks_of, evaluations_of_failure, judgements
-from seller_platform.orchestration.assets.datasets import load_events
-from seller_platform.orchestration.assets.events import JudgedMaterialization, events_of, judged
+from seller_platform.orchestration.assets.check_reports import report_after_step
+from seller_platform.orchestration.assets.datasets import load_event
+from seller_platform.orchestration.assets.events import events_of
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.automation.schedules import extra_for_later, reason_of, runs_under_way
-from seller_platform.orchestration.instance.check_results import failed_evaluations
-from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
-from seller_platform.warehouse.loads.receipts import newest_receipt, windows_of_loads
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.database import Database
 
 SCHEDULE = "orders_today"
 DATASET = ORDERS
@@ -45,37 +38,6 @@ _AFTER_MIDNIGHT = timedelta(minutes=30)
 _LONGEST_RUN = timedelta(hours=2)
 # Runs of a backfill may fill the queue for hours.
 _FIRST = {"dagster/priority": "10"}
-
-
-@dataclass(frozen=True)
-class _Failure:
-    """A failed check of a partition.
-
-    Attributes:
-        window: The days of the load that it is about; None if no load could be stored.
-    """
-
-    evaluation: dg.AssetCheckEvaluation
-    window: Window | None
-
-    def reported_for(self, target: JudgedMaterialization | None) -> dg.AssetCheckEvaluation:
-        """Return the same failure for a newer materialization."""
-        before = self.evaluation
-        return dg.AssetCheckEvaluation(
-            asset_key=asset_key(DATASET),
-            check_name=before.check_name,
-            partition=before.partition,
-            passed=False,
-            severity=before.severity,
-            description=before.description,
-            metadata=before.metadata,
-            blocking=before.blocking,
-            target_materialization_data=target,
-        )
-
-
-_Failures: TypeAlias = Mapping[str, _Failure]
-"""Failed checks of a partition, by name."""
 
 
 def today_definitions(
@@ -175,7 +137,7 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         # The refusals that `status` shows are about months, which the daily refresh reads.
         results = load_each(requests, loader, second_reading_seconds=warehouse.second_reading_seconds, records=False)
         key = placement.asset_key(DATASET)
-        yield from events_of(key, context.instance, _reported(context, seller_api, results, key))
+        yield from events_of(key, context.instance, _reported(context, seller_api, results, placement))
 
     @dg.job(name=placement.name_of("read_orders_today"), description=read_today.description)
     def read_orders_today() -> None:
@@ -188,33 +150,24 @@ def _reported(
     context: dg.OpExecutionContext,
     seller_api: SellerApiResource,
     results: Iterable[SliceResult],
-    key: dg.AssetKey,
+    placement: Placement,
 ) -> Iterator[object]:
-    """Yield the events of what is new, and fail the step if days could not be read.
+    """Yield the materialization of each day that has changed, and fail the step if days could not be read.
 
-    Failed checks are read when the events of their partition follow, because other runs may report the same partition
-    meanwhile.
-
-    Args:
-        key: The key of the asset, of which the checks are.
+    The refusals that `status` shows stay: they are about months, which the daily refresh reads. At the end the checks
+    are reported.
 
     Raises:
         dagster.Failure: Some days could not be read. All others were.
     """
     loop, receipts = PartitionLoop(context.log), list[Receipt]()
     for result in results:
-        partition = _partition(result.request)
-        if isinstance(result.error, ReadingHeldError):
-            stored = newest_receipt(
-                seller_api.warehouse.database, DATASET, result.request.account, result.request.month
-            )
-            yield from evaluations_of_failure(context.instance, DATASET, result.error, stored, partition)
         if result.error is not None:
             loop.add(result.request.account, result.error, subject=str(result.request))
         elif result.receipt is not None:
             receipts.append(result.receipt)
-            failures = _failures(context.instance, seller_api.warehouse.database, key, partition)
-            yield from _events(context.instance, seller_api, result.receipt, partition, failures)
+            if result.receipt.changed:
+                yield load_event(DATASET, seller_api, result.receipt, _partition(result.request))
     context.add_output_metadata(
         {
             "accounts": len(receipts),
@@ -222,51 +175,11 @@ def _reported(
             "rows": sum(receipt.rows for receipt in receipts),
         }
     )
+    report_after_step(context, seller_api.warehouse.database, placement, DATASET)
     loop.fail(
         f"today's {DATASET.name} of {count_of(len(loop.failures), 'account', 'was')} not read: "
         f"{', '.join(loop.failures)}. All others were. The next tick reads them again"
     )
-
-
-def _events(
-    instance: dg.DagsterInstance,
-    seller_api: SellerApiResource,
-    receipt: Receipt,
-    partition: str,
-    failed_before: _Failures,
-) -> Iterator[object]:
-    """Yield the materialization of a day that has changed, and the results of checks that are new.
-
-    A materialization needs a result of every check. Failures about other days stay.
-    """
-    if receipt.changed:
-        yield next(load_events(instance, DATASET, seller_api, receipt, partition))
-    target = None
-    for check, judgement in judgements(DATASET, receipt):
-        before = failed_before.get(check.name)
-        lasts = before is not None and before.window != receipt.window
-        is_known = judgement.passed == (before is None) or (judgement.passed and lasts)
-        if is_known and not receipt.changed:
-            continue
-        target = target or judged(instance, asset_key(DATASET), partition)
-        if before is not None and lasts and judgement.passed:
-            yield before.reported_for(target)
-        else:
-            yield judgement.evaluation(asset_key(DATASET), check.name, target, partition)
-
-
-def _failures(instance: dg.DagsterInstance, database: Database, key: dg.AssetKey, partition: str) -> _Failures:
-    """Return the failed ones among the newest evaluations of a partition."""
-    checks = [dg.AssetCheckKey(key, check.name) for check in checks_of(DATASET)]
-    evaluations = list(failed_evaluations(instance, checks, [partition]))
-    loads = [each.metadata["load_id"].value for each in evaluations if "load_id" in each.metadata]
-    windows = windows_of_loads(database, [int(str(load)) for load in loads])
-    failures: dict[str, _Failure] = {}
-    for each in evaluations:
-        load = each.metadata.get("load_id")
-        window = None if load is None else windows.get(int(str(load.value)))
-        failures[each.check_name] = _Failure(each, window)
-    return failures
 
 
 def _partition(request: SliceRequest) -> str:

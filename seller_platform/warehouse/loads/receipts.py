@@ -33,13 +33,6 @@ def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
 
 
-def windows_of_loads(database: Database, loads: Sequence[int]) -> dict[int, Window]:
-    """Return the windows of those of these loads that have a receipt, by number."""
-    statement = select(LOADS.c.id, LOADS.c.window_start, LOADS.c.window_end).where(LOADS.c.id.in_(loads))
-    with database.begin() as connection:
-        return {load: Window(start, end) for load, start, end in connection.execute(statement)} if loads else {}
-
-
 def count_loads(database: Database, run_ids: Sequence[str]) -> int:
     """Return how many loads those runs have stored so far."""
     statement = select(func.count()).select_from(LOADS).where(LOADS.c.run_id.in_(run_ids))
@@ -211,17 +204,6 @@ def open_holds(database: Database) -> tuple[Receipt, ...]:
     """Return the receipts of readings that are held: no later loads published their days, or held them again."""
     with database.begin() as connection:
         return _receipts(connection, _OPEN_HOLDS, {})
-
-
-def open_hold(database: Database, dataset: Dataset, account: str, month: Window | None) -> Receipt | None:
-    """Return the receipt of a reading of an account's month that is held; None if there is none.
-
-    Args:
-        month: None for any.
-    """
-    statement = _OPEN_HOLDS.where(*_of_slice(dataset, account, month)).limit(1)
-    with database.begin() as connection:
-        return next(iter(_receipts(connection, statement, {})), None)
 
 
 def _receipts(connection: Connection, statement: Select[Any], values: Mapping[str, object]) -> tuple[Receipt, ...]:

@@ -1,6 +1,7 @@
 """What an operator watches: what is stored, how old it is, and measures for Prometheus.
 
 - `coverage`: what should be stored, and what is
+- `doubtful_slices`: slices of which a check may fail
 - `slice_problems`: slices that are held, mismatched or failed
 - `slice_states`: the state of every slice that should be stored
 - `repeated_ledgers`: accounts of one seller that have the same ledger

@@ -155,42 +155,17 @@ def compare_ledgers(database: Database, parts: Collection[Part] | None = None) -
         _replace(connection, sizes, found, parts)
 
 
-def repeated_ledgers(database: Database, parts: Collection[Part] | None = None) -> list[RepeatedLedger]:
-    """Return what the last comparison stored, the largest share of an account's month first.
-
-    Args:
-        parts: The accounts with their months; None for all.
-    """
+def repeated_ledgers(database: Database) -> list[RepeatedLedger]:
+    """Return what the last comparison stored, the largest share of an account's month first."""
     columns = REPEATED_LEDGERS.c
     statement = select(*(columns[name] for name in RepeatedLedger.__dataclass_fields__))
-    if parts is not None:
-        chosen = {(account, month.start) for account, month in parts if month}
-        statement = statement.where(columns.account.in_({account for account, _ in chosen}))
     with database.begin() as connection:
-        rows = connection.execute(statement.order_by(columns.account, columns.month)).mappings().all()
+        rows = connection.execute(statement).mappings().all()
     repeated = [
-        RepeatedLedger(
-            **{
-                **row,
-                "amounts": {currency: Decimal(amount) for currency, amount in row["amounts"].items()},
-            }
-        )
+        RepeatedLedger(**{**row, "amounts": {currency: Decimal(amount) for currency, amount in row["amounts"].items()}})
         for row in rows
-        if parts is None or (row["account"], row["month"]) in chosen
     ]
     return sorted(repeated, key=lambda each: (each.account, each.month, -each.share))
-
-
-def repeated_by_part(database: Database, parts: Collection[Part] | None) -> dict[Part, list[RepeatedLedger]]:
-    """Return what the last comparison stored, by account and month.
-
-    Args:
-        parts: The accounts with their months; None for all.
-    """
-    by_part: dict[Part, list[RepeatedLedger]] = defaultdict(list)
-    for each in repeated_ledgers(database, parts):
-        by_part[each.account, Window.month_of(each.month)].append(each)
-    return by_part
 
 
 def _sizes(connection: Connection, parts: Collection[Part] | None) -> list[_Size]:

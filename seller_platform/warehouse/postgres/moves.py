@@ -10,6 +10,7 @@ _HAS_LATER_NUMBERS = text("""
     SELECT EXISTS (SELECT FROM platform.loads WHERE transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))
         OR EXISTS (SELECT FROM platform.mart_builds
                    WHERE pg_snapshot_xmax(snapshot) > pg_snapshot_xmax(pg_current_snapshot()))
+        OR EXISTS (SELECT FROM platform.slices WHERE transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))
 """)
 
 
@@ -26,3 +27,4 @@ def renumber_after_move(connection: Connection) -> None:
     if has_moved(connection):
         connection.execute(text("UPDATE platform.loads SET transaction_id = '0'"))
         connection.execute(text("UPDATE platform.mart_builds SET snapshot = NULL"))
+        connection.execute(text("UPDATE platform.slices SET rows = rows"))  # a trigger sets their number

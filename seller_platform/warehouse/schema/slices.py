@@ -15,7 +15,8 @@ from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.tables import SELLER
 
 # A hold ends when later loads, published or held, have all its days together; of a whole list with any later load.
-# A reading that does not add up to its total counts until a later published one has all of its days.
+# A reading that does not add up to its total counts until a later published one has all of its days. What else checks
+# read of a load counts while any of its days is stored of it, and of a list without days until it is loaded again.
 _OPEN = """
 CREATE OR REPLACE FUNCTION platform.open_holds(holds bigint[]) RETURNS bigint[] LANGUAGE sql STABLE AS $$
     SELECT coalesce(array_agg(held.id ORDER BY held.id), '{}')
@@ -35,6 +36,24 @@ CREATE OR REPLACE FUNCTION platform.open_mismatches(mismatches bigint[]) RETURNS
         WHERE later.dataset = load.dataset AND later.account = load.account AND later.id > load.id
           AND later.verdict <> 'held'
           AND later.window_start <= load.window_start AND later.window_end >= load.window_end)
+$$;
+CREATE OR REPLACE FUNCTION platform.open_notes(noted bigint[]) RETURNS bigint[] LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(load.id ORDER BY load.id), '{}')
+    FROM platform.loads AS load
+    WHERE load.id = ANY (noted) AND NOT (
+        SELECT count(*) > 0 AND (platform.month_of_slice(load.dataset, load.window_start) IS NULL
+                                 OR daterange(load.window_start, load.window_end)
+                                    <@ range_agg(daterange(later.window_start, later.window_end)))
+        FROM platform.loads AS later
+        WHERE later.dataset = load.dataset AND later.account = load.account AND later.id > load.id
+          AND later.verdict <> 'held'
+          AND later.notes ->> 'report_id' IS NOT DISTINCT FROM load.notes ->> 'report_id')
+$$;
+CREATE OR REPLACE FUNCTION platform.has_notes(notes jsonb, restatement jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE
+AS $$
+    SELECT coalesce(notes ?| ARRAY['moved', 'null_keys', 'duplicate_keys', 'replaced_text', 'unknown_fields',
+                                   'unusable_accounts', 'moved_accounts', 'unusual_days']
+                    OR notes ? 'was_settled' AND restatement IS NOT NULL, false)
 $$
 """
 
@@ -56,6 +75,8 @@ DECLARE
         is_reading AND NEW.window_end > CAST(NEW.started_at AT TIME ZONE coalesce(NEW.time_zone, 'UTC') AS date);
     is_whole CONSTANT boolean := of_month IS NULL OR first = 1 AND NEW.window_end = of_month + interval '1 month';
     mismatches CONSTANT bigint[] := CASE WHEN NEW.verdict = 'mismatch' THEN ARRAY[NEW.id] ELSE '{}' END;
+    noted CONSTANT bigint[] :=
+        CASE WHEN platform.has_notes(NEW.notes, NEW.restatement) THEN ARRAY[NEW.id] ELSE '{}' END;
 BEGIN
     IF NEW.verdict = 'held' THEN
         INSERT INTO platform.slices AS slice (dataset, account, month, held_load_ids)
@@ -66,14 +87,14 @@ BEGIN
     END IF;
     INSERT INTO platform.slices AS slice (
         dataset, account, month, load_id, changed_load_id, rows, read_at, current_at, days_read, time_zone, currency,
-        mismatched_load_ids
+        mismatched_load_ids, noted_load_ids
     ) VALUES (
         NEW.dataset, NEW.account, of_month, NEW.id, NEW.id, NEW.rows,
         CASE WHEN is_reading THEN NEW.started_at END, CASE WHEN has_today THEN NEW.started_at END,
         CASE WHEN is_reading AND of_month IS NOT NULL THEN ARRAY(
             SELECT CASE WHEN day BETWEEN first AND last THEN NEW.started_at END FROM generate_series(1, 31) AS day
         ) END,
-        NEW.time_zone, NEW.currency, mismatches
+        NEW.time_zone, NEW.currency, mismatches, noted
     )
     ON CONFLICT (dataset, account, month) DO UPDATE SET
         load_id = NEW.id,
@@ -103,36 +124,44 @@ BEGIN
         time_zone = coalesce(excluded.time_zone, slice.time_zone),
         currency = coalesce(excluded.currency, slice.currency),
         mismatched_load_ids = platform.open_mismatches(slice.mismatched_load_ids) || mismatches,
-        held_load_ids = platform.open_holds(slice.held_load_ids);
+        noted_load_ids = platform.open_notes(slice.noted_load_ids) || noted,
+        held_load_ids = platform.open_holds(slice.held_load_ids),
+        recounted_rows = NULL;
     RETURN NULL;
 END
 $$;
 CREATE OR REPLACE TRIGGER keep_slice AFTER INSERT ON platform.loads FOR EACH ROW EXECUTE FUNCTION platform.keep_slice();
-CREATE OR REPLACE FUNCTION platform.age_slice() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION platform.stamp_slice() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    NEW.read_after_days := (
-        SELECT CASE WHEN count(read_at) = count(*)
-                    THEN min(CAST(read_at AT TIME ZONE coalesce(NEW.time_zone, 'UTC') AS date)
-                             - (NEW.month + CAST(number AS integer) - 1)) END
-        FROM unnest(NEW.days_read) WITH ORDINALITY AS day (read_at, number)
-        WHERE number <= extract(day FROM NEW.month + interval '1 month - 1 day')
-    );
+    NEW.transaction_id := pg_current_xact_id();
+    IF TG_OP = 'INSERT' OR NEW.days_read IS DISTINCT FROM OLD.days_read THEN
+        NEW.read_after_days := (
+            SELECT CASE WHEN count(read_at) = count(*)
+                        THEN min(CAST(read_at AT TIME ZONE coalesce(NEW.time_zone, 'UTC') AS date)
+                                 - (NEW.month + CAST(number AS integer) - 1)) END
+            FROM unnest(NEW.days_read) WITH ORDINALITY AS day (read_at, number)
+            WHERE number <= extract(day FROM NEW.month + interval '1 month - 1 day')
+        );
+    END IF;
     RETURN NEW;
 END
 $$;
-CREATE OR REPLACE TRIGGER age_slice BEFORE INSERT OR UPDATE OF days_read ON platform.slices FOR EACH ROW
-EXECUTE FUNCTION platform.age_slice();
+CREATE OR REPLACE TRIGGER stamp_slice BEFORE INSERT OR UPDATE ON platform.slices FOR EACH ROW
+EXECUTE FUNCTION platform.stamp_slice();
 COMMENT ON FUNCTION platform.open_holds IS 'The ones of these held readings whose days no later loads have.';
 COMMENT ON FUNCTION platform.open_mismatches IS 'The ones of these loads that no later load replaced.';
 COMMENT ON FUNCTION platform.month_of_slice IS 'The month of the slice with a day; null where a list has no days.';
 COMMENT ON FUNCTION platform.keep_slice IS 'Writes the row of a slice after a receipt of it.';
-COMMENT ON FUNCTION platform.age_slice IS 'Sets after how many days the days of a slice were read at the least.'
+COMMENT ON FUNCTION platform.open_notes IS 'The ones of these loads of which days are stored.';
+COMMENT ON FUNCTION platform.has_notes IS 'Whether a check may fail for the notes of a load.';
+COMMENT ON FUNCTION platform.stamp_slice IS 'Sets the transaction of a slice and read_after_days.'
 """
 
 _FILL = sql.SQL("""
 WITH load AS MATERIALIZED (
     SELECT id, dataset, account, platform.month_of_slice(dataset, window_start) AS month, window_start, window_end,
            rows, verdict, changed, started_at, time_zone, currency, verdict = 'held' AS is_held,
+           platform.has_notes(notes, restatement) AS is_noted,
            verdict <> 'held' AND notes -> 'reverts_load' IS NULL AS is_reading,
            window_end > CAST(started_at AT TIME ZONE coalesce(time_zone, 'UTC') AS date) AS has_today
     FROM platform.loads
@@ -145,7 +174,8 @@ slice AS MATERIALIZED (
            (array_agg(time_zone ORDER BY id DESC) FILTER (WHERE NOT is_held AND time_zone IS NOT NULL))[1] AS time_zone,
            (array_agg(currency ORDER BY id DESC) FILTER (WHERE NOT is_held AND currency IS NOT NULL))[1] AS currency,
            array_agg(id) FILTER (WHERE verdict = 'mismatch') AS mismatches,
-           array_agg(id) FILTER (WHERE is_held) AS holds
+           array_agg(id) FILTER (WHERE is_held) AS holds,
+           array_agg(id) FILTER (WHERE is_noted AND NOT is_held) AS notes
     FROM load
     GROUP BY dataset, account, month
 ),
@@ -172,14 +202,14 @@ days AS (
     GROUP BY dataset, account, month
 )
 INSERT INTO platform.slices (dataset, account, month, load_id, changed_load_id, rows, read_at, current_at, days_read,
-                             time_zone, currency, mismatched_load_ids, held_load_ids)
+                             time_zone, currency, mismatched_load_ids, held_load_ids, noted_load_ids)
 SELECT slice.dataset, slice.account, slice.month, load_id, changed_load_id,
        CASE WHEN load.id IS NULL THEN 0
             WHEN slice.month IS NULL OR load.window_start = slice.month
                                     AND load.window_end = slice.month + interval '1 month' THEN load.rows
             ELSE CASE slice.dataset {counts} ELSE 0 END END,
        read_at, current_at, days_read, slice.time_zone, slice.currency,
-       platform.open_mismatches(mismatches), platform.open_holds(holds)
+       platform.open_mismatches(mismatches), platform.open_holds(holds), platform.open_notes(slice.notes)
 FROM slice
 LEFT JOIN days USING (dataset, account, month)
 LEFT JOIN load ON load.id = slice.load_id
@@ -187,7 +217,8 @@ ON CONFLICT (dataset, account, month) DO UPDATE SET
     load_id = excluded.load_id, changed_load_id = excluded.changed_load_id, rows = excluded.rows,
     read_at = excluded.read_at, current_at = excluded.current_at, days_read = excluded.days_read,
     time_zone = excluded.time_zone, currency = excluded.currency,
-    mismatched_load_ids = excluded.mismatched_load_ids, held_load_ids = excluded.held_load_ids
+    mismatched_load_ids = excluded.mismatched_load_ids, held_load_ids = excluded.held_load_ids,
+    noted_load_ids = excluded.noted_load_ids
 """)
 
 _COUNT = sql.SQL(

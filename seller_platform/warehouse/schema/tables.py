@@ -372,6 +372,21 @@ SLICES = Table(
         server_default="{}",
         comment="Readings that are held: no later loads published their days, or held them again.",
     ),
+    Column(
+        "noted_load_ids",
+        ARRAY(BigInteger),
+        nullable=False,
+        server_default="{}",
+        comment="Loads whose notes a check reads, and whose days no later loads replaced together.",
+    ),
+    Column("recounted_rows", BigInteger, comment="Rows that were counted since its load, if they are not as many."),
+    Column(
+        "transaction_id",
+        TransactionNumber,
+        nullable=False,
+        server_default=text("pg_current_xact_id()"),
+        comment="The transaction that changed the row last.",
+    ),
     Column("error", Text, comment="The class of the error when it was last tried; null if it was loaded."),
     Column("message", Text, comment="What happened, and the next step."),
     Column("failed_since", DateTime(timezone=True), comment="When it failed first, after its last load."),
@@ -389,8 +404,12 @@ SLICES = Table(
         "ix_slices_troubled",
         "dataset",
         "account",
-        postgresql_where=text("error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}'"),
+        postgresql_where=text(
+            "error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}' OR noted_load_ids <> '{}' "
+            "OR recounted_rows IS NOT NULL"
+        ),
     ),
+    Index(None, "transaction_id"),
     schema=PLATFORM,
     comment="What is true of each slice now: stored, held or failed.",
 )

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import LISTS, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.orchestration.assets.checks import checks_of
+from seller_platform.orchestration.assets.check_reports import checks_for
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.marts import mart_asset, mart_key
@@ -45,6 +45,7 @@ class CheckRuns:
                 *(asset_for(dataset, HISTORY_START) for dataset in LISTS),
                 mart_asset(PROFIT, HISTORY_START),
             ],
+            asset_checks=[checks_for(ACCOUNTS)],
             resources=platform.resources,
         )
         self.job = self.definitions.resolve_implicit_global_asset_job_def()
@@ -127,64 +128,6 @@ def test_every_check_can_be_executed_without_its_asset(runs: CheckRuns) -> None:
     assert alone == graph.asset_check_keys
 
 
-def test_a_run_of_one_partition_evaluates_the_chosen_checks_with_numbers(runs: CheckRuns) -> None:
-    evaluations = runs.execute(asset_key(TRANSACTIONS), [ROW_COUNT, "fields_are_known"], partition=JANUARY)
-
-    assert {(each.check_name, each.partition, each.passed) for each in evaluations} == {
-        (ROW_COUNT, JANUARY, True),
-        ("fields_are_known", JANUARY, True),
-    }
-    assert all(each.target_materialization_data for each in evaluations)
-    numbers = _metadata(evaluations)
-    assert (numbers["rows"], numbers["announced"], numbers["difference"]) == (3, 3, 0)
-
-
-def test_a_row_deleted_by_hand_fails_its_check_until_the_next_load(runs: CheckRuns) -> None:
-    runs.change(
-        f"DELETE FROM seller.transactions WHERE ctid = (SELECT min(ctid) FROM seller.transactions WHERE account = "
-        f"'{KEYS[0]}' AND local_day < '2026-02-01')"
-    )
-
-    ranged = runs.execute(
-        asset_key(TRANSACTIONS),
-        [ROW_COUNT],
-        asset_partition_range_start=JANUARY,
-        asset_partition_range_end=FEBRUARY,
-    )
-    runs.load(asset_key(TRANSACTIONS), last=JANUARY)
-    repaired = runs.execute(asset_key(TRANSACTIONS), [ROW_COUNT], partition=JANUARY)
-
-    assert _by_partition(ranged) == {JANUARY: False, FEBRUARY: True}
-    assert (_metadata(ranged)["rows"], _metadata(ranged)["difference"]) == (2, -1)
-    assert _by_partition(repaired) == {JANUARY: True}
-
-
-def test_a_run_without_a_partition_reports_news_and_sums_up_the_rest(runs: CheckRuns) -> None:
-    names = [check.name for check in checks_of(DAILY)]
-    runs.change(
-        f"INSERT INTO seller.daily_product_sales SELECT * FROM seller.daily_product_sales WHERE account = '{KEYS[0]}' "
-        "AND local_day < '2026-02-01' ORDER BY local_day, sku LIMIT 1"
-    )
-
-    failed = runs.execute(asset_key(DAILY), names)
-    again = runs.execute(asset_key(DAILY), names)
-    runs.change(
-        f"DELETE FROM seller.daily_product_sales WHERE ctid = (SELECT max(ctid) FROM seller.daily_product_sales WHERE "
-        f"account = '{KEYS[0]}' AND local_day < '2026-02-01')"
-    )
-    restored = runs.execute(asset_key(DAILY), names)
-    unchanged = runs.execute(asset_key(DAILY), names)
-
-    everything = len(KEYS) * len(MONTHS)
-    assert _by_partition(failed) == _by_partition(again) == {JANUARY: False, None: False}
-    assert _by_partition(failed, "keys_are_unique") == {JANUARY: False, None: False}
-    assert _metadata(failed, "keys_are_unique")["duplicate_keys"] == 1
-    assert _metadata(failed, partition=None)["partitions"] == everything
-    assert _metadata(failed, partition=None)["failed_partitions"] == 1
-    assert _by_partition(restored) == {JANUARY: True, None: True}
-    assert _by_partition(unchanged) == {None: True}
-
-
 def test_a_mart_waits_until_the_check_of_its_input_passes(runs: CheckRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs, honest = [asset_key(DAILY), asset_key(TRANSACTIONS)], independent_upstream._page
 
@@ -245,10 +188,3 @@ def test_the_checks_of_accounts_are_evaluated_from_the_registry(runs: CheckRuns)
 
     assert {each.check_name: each.passed for each in passed} == {ROW_COUNT: True, "connection_authorized": True}
     assert {each.check_name: each.passed for each in refused} == {ROW_COUNT: True, "connection_authorized": False}
-    assert _metadata(passed, partition=None)["difference"] == 0
-
-
-def test_a_partition_that_was_never_loaded_has_nothing_to_check(runs: CheckRuns) -> None:
-    absent = str(partition_key(KEYS[0], MONTHS[0]))
-
-    assert runs.execute(asset_key(dataset_named("orders")), [ROW_COUNT], partition=absent) == []

@@ -14,7 +14,6 @@ from seller_platform.contract import dataset_named
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.planning import make_plan
-from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -22,7 +21,7 @@ from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop
-from seller_platform_tests.support.platform import Platform
+from seller_platform_tests.support.platform import Platform, newest_checks
 
 INVENTORY = dataset_named("inventory")
 KEYS = sorted(independent_upstream.KEYS.values())
@@ -79,9 +78,7 @@ def test_the_costs_of_each_account_are_loaded_and_reported_separately(shop: Plat
         assert (metadata["rows"], metadata["verdict"], metadata["announced_total"]) == (23, "unverifiable", None)
         assert metadata["notes"] == {"products": 45, "unknown_products": 22}
         assert metadata["upstream"] == f"{shop.upstream.url}/api"
-    evaluated = [each for each in result.get_asset_check_evaluations() if each.asset_key == asset_key(COST_PERIODS)]
-    assert len(evaluated) == len(KEYS) * len(checks_of(COST_PERIODS))
-    assert all(each.passed for each in evaluated)
+    assert all(each.passed for each in newest_checks(shop.instance, COST_PERIODS).values())
     with shop.database.begin() as connection:
         sums = connection.execute(
             text(

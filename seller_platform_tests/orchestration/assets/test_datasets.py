@@ -7,14 +7,16 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_named
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.orchestration.assets.check_reports import checks_for
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.descriptions import describe_dataset
-from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, table_schema
+from seller_platform.orchestration.assets.events import table_schema
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, HISTORY_CHART, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import MONTHS, Platform
+from seller_platform_tests.support.platform import MONTHS, Platform, newest_checks
 
 ORDERS = dataset_named("orders")
 TRANSACTIONS = dataset_named("transactions")
@@ -98,22 +100,17 @@ def test_the_newest_month_has_the_chart_of_its_account_alone(platform: Platform)
     assert "Down Under, AU, AUD (account-42), rows: Rows from 10 to 703" in charts[f"account-42|{MONTHS[-1].start}"]
 
 
-def test_the_check_of_each_partition_points_at_its_materialization(platform: Platform) -> None:
+def test_the_checks_point_at_the_newest_materialization(platform: Platform) -> None:
     platform.discover()
     platform.months(TRANSACTIONS)
-    check = dg.AssetCheckKey(asset_key(TRANSACTIONS), ROW_COUNT_CHECK)
 
-    records = platform.instance.event_log_storage.get_asset_check_execution_history(check, limit=20)
+    evaluations = newest_checks(platform.instance, TRANSACTIONS)
 
-    evaluations = [record.evaluation for record in records if record.evaluation is not None]
-    assert {evaluation.partition for evaluation in evaluations} == _all_months()
-    for evaluation in evaluations:
-        assert evaluation.passed
+    (latest,) = platform.instance.fetch_materializations(asset_key(TRANSACTIONS), limit=1).records
+    assert evaluations.keys() == {rule.name for rule in checks_of(TRANSACTIONS)}
+    for evaluation in evaluations.values():
+        assert (evaluation.passed, evaluation.partition) == (True, None)
         assert evaluation.target_materialization_data is not None
-        assert evaluation.partition is not None
-        latest = platform.instance.fetch_materializations(
-            dg.AssetRecordsFilter(asset_key=asset_key(TRANSACTIONS), asset_partitions=[evaluation.partition]), limit=1
-        ).records[0]
         assert evaluation.target_materialization_data.storage_id == latest.storage_id
 
 
@@ -141,29 +138,10 @@ def test_a_partition_that_fails_is_named_and_the_others_are_loaded(
     assert failure.user_failure_data is not None
     assert set(failure.user_failure_data.metadata) == {*february, "exit_code"}
     assert "another calendar" in str(failure.user_failure_data.metadata[min(february)].value)
-    of_month = [each for each in result.get_asset_check_evaluations() if each.partition == min(february)]
-    assert {each.check_name for each in of_month} == {check.name for check in checks_of(TRANSACTIONS)}
-    assert not any(each.passed for each in of_month)
-    assert all("another calendar" in (each.description or "") for each in of_month)
-
-
-def test_the_checks_of_a_partition_that_fails_judge_the_rows_that_stay(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    platform.discover()
-    assert platform.months(TRANSACTIONS).success
-    broken = {**independent_upstream.transaction_rows(independent_upstream.MONTHS[1])[0], "posted_date": "2020-01-01"}
-    monkeypatch.setattr(independent_upstream, "transaction_rows", lambda _: [broken])
-
-    result = platform.months(TRANSACTIONS, first=MONTHS[1], last=MONTHS[1])
-
-    evaluations = result.get_asset_check_evaluations()
-    assert not result.success
-    assert {(each.check_name, each.partition) for each in evaluations} == {
-        (check.name, str(partition_key(account, MONTHS[1]))) for check in checks_of(TRANSACTIONS) for account in KEYS
-    }
-    assert {each.check_name for each in evaluations if not each.passed} <= {"fields_are_known"}
-    assert "match: " in str(next(each for each in evaluations if each.check_name == ROW_COUNT_CHECK).description)
+    failed = {name: each for name, each in newest_checks(platform.instance, TRANSACTIONS).items() if not each.passed}
+    assert set(failed) == {"fields_are_known"}
+    assert "another calendar" in str(failed["fields_are_known"].description)
+    assert str(failed["fields_are_known"].description).startswith(f"2 of {len(_all_months())} slices break this rule: ")
 
 
 def test_an_account_without_a_known_zone_is_named_and_no_other_fails(platform: Platform) -> None:
@@ -172,9 +150,10 @@ def test_an_account_without_a_known_zone_is_named_and_no_other_fails(platform: P
     lost = independent_upstream.KEYS["A.2|FOREIGN"]
 
     discovered = platform.discover()
+    failed = [each for each in newest_checks(platform.instance, ACCOUNTS).values() if not each.passed]
     result = platform.months(TRANSACTIONS)
 
-    failed = [each for each in discovered.get_asset_check_evaluations() if not each.passed]
+    assert discovered.success
     assert [(each.check_name, each.severity) for each in failed] == [
         ("accounts_are_usable", dg.AssetCheckSeverity.ERROR)
     ]
@@ -197,16 +176,16 @@ def test_a_changed_zone_fails_a_check_until_all_is_read_again(platform: Platform
     former, platform.upstream.accounts[1]["timezone"] = platform.upstream.accounts[1]["timezone"], "Pacific/Auckland"
     moved = independent_upstream.KEYS["A.2|FOREIGN"]
 
-    after_change = platform.discover()
+    platform.discover()
+    (failed,) = [each for each in newest_checks(platform.instance, ACCOUNTS).values() if not each.passed]
     platform.months(TRANSACTIONS)
-    after_reading = platform.discover()
+    platform.discover()
 
-    (failed,) = [each for each in after_change.get_asset_check_evaluations() if not each.passed]
     assert (failed.check_name, failed.severity) == ("accounts_keep_their_days", dg.AssetCheckSeverity.WARN)
     assert f"account {moved}: it is in Pacific/Auckland now, and was last read under {former}" in str(
         failed.description
     )
-    assert all(each.passed for each in after_reading.get_asset_check_evaluations())
+    assert all(each.passed for each in newest_checks(platform.instance, ACCOUNTS).values())
 
 
 @pytest.mark.parametrize("who", ["one account", "every account"])
@@ -232,9 +211,7 @@ def test_a_404_that_only_one_account_gets_is_a_failure_of_the_account(
         assert (result.success, platform.materialized(BY_DATE), failures) == (True, _all_months(), [])
         assert len(reasons) == len(_all_months())
         assert all("sales_by_date: the upstream does not offer /sales/statistics-dashboard" in each for each in reasons)
-        evaluations = result.get_asset_check_evaluations()
-        assert len(evaluations) == len(_all_months()) * len(checks_of(BY_DATE))
-        assert all(each.passed and "Nothing is stored: " in (each.description or "") for each in evaluations)
+        assert all(each.passed for each in newest_checks(platform.instance, BY_DATE).values())
         return
     (failure,) = failures
     assert failure is not None
@@ -300,7 +277,8 @@ def test_every_list_has_an_asset_with_columns_check_and_backfill_policy(platform
     assert spec.description == describe_dataset(dataset)
     assert spec.group_name == dataset.area
     assert spec.metadata["dagster/column_schema"] == table_schema(table_for(dataset))
-    assert [check.name for check in asset.check_specs] == [check.name for check in checks_of(dataset)]
+    assert {key.name for key in checks_for(dataset).check_keys} == {check.name for check in checks_of(dataset)}
+    assert list(asset.check_specs) == []
     assert asset.backfill_policy is not None
     assert asset.backfill_policy.max_partitions_per_run == (36 if dataset.slicing is Slicing.MONTH else 100)
 

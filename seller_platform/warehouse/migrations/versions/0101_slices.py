@@ -9,6 +9,7 @@ from sqlalchemy.dialects import postgresql
 
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.slices import fill_slices, keep_slices
+from seller_platform.warehouse.schema.tables import TransactionNumber
 
 revision = "0101"
 down_revision = "0100"
@@ -75,6 +76,25 @@ def upgrade() -> None:
             nullable=False,
             comment="Readings that are held: no later loads published their days, or held them again.",
         ),
+        sa.Column(
+            "noted_load_ids",
+            postgresql.ARRAY(sa.BigInteger()),
+            server_default="{}",
+            nullable=False,
+            comment="Loads whose notes a check reads, and whose days no later loads replaced together.",
+        ),
+        sa.Column(
+            "recounted_rows",
+            sa.BigInteger(),
+            comment="Rows that were counted since its load, if they are not as many.",
+        ),
+        sa.Column(
+            "transaction_id",
+            TransactionNumber(),
+            server_default=sa.text("pg_current_xact_id()"),
+            nullable=False,
+            comment="The transaction that changed the row last.",
+        ),
         sa.Column("error", sa.Text(), comment="The class of the error when it was last tried; null if it was loaded."),
         sa.Column("message", sa.Text(), comment="What happened, and the next step."),
         sa.Column("failed_since", moment, comment="When it failed first, after its last load."),
@@ -103,8 +123,12 @@ def upgrade() -> None:
         "slices",
         ["dataset", "account"],
         schema="platform",
-        postgresql_where=sa.text("error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}'"),
+        postgresql_where=sa.text(
+            "error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}' OR noted_load_ids <> '{}' "
+            "OR recounted_rows IS NOT NULL"
+        ),
     )
+    op.create_index("ix_slices_transaction_id", "slices", ["transaction_id"], schema="platform")
     connection = op.get_bind()
     keep_slices(connection)
     fill_slices(driver_of(connection))
