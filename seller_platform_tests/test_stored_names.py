@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
+import msgspec
 import pytest
 from sqlalchemy import text
 
@@ -48,21 +49,18 @@ def test_a_stored_cursor_of_the_alert_sensors_is_read_and_kept() -> None:
         "retried": {"run-1": 5},
         "causes": {
             "abc": {
-                "kind": "Run",
+                "title": "Run failed: seller/orders",
                 "sentence": "The upstream is away.",
-                "run_id": "run-2",
-                "last_seen": "2026-03-10T03:00:00Z",
-                "partitions": {"seller/orders": {"S1.US|2026-03-01": 6}},
-                "struck": {"seller/orders": 1},
-                "examples": "",
+                "failed_at": "2026-03-10T03:00:00Z",
+                "open_until": {"seller/orders": ["run-2"]},
             }
         },
-        "letters": [
+        "messages": [
             {"text": "Run failed", "written_at": "2026-03-10T03:00:00Z", "attempts": 1, "not_before": None},
         ],
     }
 
-    assert json.loads(Alerts.read(json.dumps(stored)).cursor) == stored
+    assert json.loads(msgspec.json.encode(msgspec.json.decode(json.dumps(stored), type=Alerts))) == stored
 
 
 def test_a_stored_cursor_of_discovery_is_read_and_kept(database: Database) -> None:

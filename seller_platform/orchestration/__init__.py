@@ -6,7 +6,7 @@
 - `charts`: charts in metadata
 - `automation`: schedules and planned runs
 - `jobs`: jobs for loads that a person asks for
-- `alerting`: alerts for failed checks and runs
+- `alerting`: alerts for problems of slices, failed runs and foreign checks
 - `instance`: the Dagster instance
 - `resources`: the warehouse and the API
 - `failures`: failures of a step without a stack trace

@@ -73,7 +73,8 @@ attributes:
   # accounts: [A1B2C3.US]
   # Whether the schedules are on when they are first loaded.
   schedules: true
-  # Whether sensors report failed runs and checks of the instance to SELLER_PLATFORM_ALERT_WEBHOOK_URL.
+  # Whether sensors report what is wrong with slices, and failed runs and checks of the instance, to
+  # SELLER_PLATFORM_ALERT_WEBHOOK_URL.
   alerts: true
   # owners: ["team:data"]
   # Further attributes of each asset; `spec` is its spec.
@@ -141,8 +142,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     schedules: bool = Field(default=True, description="Whether the schedules are on when they are first loaded.")
     alerts: bool = Field(
         default=True,
-        description="Whether sensors report the failed runs and checks of the instance to "
-        "SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
+        description="Whether sensors report what is wrong with slices, and the failed runs and checks of the instance, "
+        "to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
     )
     owners: Sequence[str] | None = Field(
         default=None, description="The owners of all assets; by default SELLER_PLATFORM_OWNER."
@@ -229,7 +230,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             if REPORT_ROWS in datasets:
                 parts.append(report_definitions(history_start, placement=placement, schedules=running))
             if self.alerts:
-                parts.append(alert_definitions(placement=placement))
+                expected = refreshed if running and _FRESHNESS in extras else []
+                parts.append(alert_definitions(placement=placement, expected=expected))
             owners = list(self.owners or [settings.owner])
             return dg.Definitions.merge(*parts).map_asset_specs(
                 func=lambda spec: self._translated(_completed(spec, owners, placement))

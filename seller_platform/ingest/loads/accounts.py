@@ -11,11 +11,12 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import ImplausibleReadingError
+from seller_platform.errors import ImplausibleReadingError, SellerPlatformError, WarehouseUnavailableError
 from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
 from seller_platform.warehouse.loads.plausibility import Accepted, Judge
+from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.monitoring.zone_changes import zone_changes
 from seller_platform.warehouse.postgres.database import Database
@@ -35,7 +36,7 @@ def discover(
     """Store the accounts that a connection can read, and return them with the receipt.
 
     Accounts that it can no longer read are retired in the registry; their rows stay. A list that loses more than half
-    of its accounts is read once more, and then held.
+    of its accounts is read once more, and then held. Why a list could not be stored is kept until one is.
 
     Args:
         run_id: The Dagster run, for the receipt.
@@ -49,11 +50,18 @@ def discover(
     """
     read = partial(_discover, api, database, connection, run_id=run_id, accepted=accepted)
     try:
-        return read(is_second=accepted is not None)
-    except ImplausibleReadingError as error:
-        _LOG.warning("%s, in %g s", error, second_reading_seconds)
-        time.sleep(second_reading_seconds)
-        return read(is_second=True)
+        try:
+            discovered = read(is_second=accepted is not None)
+        except ImplausibleReadingError as error:
+            _LOG.warning("%s, in %g s", error, second_reading_seconds)
+            time.sleep(second_reading_seconds)
+            discovered = read(is_second=True)
+    except SellerPlatformError as error:
+        if not isinstance(error, WarehouseUnavailableError):
+            keep_refusal(database, ACCOUNTS, connection.name, None, error, run_id=run_id)
+        raise
+    forget_refusal(database, ACCOUNTS, connection.name, None)
+    return discovered
 
 
 def _discover(

@@ -154,14 +154,18 @@ def load_each(
         time.sleep(second_reading_seconds)  # in this thread, which Ctrl-C interrupts
         yield from results([doubtful.pop(0) for _ in range(len(doubtful))])
     for request, error in not_offered:
-        is_offered = upstream_offers(loader.database, request.dataset, request.account)
-        refused = UpstreamError(
-            f"{error.dataset} of account {request.account}: the upstream answered {error.status} to {error.path}, "
-            "which it answers for other accounts or did answer before",
-            code="RefusedForAccountError",
-            step="Check at the upstream whether its user may read this of the account; everything else is loaded.",
-        )
-        yield SliceResult(request, error=refused if is_offered else error)
+        result = SliceResult(request, error=error)
+        if upstream_offers(loader.database, request.dataset, request.account):
+            refused = UpstreamError(
+                f"{error.dataset} of account {request.account}: the upstream answered {error.status} to {error.path}, "
+                "which it answers for other accounts or did answer before",
+                code="RefusedForAccountError",
+                step="Check at the upstream whether its user may read this of the account; everything else is loaded.",
+            )
+            result = SliceResult(request, error=refused)
+            if records:
+                _record(loader, result)
+        yield result
 
 
 def _with_lookbacks(requests: Sequence[SliceRequest], loader: SliceLoader) -> Sequence[SliceRequest]:

@@ -1,8 +1,9 @@
-"""Alerts for failed checks and runs, grouped by cause, and for security events.
+"""Alerts for what is wrong with slices, for failed runs and foreign checks, grouped by cause, and for security events.
 
-- `sensors`: the sensors of runs and checks
+- `sensors`: the sensors of problems, runs and checks
 - `security`: the sensor of security events
 - `delivery`: sends messages to the webhook
-- `event_log`: failures read from Dagster's event log
+- `runs`: runs that failed for a reason that is no problem of a slice
+- `foreign_checks`: failed checks of the project's own assets
 - `causes`: failures grouped by their cause
 """

@@ -1,24 +1,47 @@
-"""Sends the messages of the sensors to the webhook, oldest first."""
+"""Messages of the sensors: sent to the webhook, oldest first, without secrets."""
 
 import logging
-from datetime import datetime
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import Protocol
 from urllib.parse import urlsplit
 
 import dagster as dg
+import msgspec
 from pydantic import SecretStr
 
 from seller_platform.client.endpoints.webhook import post_message
+from seller_platform.clocks import is_past
 from seller_platform.errors import WebhookError
-from seller_platform.orchestration.alerting.causes import PendingMessage, slack_payload
 from seller_platform.settings import Settings, read_settings
 
 SECONDS_BETWEEN_TICKS = 30
 _DELIVERING_SECONDS = 5.0
 _SHORTEST_SECRET = 4
+_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=30), timedelta(minutes=30)
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[Bb]earer )[\w.~+/\-]+=*")
 
 _LOG = logging.getLogger(__name__)
+
+
+class PendingMessage(msgspec.Struct, frozen=True):
+    """A message that the webhook has not accepted yet."""
+
+    text: str
+    written_at: datetime
+    attempts: int = 0
+    not_before: datetime | None = None
+
+    def is_due(self, now: datetime) -> bool:
+        """Return whether to send it."""
+        return self.not_before is None or is_past(self.not_before, now, _LONGEST_PAUSE)
+
+    def put_off(self, now: datetime) -> "PendingMessage":
+        """Return the message with one more failed attempt and the time of the next."""
+        pause = min(_FIRST_PAUSE * 2 ** min(self.attempts, 10), _LONGEST_PAUSE)
+        return PendingMessage(self.text, self.written_at, self.attempts + 1, now + pause)
 
 
 class MessageQueue(Protocol):
@@ -73,3 +96,18 @@ def secrets_of(settings: Settings) -> list[str]:
     secrets = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
     parts = [part for secret in secrets for part in (secret, *secret.split(","), urlsplit(secret).password or "")]
     return [part for part in parts if len(part) >= _SHORTEST_SECRET]
+
+
+def redacted(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without these secrets, without credentials in URLs, and without bearer tokens."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return _CREDENTIALS.sub("***", text)
+
+
+def slack_payload(text: str) -> dict[str, object]:
+    """Return a message as the body of a request to a Slack incoming webhook."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    title, _, rest = escaped.partition("\n")
+    body = f"*{title}*" + (f"\n{rest}" if rest else "")
+    return {"text": escaped, "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": body[:3_000]}}]}

@@ -16,8 +16,14 @@ from seller_platform.clocks import Clock
 from seller_platform.commands import runnable
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
-from seller_platform.orchestration.alerting.causes import PendingMessage, redacted
-from seller_platform.orchestration.alerting.delivery import SECONDS_BETWEEN_TICKS, AlertsResource, deliver, secrets_of
+from seller_platform.orchestration.alerting.delivery import (
+    SECONDS_BETWEEN_TICKS,
+    AlertsResource,
+    PendingMessage,
+    deliver,
+    redacted,
+    secrets_of,
+)
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.database import Database

@@ -1,45 +1,58 @@
-"""Sensors that report failed runs, failed checks and security events to a webhook and to the log.
+"""Sensors that send an alert for each cause of what is wrong, to a webhook and to the log, and one when it is resolved.
 
-Each cause is reported once, until it is resolved. A sensor reads Dagster's event log from where it stopped. It keeps
-the open causes and the undelivered messages in its cursor, so that a webhook that is away delays a message and loses
-none. Four kinds of failures are not reported:
+- `problems` compares `platform.problems` with what it has reported.
+- `run_failures` reports runs that failed for another reason, but none that Dagster starts again by itself.
+- `check_failures` reports failed checks of the project's own assets.
 
-- a run that Dagster starts again by itself;
-- a check that failed only because its slice could not be stored, which its run reports;
-- a mart that was not built because of the slice of an input, which is reported itself;
-- a run that failed for lack of an authorisation, once the check of the connections reports that.
+Open causes and undelivered messages are in the cursor of a sensor, so that a webhook that is away delays a message and
+loses none.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import dagster as dg
 import msgspec
 
-from seller_platform.clocks import Clock, utc_now
+from seller_platform.clocks import Clock, is_past, utc_now
+from seller_platform.commands import runnable
+from seller_platform.contract import REFRESHED, Dataset
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.account_names import name_of
-from seller_platform.orchestration.alerting.causes import Alerts, Cause, failure_text, more_text, resolved_text
-from seller_platform.orchestration.alerting.delivery import SECONDS_BETWEEN_TICKS, AlertsResource, deliver, secrets_of
-from seller_platform.orchestration.alerting.event_log import (
-    EventReader,
-    look_up_failed,
-    newest_evaluation,
-    newest_run_failure,
-    read_checks,
-    read_runs,
+from seller_platform.orchestration.alerting.causes import (
+    Alerts,
+    Failure,
+    accounts_named,
+    failure_text,
+    more_text,
+    resolved_text,
+    title_of,
+    together,
 )
+from seller_platform.orchestration.alerting.delivery import (
+    SECONDS_BETWEEN_TICKS,
+    AlertsResource,
+    deliver,
+    redacted,
+    secrets_of,
+)
+from seller_platform.orchestration.alerting.foreign_checks import failures_of_checks, newest_evaluation
+from seller_platform.orchestration.alerting.runs import failures_of_runs, newest_run_failure, resolved_runs
 from seller_platform.orchestration.alerting.security import security_sensor
-from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings
-from seller_platform.warehouse.connections.accounts import accounts_by_key
+from seller_platform.warehouse.connections.accounts import accounts, accounts_by_key
+from seller_platform.warehouse.monitoring.problems import Problem, problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
 _MESSAGES_PER_TICK = 10
+_FORGOTTEN_AFTER = timedelta(days=14)
 _NEEDS_A_SERVER = (
     "alerts need PostgreSQL as Dagster's storage; the SQLite files of a new project cannot be read across runs. "
     "Set `storage` in dagster.yaml"
@@ -47,6 +60,7 @@ _NEEDS_A_SERVER = (
 # Processes side by side may store events in another order than their numbers, and Dagster notes that it starts a run
 # again a moment after the run's failure: younger events are left to the next tick.
 _SETTLES_AFTER = timedelta(seconds=3)
+_LONGEST_AHEAD = timedelta(minutes=5)
 
 # Several components of a project share it, for Dagster refuses two with one key.
 _ALERTS = AlertsResource()
@@ -54,110 +68,206 @@ _ALERTS = AlertsResource()
 _LOG = logging.getLogger(__name__)
 
 
-Read = Callable[[EventReader, Alerts], None]
+@dataclass(frozen=True)
+class Tick:
+    """An evaluation of a sensor."""
+
+    instance: dg.DagsterInstance
+    settings: Settings
+    now: datetime
+    placement: Placement
+    expected: Sequence[Dataset]
+
+    def has_settled(self, record: dg.EventLogRecord) -> bool:
+        """Return whether an event is old enough to be read."""
+        settles_at = datetime.fromtimestamp(record.timestamp, UTC) + _SETTLES_AFTER
+        return is_past(settles_at, self.now, _LONGEST_AHEAD)
+
+    def open_database(self) -> Database:
+        """Return the warehouse."""
+        return Database(warehouse_url(self.settings), connections=1)
 
 
-def alert_definitions(*, clock: Clock = utc_now, placement: Placement = WHOLE) -> dg.Definitions:
-    """Return the sensors that report failures and security events, and their resource `alerts`."""
+Read = Callable[[Tick, Alerts], Sequence[Failure]]
+"""Returns failures; of a sensor that reads events those that are new."""
+
+Resolve = Callable[[Tick, Alerts, Collection[str]], set[str]]
+"""Returns the keys of the open causes that are resolved, given those of the failures."""
+
+
+def alert_definitions(
+    *, clock: Clock = utc_now, placement: Placement = WHOLE, expected: Sequence[Dataset] = REFRESHED
+) -> dg.Definitions:
+    """Return the sensors that report failures and security events, and their resource `alerts`.
+
+    Args:
+        expected: The datasets that schedules read; slices of others are neither missing nor late.
+    """
     targets = "once for each cause, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log."
+
+    def sensor(name: str, what: str, read: Read, resolve: Resolve) -> dg.SensorDefinition:
+        return _sensor(placement.name_of(name), f"Reports {what}, {targets}", read, resolve, tick_of)
+
+    def tick_of(instance: dg.DagsterInstance, settings: Settings) -> Tick:
+        return Tick(instance, settings, clock(), placement, expected)
+
     return dg.Definitions(
         sensors=[
-            _sensor("run_failures", f"Reports failed runs, {targets}", newest_run_failure, read_runs, clock, placement),
-            _sensor(
-                "check_failures", f"Reports failed checks, {targets}", newest_evaluation, read_checks, clock, placement
-            ),
+            sensor("problems", "what platform.problems names", _read_problems, _resolve_problems),
+            sensor("run_failures", "runs that failed for another reason", _read_runs, _resolve_runs),
+            sensor("check_failures", "failed checks of the project's own assets", _read_checks, _resolve_checks),
             security_sensor(clock, placement),
         ],
         resources={"alerts": _ALERTS},
     )
 
 
-def _sensor(  # noqa: PLR0917  # six facts, each of another type
+def _sensor(
     name: str,
     description: str,
-    newest: Callable[[dg.DagsterInstance], int],
     read: Read,
-    clock: Clock,
-    placement: Placement,
+    resolve: Resolve,
+    tick_of: Callable[[dg.DagsterInstance, Settings], Tick],
 ) -> dg.SensorDefinition:
     @dg.sensor(
-        name=placement.name_of(name),
+        name=name,
         description=description,
         minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def evaluate(context: dg.SensorEvaluationContext, alerts: AlertsResource) -> dg.SensorResult:
-        now, settings, instance = clock(), alerts.settings, context.instance
-        if instance.event_log_storage.is_run_sharded:
+        tick = tick_of(context.instance, alerts.settings)
+        if tick.instance.event_log_storage.is_run_sharded and read is not _read_problems:
             return dg.SensorResult(skip_reason=_NEEDS_A_SERVER)
-        latest = newest(instance)
-        stored = _stored_alerts(context.cursor) or Alerts(latest)
-        stored.read_to = min(stored.read_to, latest)  # the numbers of deleted events may come again
-        open_before = list(stored.causes)
-        accounts = frozenset(account_partitions(instance, placement.accounts_name))
-        reader = EventReader(instance, now - _SETTLES_AFTER, accounts, secrets_of(settings), placement)
-        read(reader, stored)
-        look_up_failed(reader, stored)
-        for level, text in _messages(stored, open_before, settings):
-            _LOG.log(level, "%s", text)
-            if settings.alert_webhook_url is not None:
-                for dropped in stored.add_message(text, now):
-                    _LOG.error("too many messages wait for the webhook; this one is not sent: %s", dropped.text)
-        stored.forget(now)
-        problem = deliver(stored, settings.alert_webhook_url, now)
+        stored, problem = _stored_alerts(context.cursor, tick.instance, read), None
+        try:
+            for level, text in _messages(tick, stored, read, resolve):
+                message = redacted(text, secrets_of(tick.settings))
+                _LOG.log(level, "%s", message)
+                if tick.settings.alert_webhook_url is not None:
+                    for dropped in stored.add_message(message, tick.now):
+                        _LOG.error("too many messages wait for the webhook; this one is not sent: %s", dropped.text)
+        except SellerPlatformError as error:
+            problem = str(error)
+        problem = deliver(stored, tick.settings.alert_webhook_url, tick.now) or problem
         causes = f"{count_of(len(stored.causes), 'cause', 'is')} open" if stored.causes else "no cause is open"
         waiting = f"; {count_of(len(stored.messages), 'message', 'waits')} for the webhook" if stored.messages else ""
         return dg.SensorResult(
-            cursor=stored.cursor, skip_reason=f"{causes}{waiting}" + (f": {problem}" if problem else "")
+            cursor=msgspec.json.encode(stored).decode(),
+            skip_reason=f"{causes}{waiting}" + (f": {problem}" if problem else ""),
         )
 
     return evaluate
 
 
-def _stored_alerts(cursor: str | None) -> Alerts | None:
-    if not cursor:
-        return None
+def _stored_alerts(cursor: str | None, instance: dg.DagsterInstance, read: Read) -> Alerts:
+    """Return the cursor. Without one, a sensor that reads events begins with the next."""
+    newest = (
+        0 if read is _read_problems else (newest_run_failure if read is _read_runs else newest_evaluation)(instance)
+    )
     try:
-        return Alerts.read(cursor)
+        alerts = msgspec.json.decode(cursor, type=Alerts) if cursor else Alerts(newest)
     except msgspec.DecodeError as error:
         _LOG.error("the cursor of the sensor cannot be read, and only new failures are reported: %s", error)
-        return None
+        alerts = Alerts(newest)
+    alerts.read_to = min(alerts.read_to, newest)  # the numbers of deleted events may come again
+    return alerts
 
 
-def _messages(alerts: Alerts, open_before: Collection[str], settings: Settings) -> Iterator[tuple[int, str]]:
+def _messages(tick: Tick, alerts: Alerts, read: Read, resolve: Resolve) -> Iterator[tuple[int, str]]:
     """Yield the messages of new and of resolved causes with their levels in the log."""
-    new = [cause for key, cause in alerts.causes.items() if key not in open_before and not cause.is_resolved]
-    names, url = _names(settings, new[: _MESSAGES_PER_TICK + 1]), settings.dagster_url
-    for cause in new[:_MESSAGES_PER_TICK]:
-        yield logging.ERROR, failure_text(cause, link=_link(cause, url), names=names)
-    if len(new) > _MESSAGES_PER_TICK:
+    secrets, open_before = secrets_of(tick.settings), dict(alerts.causes)
+    failures = [replace(each, sentence=redacted(each.sentence, secrets)) for each in read(tick, alerts)]
+    by_cause = alerts.add(failures, tick.now)
+    resolved = resolve(tick, alerts, by_cause)
+    alerts.causes = {key: cause for key, cause in alerts.causes.items() if key not in resolved}
+    new = {key: each for key, each in by_cause.items() if key in alerts.causes and key not in open_before}
+    names, url = _names(tick, new.values()), tick.settings.dagster_url
+    for key, of_cause in new.items():
+        alerts.causes[key].title = title_of(of_cause, names)
+    groups = together(new)
+    for group in groups[:_MESSAGES_PER_TICK]:
+        yield logging.ERROR, failure_text(group, link=_link(group[0], url), names=names)
+    if len(groups) > _MESSAGES_PER_TICK:
         runs = f"Runs: {url}/runs" if url else None
-        yield logging.ERROR, more_text(new[_MESSAGES_PER_TICK:], link=runs, names=names)
-    for key in open_before:
-        cause = alerts.causes[key]
-        if cause.is_resolved:
-            others = [other for other_key, other in alerts.causes.items() if other_key != key]
-            yield logging.INFO, resolved_text(cause, others)
+        yield logging.ERROR, more_text(groups[_MESSAGES_PER_TICK:], link=runs, names=names)
+    for key in resolved & open_before.keys():
+        yield logging.INFO, resolved_text(open_before[key], alerts.causes.values())
 
 
-def _link(cause: Cause, dagster_url: str | None) -> str | None:
-    """Return the link to the run; an evaluation of a sensor or a command has none, and the link leads to the checks."""
+def _read_problems(tick: Tick, _: Alerts) -> Sequence[Failure]:
+    with tick.open_database() as database:
+        read = [each.key for each in tick.placement.chosen(accounts(database)) if each.account.problem is None]
+        rows = problems(database, expected=tick.expected, accounts=read, now=tick.now)
+    return [_failure_of(row, tick.placement) for row in rows]
+
+
+def _failure_of(problem: Problem, placement: Placement) -> Failure:
+    path = problem.dataset.split(".")
+    key = placement.key(dg.AssetKey(path if len(path) > 1 else ["seller", *path]))
+    return Failure(
+        problem.kind,
+        key.to_user_string(),
+        runnable(problem.message),
+        runnable(problem.next_step or ""),
+        parts=list(zip(problem.accounts, problem.months, strict=True)),
+        count=problem.slices,
+        since=problem.since,
+        run_id=problem.run_id,
+        is_warning=problem.is_warning,
+        accounts=() if problem.dataset == ACCOUNTS.name else problem.accounts,
+    )
+
+
+def _resolve_problems(_: Tick, alerts: Alerts, causes: Collection[str]) -> set[str]:
+    return alerts.causes.keys() - set(causes)
+
+
+def _read_runs(tick: Tick, alerts: Alerts) -> Sequence[Failure]:
+    failures = list(failures_of_runs(tick.instance, alerts, tick.has_settled))
+    known = _sentences(tick) if failures else set()
+    return [failure for failure in failures if failure.sentence.rstrip(".") not in known]
+
+
+def _sentences(tick: Tick) -> set[str]:
+    """Return what the sensor of problems reports, as a run says it."""
+    return {f"{each.sentence} {each.next_step}".rstrip(" .") for each in _read_problems(tick, Alerts())}
+
+
+def _resolve_runs(tick: Tick, alerts: Alerts, _: Collection[str]) -> set[str]:
+    forgotten = {key for key, cause in alerts.causes.items() if tick.now - cause.failed_at > _FORGOTTEN_AFTER}
+    alerts.causes = {key: cause for key, cause in alerts.causes.items() if key not in forgotten}
+    return resolved_runs(tick.instance, alerts.causes)
+
+
+def _read_checks(tick: Tick, alerts: Alerts) -> Sequence[Failure]:
+    return list(failures_of_checks(tick.instance, alerts, tick.has_settled))
+
+
+def _resolve_checks(_: Tick, alerts: Alerts, __: Collection[str]) -> set[str]:
+    return {key for key, cause in alerts.causes.items() if not any(cause.open_until.values())}
+
+
+def _link(failure: Failure, dagster_url: str | None) -> str | None:
+    """Return the link to the run, or else to the partition or the checks of the asset."""
     if dagster_url is None:
         return None
-    if cause.run_id:
-        return f"Run: {dagster_url}/runs/{cause.run_id}"
-    asset = next(iter(cause.affected)).partition(",")[0]
-    return f"Checks: {dagster_url}/assets/{asset}?view=checks"
+    if failure.run_id:
+        return f"Run: {dagster_url}/runs/{failure.run_id}"
+    asset = f"{dagster_url}/assets/{failure.subject.partition(',')[0]}"
+    account, month = next(iter(failure.parts), ("", None))
+    if month is None or failure.is_warning:
+        return f"Checks: {asset}?view=checks"
+    return f"Partition: {asset}?view=partitions&partition={quote(f'{account}|{month}')}"
 
 
-def _names(settings: Settings, causes: Sequence[Cause]) -> Mapping[str, str]:
-    """Return title, country and currency of the remembered accounts; none while the warehouse is away."""
-    remembered = [partition for cause in causes for of_subject in cause.partitions.values() for partition in of_subject]
-    keys = {partition.partition("|")[0] for partition in remembered if partition}
+def _names(tick: Tick, groups: Iterable[Sequence[Failure]]) -> Mapping[str, str]:
+    """Return title, country and currency of the accounts that messages name; none while the warehouse is away."""
+    keys = {key for group in groups for key in accounts_named(group)}
     if not keys:
         return {}
     try:
-        with Database(warehouse_url(settings), connections=1) as database:
+        with tick.open_database() as database:
             return {key: name_of(account) for key, account in accounts_by_key(database, keys).items()}
     except SellerPlatformError as error:
         _LOG.warning("accounts are named by their keys alone: %s", error)

@@ -12,6 +12,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import Connection, func, insert, select, text
 
 from seller_platform.contract import Window
+from seller_platform.counts import count_of
 from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.warehouse.marts.declaration import Mart, MartCheck, Query
 from seller_platform.warehouse.marts.due import Derived, keep_failure, keep_made, partition_states
@@ -29,6 +30,7 @@ SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
 """
 _BEGUN = "SELECT nextval(pg_get_serial_sequence('platform.mart_builds', 'id')), pg_current_snapshot()"
 _SHOWN = 5
+_EXAMPLES = 3
 
 _Driver = psycopg.Connection[Any]
 
@@ -49,6 +51,20 @@ class CheckResult:
     @property
     def passed(self) -> bool:
         return self.contradictions == 0
+
+    def described(self, mart: Mart) -> Mapping[str, object]:
+        """Return what contradicts the check as a receipt keeps it."""
+        examples = (
+            ", ".join(f"{name} {value}" for name, value in row.items() if value is not None)
+            for row in self.examples[:_EXAMPLES]
+        )
+        repair = self.check.repair[:1].upper() + self.check.repair[1:]
+        return {
+            "sentence": f"{count_of(self.contradictions, 'row', 'contradicts')} this check of {mart.table}: "
+            f"{self.check.doc}",
+            "next_step": f"{repair}, and build the partition again. Examples: {'; '.join(examples)}",
+            "is_warning": self.check.is_warning,
+        }
 
 
 @dataclass(frozen=True)
@@ -139,6 +155,10 @@ def build_partition(
                     "window_end": end,
                     "version": mart.version,
                     "run_id": run_id,
+                    "contradictions": {
+                        each.check.name: each.described(mart) for each in check_results if not each.passed
+                    }
+                    or None,
                     "snapshot": snapshot,
                 }
                 connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})

@@ -3,10 +3,14 @@
 It is created anew after each upgrade, because it follows from the contract.
 """
 
+from datetime import timedelta
+
 from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import REFRESHED
+from seller_platform.contract.tokens import WARN_BEFORE_DEATH
+from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.comments import comment_on_view
 
@@ -91,39 +95,140 @@ JOIN platform.loads AS load ON load.id = mismatched_load_ids[cardinality(mismatc
 WHERE mismatched_load_ids <> '{}'
 """
 
+# What the newest load of a slice noted. A settled window may still be corrected by a few rows.
+_NOTED = """
+CREATE VIEW platform.noted_slices AS
+SELECT slice.dataset, slice.account, month, noted.kind, load.started_at AS since, load.id AS load_id, load.run_id,
+       noted.message, noted.next_step, noted.kind NOT IN ('keyless', 'unusable') AS is_warning
+FROM platform.slices AS slice
+JOIN platform.loads AS load ON load.id = slice.load_id
+CROSS JOIN LATERAL (
+    SELECT string_agg(format('%s from %s to %s', key, value ->> 'before', value ->> 'after'), '; ')
+    FROM jsonb_each(CASE jsonb_typeof(restatement) WHEN 'object' THEN restatement ELSE '{}' END)
+    WHERE notes ? 'was_settled' AND abs(CAST(value ->> 'after' AS numeric) - CAST(value ->> 'before' AS numeric))
+                                    > abs(CAST(value ->> 'before' AS numeric)) / 100
+) AS restated (changes)
+CROSS JOIN LATERAL (VALUES
+    ('restated', format('%s of %s, %s..%s: settled days changed by more than 1 %%: %s.', slice.dataset, slice.account,
+                        window_start, window_end - 1, restated.changes),
+     'The stored rows are those of the upstream now: make reports again that were made from the former ones.'),
+    ('moved', format('The total changed from %s to %s while the parts of the list were read; they add up to a total in '
+                     'between.', notes #>> '{moved,before}', notes #>> '{moved,after}'),
+     'Wait: the next refresh reads the days again.'),
+    ('keyless', format('%s of %s rows have no value in their key. They are stored as they were sent.',
+                       notes #>> '{null_keys,rows}', load.rows),
+     'Report it to the upstream; the check keys_are_present names the rows.'),
+    ('duplicated', format('%s of %s rows have the key of another row. They are stored as they were sent.',
+                          notes ->> 'duplicate_keys', load.rows),
+     'Ask the upstream which of them is right.'),
+    ('replaced', format('%s of %s rows have text that PostgreSQL does not store. U+FFFD is stored in its place.',
+                        notes #>> '{replaced_text,rows}', load.rows),
+     'Report it to the upstream; the check text_is_as_sent names the rows.'),
+    ('undeclared', format('The upstream sent fields that are not declared: %s. They are kept in the column extra.',
+                          (SELECT string_agg(name, ', ') FROM jsonb_array_elements_text(notes -> 'unknown_fields')
+                                                              AS field (name))),
+     'Declare them to have columns of their own.'),
+    ('unusable', format('Accounts cannot be read: %s. All others are read.',
+                        (SELECT string_agg(format('%s: %s', key, value), '; ')
+                         FROM jsonb_each_text(notes -> 'unusable_accounts'))),
+     'Correct them at the upstream.'),
+    ('rezoned', format('Accounts changed the time zone or the currency: %s.',
+                       (SELECT string_agg(format('%s: %s', key, value), '; ')
+                        FROM jsonb_each_text(notes -> 'moved_accounts'))),
+     'Wait: refreshes read their rows again. Until then rows at the borders of days and months are missing or twice.'),
+    ('unusual', format('Days have far fewer or more rows than the same weekdays of the eight weeks before: %s.',
+                       (SELECT string_agg(format('%s: %s rows, about %s expected', key, value ->> 'rows',
+                                                 value ->> 'expected'), '; ')
+                        FROM jsonb_each(notes -> 'unusual_days'))),
+     'Wait: the next refresh reads them again. If the numbers stay, compare with the upstream.')
+) AS noted (kind, message, next_step)
+WHERE CASE noted.kind
+      WHEN 'restated' THEN restated.changes IS NOT NULL
+      WHEN 'moved' THEN notes ? 'moved'
+      WHEN 'keyless' THEN notes ? 'null_keys'
+      WHEN 'duplicated' THEN coalesce(CAST(notes ->> 'duplicate_keys' AS bigint), 0) > 0
+      WHEN 'replaced' THEN notes ? 'replaced_text'
+      WHEN 'undeclared' THEN jsonb_array_length(notes -> 'unknown_fields') > 0
+      WHEN 'unusable' THEN notes -> 'unusable_accounts' <> '{}'
+      WHEN 'rezoned' THEN notes -> 'moved_accounts' <> '{}'
+      WHEN 'unusual' THEN notes -> 'unusual_days' <> '{}' END
+"""
+
 _PROBLEMS = sql.SQL("""
 CREATE VIEW platform.problems AS
-SELECT dataset, account, month, kind, since, load_id, run_id, message, next_step
-FROM platform.troubled_slices
+SELECT * FROM (
+    SELECT dataset, account, month, kind, since, load_id, run_id, message, next_step, false AS is_warning
+    FROM platform.troubled_slices
+    UNION ALL
+    SELECT * FROM platform.noted_slices
+) AS of_slices
 WHERE account NOT IN (SELECT key FROM platform.accounts WHERE retired_at IS NOT NULL)
 UNION ALL
 SELECT dataset, account, month, kind, NULL, NULL, NULL,
        CASE kind WHEN 'missing' THEN 'It was never loaded.' WHEN 'incomplete' THEN 'Days of it were never loaded.'
             ELSE 'It was not read for more than {hours} hours.' END,
        'Check that the schedules and the daemon run; then launch the job '
-       || CASE kind WHEN 'missing' THEN 'backfill_history' ELSE 'refresh_now' END || ', or run `seller-platform sync`.'
+       || CASE kind WHEN 'missing' THEN 'backfill_history' ELSE 'refresh_now' END || ', or run `seller-platform sync`.',
+       false
 FROM platform.unread_slices(now(), coalesce((SELECT first_day FROM platform.history_start),
                                             (SELECT min(month) FROM platform.slices), current_date))
 UNION ALL
-SELECT 'accounts', connection, NULL, 'refused', NULL, NULL, NULL,
-       format('connection ''%s'' must be authorised again: %s.', connection, refused),
-       format('Run `seller-platform connect%s`.', ' --connection ' || quote_ident(nullif(connection, 'default')))
-FROM platform.grants WHERE refused IS NOT NULL
+SELECT dataset, account, NULL, 'late', max(current_at), NULL, NULL,
+       'It was not read up to the present day for more than {hours} hours.',
+       'Check that the schedules and the daemon run; then launch the job refresh_now, or run `seller-platform sync`.',
+       false
+FROM platform.slices JOIN platform.offered_slices USING (dataset, account)
+WHERE is_dated AND retired_at IS NULL
+GROUP BY dataset, account
+HAVING count(load_id) > 0 AND coalesce(max(current_at), '-infinity') < now() - interval '{hours} hours'
+   AND NOT bool_or(month > now() - interval '32 days' AND NOT ({is_untroubled}))
+UNION ALL
+(SELECT DISTINCT ON (account, month)
+        'transactions', account, month, 'repeated', noticed_at, NULL, NULL,
+       format('%s of %s rows with an order are also in the ledger of account %s: sums over both count them twice.',
+              rows, compared, other),
+       'Sum up only one of the accounts, and ask the upstream why it answers the same transactions for both.', true
+FROM platform.repeated_ledgers
+ORDER BY account, month, rows DESC)
+UNION ALL
+SELECT 'marts.' || mart, account, window_start, 'contradicted', started_at, NULL, run_id, value ->> 'sentence',
+       value ->> 'next_step', CAST(value ->> 'is_warning' AS boolean)
+FROM platform.mart_builds AS build, jsonb_each(contradictions)
+WHERE contradictions IS NOT NULL AND NOT EXISTS (
+    SELECT FROM platform.mart_builds AS later
+    WHERE later.mart = build.mart AND later.account = build.account AND later.id > build.id
+      AND later.window_start IS NOT DISTINCT FROM build.window_start)
+UNION ALL
+SELECT 'accounts', name, NULL,
+       CASE WHEN grants.connection IS NULL OR refused IS NOT NULL THEN 'refused' ELSE 'expiring' END, NULL, NULL, NULL,
+       CASE WHEN grants.connection IS NULL THEN format('there is no grant for connection ''%s''.', name)
+            WHEN refused IS NOT NULL THEN format('connection ''%s'' must be authorised again: %s.', name, refused)
+            ELSE format('the grant of connection ''%s'' was last refreshed on %s and is not honoured after %s.', name,
+                        CAST(issued_at AS date), CAST(issued_at + {lifetime} AS date)) END,
+       format('Run `seller-platform connect%s`.', ' --connection ' || nullif(name, 'default')),
+       refused IS NULL AND grants.connection IS NOT NULL
+FROM platform.connections LEFT JOIN platform.grants ON grants.connection = name
+WHERE grants.connection IS NULL OR refused IS NOT NULL OR issued_at + {lifetime} - {warned_before} < now()
 """)
 
 _COLUMNS = {
-    "dataset": "The table in schema seller.",
+    "dataset": "The table in schema seller; of a mart marts.NAME.",
     "account": "Key of the account; of the dataset accounts the connection.",
     "month": "The first day of the month; null where the list has no days.",
-    "kind": "failed, postponed, held, mismatched, missing, incomplete, late; of a grant refused.",
+    "kind": "failed, postponed, held, mismatched, missing, incomplete, late; of a grant refused, expiring; what a load "
+    "noted: restated, moved, keyless, duplicated, replaced, undeclared, unusable, rezoned, unusual, repeated; of a "
+    "mart contradicted.",
     "since": "Since when, where that is known.",
     "load_id": "The load that shows it, where there is one: platform.loads.id.",
     "run_id": "The Dagster run that shows it, where there is one.",
     "message": "What happened; of a failed slice with the next step.",
     "next_step": "What to do; null where the message says it.",
+    "is_warning": "Whether the rows are still useful.",
 }
 
-_COLUMNS_OF_TROUBLED = {**_COLUMNS, "was_loaded": "Whether the slice was ever loaded."}
+_COLUMNS_OF_TROUBLED = {name: doc for name, doc in _COLUMNS.items() if name != "is_warning"} | {
+    "was_loaded": "Whether the slice was ever loaded."
+}
 _COLUMNS_OF_OFFERED = {
     "dataset": "The table in schema seller.",
     "is_dated": "Whether its slices are months.",
@@ -135,7 +240,7 @@ _COLUMNS_OF_OFFERED = {
 def create_problems(connection: Connection) -> None:
     """Create the view and what it is made of anew."""
     driver = driver_of(connection)
-    driver.execute("DROP VIEW IF EXISTS platform.problems, platform.troubled_slices")
+    driver.execute("DROP VIEW IF EXISTS platform.problems, platform.noted_slices, platform.troubled_slices")
     driver.execute("DROP FUNCTION IF EXISTS platform.unread_slices")
     driver.execute("DROP VIEW IF EXISTS platform.offered_slices")
     datasets = [
@@ -146,8 +251,17 @@ def create_problems(connection: Connection) -> None:
     driver.execute(_OFFERED.format(datasets=sql.SQL(", ").join(datasets), computed=sql.Literal(computed)))
     driver.execute(_UNREAD.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format()))
     driver.execute(_TROUBLED)
-    driver.execute(_PROBLEMS.format(hours=hours))
+    driver.execute(_NOTED)
+    lifetime, warned_before = (
+        sql.Literal(each) for each in (timedelta(seconds=REFRESH_TOKEN_SECONDS), WARN_BEFORE_DEATH)
+    )
+    driver.execute(
+        _PROBLEMS.format(
+            hours=hours, is_untroubled=_IS_UNTROUBLED.format(), lifetime=lifetime, warned_before=warned_before
+        )
+    )
     driver.execute("COMMENT ON FUNCTION platform.unread_slices IS 'Slices that should have been read until a moment.'")
     comment_on_view(driver, "offered_slices", "What each upstream offers of each account.", _COLUMNS_OF_OFFERED)
     comment_on_view(driver, "troubled_slices", "Slices that are failed, held or mismatched.", _COLUMNS_OF_TROUBLED)
+    comment_on_view(driver, "noted_slices", "What the newest loads of slices noted.", _COLUMNS)
     comment_on_view(driver, "problems", "What is wrong with slices and grants now, one row for each thing.", _COLUMNS)

@@ -32,6 +32,7 @@ READABLE_OF_PLATFORM = (
     "history_start",
     "loads",
     "mart_builds",
+    "noted_slices",
     "offered_slices",
     "problems",
     "repeated_ledgers",

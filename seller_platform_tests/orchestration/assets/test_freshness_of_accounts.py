@@ -8,8 +8,6 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import REFRESHED, Dataset, Window, dataset_named
-from seller_platform.orchestration.alerting.causes import Alerts
-from seller_platform.orchestration.alerting.event_log import EventReader, read_checks
 from seller_platform.orchestration.assets.freshness import FRESHNESS, SENSOR, check_name_of, freshness_definitions
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.resources import WarehouseResource
@@ -129,17 +127,6 @@ def test_an_account_that_is_not_read_fails_alone_with_its_age_and_recovers(fresh
     )
     assert repeated == {}
     assert (recovered[orders].passed, recovered[inventory].passed) == (True, False)
-
-
-def test_a_late_account_is_reported_by_an_alert(freshness: Freshness) -> None:
-    freshness.now = NOON + timedelta(days=3)
-    freshness.tick()
-    alerts = Alerts(0)
-
-    read_checks(EventReader(freshness.instance, datetime.now(UTC) + timedelta(minutes=1), {US, JP}, ()), alerts)
-
-    causes = {subject: cause for cause in alerts.causes.values() for subject in cause.affected}
-    assert "launch the job refresh_now with the account" in causes["platform/freshness, orders_is_fresh"].sentence
 
 
 def test_only_a_reading_of_recent_days_makes_an_account_fresh(

@@ -1,0 +1,180 @@
+"""Runs that failed for a reason that `platform.problems` does not name, and how they are resolved."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from itertools import takewhile
+
+import dagster as dg
+from dagster import DagsterEventType, EventLogRecord
+from dagster_shared.error import SerializableErrorInfo
+
+from seller_platform.errors import InputProblemError
+from seller_platform.orchestration.alerting.causes import Alerts, Cause, Failure, Part
+from seller_platform.orchestration.tags import EXIT_CODE
+
+_RUNS_PER_TICK = 200
+_WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
+_PARTITION, _RANGE = "dagster/partition", "dagster/asset_partition_range_start"
+_JOB = "job "
+_TRACEBACK = "Open the run in the Dagster UI for the traceback, fix the cause and launch the run again."
+_LONGEST_LINE = 500
+_NAMED_PARTS = 3
+_UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def newest_run_failure(instance: dg.DagsterInstance) -> int:
+    """Return the number of the newest event of a failed run; 0 without one."""
+    records = instance.fetch_run_status_changes(DagsterEventType.RUN_FAILURE, limit=1).records
+    return records[0].storage_id if records else 0
+
+
+def failures_of_runs(
+    instance: dg.DagsterInstance, alerts: Alerts, has_settled: Callable[[EventLogRecord], bool]
+) -> Iterator[Failure]:
+    """Yield the failures of the runs that failed since, without those that Dagster starts again by itself.
+
+    Args:
+        has_settled: Whether an event is old enough; younger ones are left to the next tick.
+    """
+    for run_id, event_id in list(alerts.retried.items()):
+        run = instance.get_run_by_id(run_id)
+        if run is None or _RETRY in run.tags or run.tags.get(_WILL_RETRY) != "true":
+            del alerts.retried[run_id]
+        if run is not None and _RETRY not in run.tags and run.tags.get(_WILL_RETRY) != "true":
+            event = dg.RunStatusChangeRecordsFilter(DagsterEventType.RUN_FAILURE, storage_ids=[event_id])
+            for record in instance.fetch_run_status_changes(event, limit=1).records:
+                yield from _failures(instance, run, record)
+    records = instance.fetch_run_status_changes(
+        dg.RunStatusChangeRecordsFilter(DagsterEventType.RUN_FAILURE, after_storage_id=alerts.read_to),
+        limit=_RUNS_PER_TICK,
+        ascending=True,
+    ).records
+    for record in takewhile(has_settled, records):
+        run = instance.get_run_by_id(record.run_id)
+        if run is not None and run.tags.get(_WILL_RETRY) == "true":
+            alerts.retried[run.run_id] = record.storage_id
+        elif run is not None:
+            yield from _failures(instance, run, record)
+        alerts.read_to = record.storage_id
+    alerts.retried = dict(list(alerts.retried.items())[-_RUNS_PER_TICK:])
+
+
+def resolved_runs(instance: dg.DagsterInstance, causes: Mapping[str, Cause]) -> set[str]:
+    """Return the keys of the causes of which every job has succeeded since, and every asset was materialized."""
+    return {
+        key
+        for key, cause in causes.items()
+        if not any(_is_open(instance, subject, runs, cause) for subject, runs in cause.open_until.items())
+    }
+
+
+def _is_open(instance: dg.DagsterInstance, subject: str, runs: list[str], cause: Cause) -> bool:
+    """Return whether a job or an asset still has to succeed; of a partition its newest run decides."""
+    if subject.startswith(_JOB):
+        succeeded = dg.RunsFilter(
+            job_name=subject.removeprefix(_JOB), statuses=[dg.DagsterRunStatus.SUCCESS], updated_after=cause.failed_at
+        )
+        return not instance.get_runs_count(succeeded)
+    asset = dg.AssetKey.from_user_string(subject)
+    records = instance.get_run_records(dg.RunsFilter(run_ids=runs))
+    if not any({_PARTITION, _RANGE} & record.dagster_run.tags.keys() for record in records):
+        newest = instance.get_latest_materialization_event(asset)
+        return newest is None or newest.timestamp < max(record.create_timestamp.timestamp() for record in records)
+    newest_runs = set(_unfinished(instance, asset).values())
+    if not newest_runs or newest_runs & set(runs):
+        return bool(newest_runs)
+    return instance.get_runs_count(dg.RunsFilter(run_ids=sorted(newest_runs), statuses=_UNFINISHED)) > 0
+
+
+def _unfinished(instance: dg.DagsterInstance, asset: dg.AssetKey) -> Mapping[str, str]:
+    """Return the partitions of an asset that their newest run has not materialized, with the run."""
+    # Dagster finds failed partitions with it, too; the instance has no public method for it.
+    attempts = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(
+        asset
+    )
+    return {partition: run_id for partition, (run_id, _) in attempts.items()}
+
+
+def _failures(instance: dg.DagsterInstance, run: dg.DagsterRun, record: EventLogRecord) -> Iterator[Failure]:
+    """Yield the failures of a run. A mart that waits for an input has not failed: the input is reported."""
+    for subject, partitions, sentence in _reasons(instance, run, record):
+        if not sentence.startswith(InputProblemError.begin):
+            parts = [_part(each) for each in partitions]
+            yield Failure(
+                "run failed",
+                subject,
+                sentence,
+                parts=parts[:_NAMED_PARTS],
+                count=max(1, len(parts)),
+                since=datetime.fromtimestamp(record.timestamp, UTC),
+                run_id=run.run_id,
+                accounts={account for account, _ in parts},
+                open_until=[run.run_id],
+            )
+
+
+def _reasons(
+    instance: dg.DagsterInstance, run: dg.DagsterRun, record: EventLogRecord
+) -> Iterator[tuple[str, Sequence[str], str]]:
+    """Yield the subject, the partitions and the reason of each failure of a run.
+
+    A step that fails as a whole has failed for each partition that the run has not materialized.
+    """
+    steps = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
+    for step in steps:
+        event = step.event_log_entry.get_dagster_event()
+        subject, failed = _subject(run, event.step_key), event.step_failure_data
+        raised = failed.user_failure_data
+        metadata = {name: value for name, value in raised.metadata.items() if name != EXIT_CODE} if raised else {}
+        if raised is not None and not all(isinstance(value, dg.TextMetadataValue) for value in metadata.values()):
+            # Facts, not reasons by name.
+            yield subject, _left(instance, run, subject), raised.description or _TRACEBACK
+            continue
+        for name, value in metadata.items():
+            yield subject, [name], str(value.value)
+        if not metadata:
+            reason = f"{_first_line(failed.error)}."
+            # A failure with an exit code names the next step itself, and has no traceback.
+            is_foreseen = raised is not None and EXIT_CODE in raised.metadata
+            sentence = reason if is_foreseen else f"{reason} {_TRACEBACK}"
+            yield subject, _left(instance, run, subject), sentence
+    if not steps:
+        event = record.event_log_entry.get_dagster_event()
+        reason = _first_line(event.job_failure_data.error) or (event.message or "").strip().splitlines()[0]
+        for subject in sorted(key.to_user_string() for key in run.asset_selection or ()) or [_subject(run, None)]:
+            yield subject, _left(instance, run, subject), f"{reason.rstrip('.')}. {_TRACEBACK}"
+
+
+def _left(instance: dg.DagsterInstance, run: dg.DagsterRun, subject: str) -> Sequence[str]:
+    """Return the partitions that a run was to materialize and has not."""
+    if subject.startswith(_JOB):
+        return []
+    unfinished = _unfinished(instance, dg.AssetKey.from_user_string(subject))
+    return sorted(name for name, run_id in unfinished.items() if run_id == run.run_id)
+
+
+def _part(partition: str) -> Part:
+    account, _, day = partition.partition("|")
+    try:
+        return account, date.fromisoformat(day)
+    except ValueError:
+        return partition, None
+
+
+def _first_line(error: SerializableErrorInfo | None) -> str:
+    """Return the first line of an error. If Dagster has wrapped an error in it, that counts."""
+    while error is not None and error.cause is not None and (error.cls_name or "").startswith("Dagster"):
+        error = error.cause
+    lines = error.message.strip().splitlines() if error is not None else []
+    return lines[0].rstrip(".")[:_LONGEST_LINE] if lines else ""
+
+
+def _subject(run: dg.DagsterRun, step_key: str | None) -> str:
+    """Return the asset of a step, or the job where it is none."""
+    return step_key.replace("__", "/") if step_key and "__" in step_key else f"{_JOB}{run.job_name}"

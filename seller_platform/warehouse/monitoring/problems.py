@@ -1,0 +1,74 @@
+"""What is wrong now, by dataset and reason: the view `platform.problems` without what needs no alert."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from sqlalchemy import text
+
+from seller_platform.contract import Dataset
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.problems import READ_WITHIN_HOURS
+
+_ACCOUNTS_FAIL_FOR = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with slices of a dataset for one reason.
+
+    Attributes:
+        kind: As in `platform.problems`.
+        is_warning: Whether the rows are still useful.
+        next_step: None where the message says it.
+        slices: How many slices have it.
+        accounts: The accounts of the first three slices; of the accounts themselves the connections.
+        months: Their months; None of a list without days.
+        since: The earliest, where that is known.
+        run_id: A run that shows it, if there is one.
+    """
+
+    kind: str
+    is_warning: bool
+    dataset: str
+    message: str
+    next_step: str | None
+    slices: int
+    accounts: Sequence[str]
+    months: Sequence[date | None]
+    since: datetime | None
+    run_id: str | None
+
+
+# A list of accounts is requested again within minutes without a run. What the planner leaves for later is no problem.
+_PROBLEMS = text("""
+    SELECT kind, is_warning, dataset, message, min(next_step), count(*),
+           (array_agg(account ORDER BY account, month))[1:3], (array_agg(month ORDER BY account, month))[1:3],
+           min(since), max(run_id)
+    FROM platform.problems
+    WHERE (kind <> 'postponed' OR run_id IS NOT NULL)
+      AND (kind <> 'failed' OR dataset <> 'accounts' OR run_id IS NOT NULL OR since < now() - :accounts_fail_for)
+      AND (kind NOT IN ('missing', 'incomplete', 'late') OR dataset = ANY (:expected) AND account IN (
+          SELECT key FROM platform.accounts WHERE key = ANY (:accounts) AND first_seen_at < :seen_before))
+    GROUP BY kind, is_warning, dataset, message
+    ORDER BY min(since), dataset, message
+""")
+
+
+def problems(
+    database: Database, *, expected: Collection[Dataset], accounts: Collection[str], now: datetime
+) -> tuple[Problem, ...]:
+    """Return what is wrong, oldest first.
+
+    Args:
+        expected: The datasets that are read regularly. Unread slices of others are left out.
+        accounts: The keys of the accounts that are read regularly. New ones have a day for their first loads.
+    """
+    bound = {
+        "expected": [dataset.name for dataset in expected],
+        "accounts": list(accounts),
+        "seen_before": now - timedelta(hours=READ_WITHIN_HOURS),
+        "accounts_fail_for": _ACCOUNTS_FAIL_FOR,
+    }
+    with database.begin() as connection:
+        return tuple(Problem(*row) for row in connection.execute(_PROBLEMS, bound))

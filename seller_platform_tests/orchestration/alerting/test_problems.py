@@ -1,0 +1,395 @@
+"""Tests that what platform.problems names is alerted once for each cause, and resolved when nothing of it is left."""
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
+from seller_platform.errors import (
+    BudgetTooSmallError,
+    ListChangedError,
+    ReadingHeldError,
+    ReauthorizationRequiredError,
+    SellerPlatformError,
+    UpstreamUnavailableError,
+)
+from seller_platform.orchestration.alerting.sensors import alert_definitions
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
+from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.receiver import Receiver, webhook_receiver
+
+KEYS = [f"SELLER{number:02}.MARKET" for number in range(30)]
+ORDERS, TRANSACTIONS, INVENTORY = (dataset_named(name) for name in ("orders", "transactions", "inventory"))
+MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
+
+
+@dataclass
+class Shop:
+    """Accounts with slices, the sensor of problems, and its webhook."""
+
+    database: Database
+    receiver: Receiver
+    expected: tuple[Dataset, ...] = ()
+    passed: timedelta = timedelta()
+    cursor: str | None = None
+    instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
+
+    def fail(self, error: SellerPlatformError, *keys: str, dataset: Dataset = ORDERS, month: Window = MARCH) -> None:
+        for key in keys:
+            keep_refusal(self.database, dataset, key, month, error, run_id="run-1")
+
+    def repair(self, *keys: str, dataset: Dataset = ORDERS, month: Window = MARCH) -> None:
+        for key in keys:
+            forget_refusal(self.database, dataset, key, month)
+
+    def load(self, dataset: Dataset, key: str, month: Window, *, verdict: str = "match", notes: object = None) -> int:
+        """Store a receipt, with a verdict and notes."""
+        statement = text("""
+            INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows,
+                                        announced, digest, verdict, changed, started_at, finished_at, notes,
+                                        restatement)
+            VALUES (:dataset, :account, :first, :after, 1, 1, 0, 11, 12, '', :verdict, true, '2026-04-10 08:00Z', now(),
+                    CAST(:notes AS jsonb), '{"rows": {"before": "100", "after": "90"}}')
+            RETURNING id
+        """)
+        bound = {"dataset": dataset.name, "account": key, "first": month.start, "after": month.end, "verdict": verdict}
+        with self.database.begin() as connection:
+            return int(connection.execute(statement, {**bound, "notes": json.dumps(notes or {})}).scalar_one())
+
+    def tick(self, *, later: timedelta = timedelta(seconds=30)) -> str | None:
+        """Evaluate the sensor some time after the last tick, and return its skip message."""
+        self.passed += later
+        definitions = alert_definitions(clock=lambda: datetime.now(UTC) + self.passed, expected=self.expected)
+        sensor = definitions.resolve_sensor_def("problems")
+        with dg.build_sensor_context(
+            self.instance, cursor=self.cursor, resources=dict(definitions.resources or {})
+        ) as context:
+            result = sensor.evaluate_tick(context)
+        self.cursor = result.cursor
+        return result.skip_message
+
+
+@pytest.fixture
+def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
+    monkeypatch.setenv("SELLER_PLATFORM_DAGSTER_URL", "https://dagster.example/")
+    save_connection(database, KnownConnection("default", "https://api.example", "https://api.example", "client"))
+    account = Account(7, "Möbel Söhne", "DE", "EUR", "Europe/Berlin", "MARKET", "SELLER00")
+    save_accounts(database, "default", [(key, account) for key in KEYS])
+    with database.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO platform.grants (connection, token_pair, generation, issued_at, expires_at) "
+                "VALUES ('default', '', 1, now(), now())"
+            )
+        )
+    with webhook_receiver() as receiver:
+        monkeypatch.setenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL", receiver.url)
+        opened = Shop(database, receiver)
+        yield opened
+        opened.instance.dispose()
+
+
+def away(path: str = "/sales/orders") -> UpstreamUnavailableError:
+    return UpstreamUnavailableError(f"GET {path}", "no answer (ConnectError)", attempts=6)
+
+
+def test_without_problems_no_message_is_sent(shop: Shop) -> None:
+    shop.load(ORDERS, KEYS[0], MARCH)
+
+    assert shop.tick() == "no cause is open"
+    assert shop.receiver.documents == []
+
+
+def test_a_failed_slice_is_reported_with_title_month_reason_and_link(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.fail(away(), *KEYS[:12])
+
+    shop.tick()
+
+    (document,) = shop.receiver.documents
+    title, sentence, since, link = document["text"].splitlines()
+    named = "; ".join(f"Möbel Söhne, DE, EUR ({key}), 2026-03" for key in KEYS[:3])
+    assert title == f"Failed: seller/orders of {named} and 9 more"
+    assert sentence == str(away())
+    assert since.startswith("Since 20")
+    assert link == "Run: https://dagster.example/runs/run-1"
+    assert document["blocks"][0]["text"]["text"].startswith("*Failed: seller/orders of Möbel")
+    assert document["text"] in [record.message for record in caplog.records if record.levelno == logging.ERROR]
+
+
+def test_one_cause_in_many_slices_is_one_message_until_none_is_left(shop: Shop) -> None:
+    shop.fail(away(), *KEYS[:3])
+    shop.fail(away("/finances/transactions"), *KEYS[:2], dataset=TRANSACTIONS)
+    shop.tick()
+    shop.fail(away(), *KEYS[3:])
+    shop.tick(later=timedelta(hours=5))
+
+    (message,) = shop.receiver.texts
+    assert message.startswith("Failed: seller/orders of ")
+    assert "; seller/transactions of " in message
+
+    shop.repair(*KEYS)
+    shop.repair(KEYS[0], dataset=TRANSACTIONS)
+    assert shop.tick() == "1 cause is open"
+    shop.repair(KEYS[1], dataset=TRANSACTIONS)
+    assert shop.tick() == "no cause is open"
+    assert shop.receiver.texts[1] == f"Resolved: {message.splitlines()[0]}\nIt was: {away()}"
+
+    shop.fail(away(), KEYS[0])
+    shop.tick()
+    assert len(shop.receiver.documents) == 3
+
+
+def test_a_slice_that_fails_for_another_reason_is_another_cause(shop: Shop) -> None:
+    shop.fail(away(), KEYS[0])
+    shop.tick()
+    changed = ListChangedError(f"orders of {KEYS[0]}", attempts=3, last="page 4")
+    shop.fail(changed, KEYS[0])
+    shop.tick()
+
+    _, new, resolved = shop.receiver.texts
+    assert str(changed) in new
+    assert resolved.startswith("Resolved: Failed: seller/orders of Möbel Söhne")
+    assert resolved.splitlines()[-1].startswith("Still open: Failed: seller/orders of")
+
+
+def test_a_held_reading_is_reported_for_each_account_with_its_step(shop: Shop) -> None:
+    notes = {"held": {"reason": "no row was read"}}
+    load = shop.load(ORDERS, KEYS[0], MARCH, verdict="held", notes=notes)
+    shop.fail(ReadingHeldError("orders", "no row was read", load), KEYS[0])
+    shop.tick()
+    shop.load(ORDERS, KEYS[1], MARCH, verdict="held", notes=notes)
+    shop.tick()
+    shop.load(ORDERS, KEYS[0], MARCH)
+    shop.repair(KEYS[0])
+    shop.tick()
+
+    first, second, resolved = shop.receiver.texts
+    assert first.splitlines() == [
+        f"Held: seller/orders of Möbel Söhne, DE, EUR ({KEYS[0]}), 2026-03",
+        f"orders of {KEYS[0]}, 2026-03-01..2026-03-31: no row was read. The stored rows stay, the reading is held.",
+        f"Compare with the upstream, then publish it with `seller-platform accept {load}` or the job accept_held of "
+        "the Dagster UI, or wait: each refresh reads the slice again, and after three that say the same, 20 hours "
+        "apart, it is published.",
+        "Since 2026-04-10 08:00 UTC",
+        f"Partition: https://dagster.example/assets/seller/orders?view=partitions&amp;partition={KEYS[0]}%7C2026-03-01",
+    ]
+    assert second.startswith(f"Held: seller/orders of Möbel Söhne, DE, EUR ({KEYS[1]}), 2026-03")
+    assert resolved.startswith(f"Resolved: Held: seller/orders of Möbel Söhne, DE, EUR ({KEYS[0]}), 2026-03")
+
+
+def test_a_mismatch_and_what_a_load_noted_are_reported(shop: Shop) -> None:
+    shop.load(ORDERS, KEYS[0], MARCH, verdict="mismatch")
+    shop.load(ORDERS, KEYS[1], MARCH, notes={"was_settled": True})
+    shop.load(ORDERS, KEYS[2], MARCH, notes={"null_keys": {"rows": 3, "first": []}})
+    for key in KEYS[:2]:
+        shop.load(TRANSACTIONS, key, MARCH, notes={"unknown_fields": ["colour"]})
+    shop.tick()
+
+    lines = {tuple(message.splitlines()[:2]) for message in shop.receiver.texts}
+    named = [f"Möbel Söhne, DE, EUR ({key}), 2026-03" for key in KEYS[:3]]
+    assert lines == {
+        (
+            f"Mismatched: seller/orders of {named[0]}",
+            f"orders of {KEYS[0]}, 2026-03-01..2026-03-31: the list announced 12 rows, and 11 were read.",
+        ),
+        (
+            f"Warning: Restated: seller/orders of {named[1]}",
+            f"orders of {KEYS[1]}, 2026-03-01..2026-03-31: settled days changed by more than 1 %: rows from 100 to 90.",
+        ),
+        (
+            f"Keyless: seller/orders of {named[2]}",
+            "3 of 11 rows have no value in their key. They are stored as they were sent.",
+        ),
+        (
+            f"Warning: Undeclared: seller/transactions of {named[0]}; {named[1]}",
+            "The upstream sent fields that are not declared: colour. They are kept in the column extra.",
+        ),
+    }
+
+    shop.load(ORDERS, KEYS[0], MARCH)
+    shop.load(ORDERS, KEYS[1], MARCH)
+    shop.load(ORDERS, KEYS[2], MARCH)
+    assert shop.tick() == "1 cause is open"
+
+
+@pytest.mark.parametrize(
+    ("notes", "title"),
+    [
+        ({"moved": {"before": 3, "after": 4}}, "Warning: Moved"),
+        ({"duplicate_keys": 2}, "Warning: Duplicated"),
+        ({"replaced_text": {"rows": 1, "first": []}}, "Warning: Replaced"),
+        ({"unusable_accounts": {"A1.US": "it has no time zone"}}, "Unusable"),
+        ({"moved_accounts": {"A1.US": "it is in UTC now"}}, "Warning: Rezoned"),
+        ({"unusual_days": {"2026-03-03": {"rows": 1, "expected": 90}}}, "Warning: Unusual"),
+    ],
+)
+def test_each_note_of_which_a_check_fails_is_reported(shop: Shop, notes: object, title: str) -> None:
+    shop.load(ORDERS, KEYS[0], MARCH, notes=notes)
+
+    shop.tick()
+
+    (message,) = shop.receiver.texts
+    assert message.startswith(f"{title}: seller/orders of Möbel Söhne")
+    is_warning = title.startswith("Warning")
+    assert ("Checks: https://dagster.example/assets/seller/orders?view=checks" in message) == is_warning
+
+
+def test_a_refused_grant_is_one_message_with_the_slices_that_fail_for_it(shop: Shop) -> None:
+    with shop.database.begin() as connection:
+        connection.execute(text("UPDATE platform.grants SET refused = 'it was revoked'"))
+    shop.tick()
+    shop.fail(ReauthorizationRequiredError("default", "it was revoked"), *KEYS[:3])
+    shop.tick()
+
+    (message,) = shop.receiver.texts
+    assert message.splitlines()[:3] == [
+        "Refused: seller/accounts of default",
+        "connection 'default' must be authorised again: it was revoked.",
+        "Run `seller-platform connect`.",
+    ]
+    with shop.database.begin() as connection:
+        connection.execute(text("UPDATE platform.grants SET refused = NULL"))
+    assert shop.tick() == "1 cause is open"
+    shop.repair(*KEYS[:3])
+    assert shop.tick() == "no cause is open"
+
+
+def test_a_grant_that_is_about_to_end_and_a_missing_one_are_reported(shop: Shop) -> None:
+    with shop.database.begin() as connection:
+        connection.execute(text("UPDATE platform.grants SET issued_at = now() - interval '27 days'"))
+    shop.tick()
+    with shop.database.begin() as connection:
+        connection.execute(text("DELETE FROM platform.grants"))
+    shop.tick()
+
+    assert [message.splitlines()[0] for message in shop.receiver.texts] == [
+        "Warning: Expiring: seller/accounts of default",
+        "Refused: seller/accounts of default",
+        "Resolved: Warning: Expiring: seller/accounts of default",
+    ]
+
+
+def test_rows_that_contradict_a_check_of_a_mart_are_reported(shop: Shop) -> None:
+    mart = next(each for each in MARTS if each.is_monthly)
+    mark_loaded(shop.database, mart, KEYS[0], MARCH)
+    found = '{"sums_agree": {"sentence": "2 rows contradict it.", "next_step": "Enter costs.", "is_warning": true}}'
+    with shop.database.begin() as connection:
+        connection.execute(text("UPDATE platform.mart_builds SET contradictions = :found"), {"found": found})
+    shop.tick()
+    mark_loaded(shop.database, mart, KEYS[0], MARCH)
+    shop.tick()
+
+    message, resolved = shop.receiver.texts
+    assert message.splitlines()[:3] == [
+        f"Warning: Contradicted: marts/{mart.name} of Möbel Söhne, DE, EUR ({KEYS[0]}), 2026-03",
+        "2 rows contradict it.",
+        "Enter costs.",
+    ]
+    assert resolved.startswith(f"Resolved: Warning: Contradicted: marts/{mart.name} of")
+
+
+def test_what_was_not_read_is_reported_not_on_an_accounts_first_day(shop: Shop) -> None:
+    shop.expected = (ORDERS, INVENTORY)
+    mark_loaded(shop.database, ORDERS, KEYS[0], Window.month_of(datetime.now(UTC).date()))
+    with shop.database.begin() as connection:
+        connection.execute(text("UPDATE platform.accounts SET retired_at = now() WHERE key <> :key"), {"key": KEYS[0]})
+        connection.execute(text("UPDATE platform.slices SET current_at = now() - interval '27 hours'"))
+
+    assert shop.tick() == "no cause is open"
+    shop.tick(later=timedelta(hours=27))
+
+    late, missing = sorted(shop.receiver.texts)
+    assert late.splitlines()[0] == f"Late: seller/orders of Möbel Söhne, DE, EUR ({KEYS[0]})"
+    assert missing.splitlines()[0] == f"Missing: seller/inventory of Möbel Söhne, DE, EUR ({KEYS[0]})"
+    assert "launch the job refresh_now, or run `seller-platform sync`" in late
+    assert "seller/transactions" not in missing
+
+
+def test_what_the_planner_leaves_for_later_is_no_problem(shop: Shop) -> None:
+    too_large = BudgetTooSmallError("default", per_day=10, needed=20)
+    keep_refusal(shop.database, ORDERS, KEYS[0], MARCH, too_large, run_id=None)
+    keep_refusal(shop.database, REFRESHED[0], "default", None, away(), run_id=None)
+
+    assert shop.tick() == "2 causes are open"
+
+
+def test_many_causes_at_once_are_summed_up_in_the_last_message(shop: Shop) -> None:
+    for number, key in enumerate(KEYS[:14]):
+        shop.fail(SellerPlatformError(f"the {chr(ord('a') + number)}-field is missing. Tell the upstream"), key)
+
+    assert shop.tick() == "14 causes are open"
+    assert len(shop.receiver.documents) == 11
+    assert shop.receiver.texts[-1].startswith("4 more causes, the first: Failed: seller/orders of Möbel Söhne")
+
+
+def test_36_000_problems_are_a_few_messages_and_a_short_cursor(shop: Shop) -> None:
+    with shop.database.begin() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO platform.slices (dataset, account, month, error, message, failed_since)
+                SELECT 'orders', 'A' || account, CAST('2023-01-01' AS date) + month * interval '1 month', 'Error',
+                       md5(CAST(account * 36 + month AS text)), now()
+                FROM generate_series(1, 1000) AS account, generate_series(1, 36) AS month
+            """)
+        )
+
+    assert shop.tick() == "501 causes are open"
+    assert len(shop.receiver.documents) == 11
+    assert len(shop.cursor or "") < 200_000
+    assert shop.tick() == "501 causes are open"
+    assert len(shop.receiver.documents) == 11
+
+    with shop.database.begin() as connection:
+        connection.execute(text("DELETE FROM platform.slices"))
+    assert shop.tick() == "no cause is open"
+
+
+def test_a_webhook_that_is_away_delays_a_message_and_loses_none(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    shop.fail(away(), KEYS[0])
+    shop.receiver.answers = [404, 404]
+
+    summary = shop.tick()
+    assert summary is not None
+    assert summary.startswith("1 cause is open; 1 message waits for the webhook: the webhook at 127.0.0.1 took no")
+    shop.tick(later=timedelta(seconds=5))
+    assert shop.receiver.refused == 1
+    shop.tick(later=timedelta(seconds=30))
+    assert shop.receiver.refused == 2
+    shop.tick(later=timedelta(minutes=2))
+
+    assert len(shop.receiver.documents) == 1
+    assert "canary-secret" not in caplog.text + str(shop.cursor)
+
+
+def test_without_a_webhook_failures_are_logged(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL")
+    shop.fail(away(), KEYS[0])
+
+    assert shop.tick() == "1 cause is open"
+    assert any(str(away()) in record.message for record in caplog.records if record.levelno == logging.ERROR)
+    assert shop.receiver.documents == []
+
+
+def test_a_cursor_that_cannot_be_read_reports_what_is_wrong_again(shop: Shop) -> None:
+    shop.fail(away(), KEYS[0])
+    shop.tick()
+    shop.cursor = "not ours"
+
+    assert shop.tick() == "1 cause is open"
+    assert len(shop.receiver.documents) == 2
