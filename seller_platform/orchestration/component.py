@@ -24,10 +24,11 @@ from seller_platform.orchestration.assets.check_reports import check_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for, freshness_for
-from seller_platform.orchestration.assets.exports import export_definitions
+from seller_platform.orchestration.assets.exports import export_definitions, export_followers
 from seller_platform.orchestration.assets.freshness import freshness_definitions
-from seller_platform.orchestration.assets.marts import mart_definitions
+from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers
 from seller_platform.orchestration.assets.reports import report_definitions
+from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.automation.schedules import schedule_definitions
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
 from seller_platform.orchestration.jobs.holds import accept_job
@@ -201,7 +202,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
         refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
         history_start = history_start or self.history_start or history_start_of(settings)
-        running = self.schedules
+        running, formula = self.schedules, own_formula(settings.profit_formula)
         with warnings.catch_warnings():
             # Backfill policies are in beta and partitioned checks a preview; our tests fail if they change.
             warnings.simplefilter("ignore", dg.BetaWarning)
@@ -213,8 +214,16 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 ),
                 discovery_definitions(placement=placement),
                 check_definitions(datasets, placement),
-                mart_definitions(history_start, placement, datasets, own_formula(settings.profit_formula)),
+                mart_definitions(history_start, placement, datasets, formula),
                 export_definitions(history_start, settings.export_dir, placement, datasets),
+                following_definitions(
+                    [
+                        *mart_followers(placement, datasets, formula),
+                        *export_followers(settings.export_dir, placement, datasets),
+                    ],
+                    history_start,
+                    placement,
+                ),
                 schedule_definitions(history_start, refreshed, placement, running=running),
             ]
             loading = loading_jobs(history_start, self._asset_job(settings), placement, datasets)

@@ -1,9 +1,7 @@
 """Partitions by account, and by account and month."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 import dagster as dg
 
@@ -45,71 +43,6 @@ def partitions_for(
             return accounts
         case Slicing.CONNECTION:
             return None
-
-
-@dataclass(frozen=True)
-class MonthsAround(dg.PartitionMapping):
-    """Maps an account's month to the same month of an input, and to months before and after it.
-
-    `dg.MultiPartitionMapping` has the same result, but takes seconds for 36,000 partitions. Dagster sends only its own
-    mappings to the web server and the daemon. There the months are the same, so a backfill loads the inputs of a mart's
-    partition and builds it in one run. The sensors in the code location use this mapping.
-
-    Attributes:
-        before: How many months before its own a partition reads.
-        after: How many months after its own.
-    """
-
-    before: int
-    after: int
-
-    @property
-    def description(self) -> str:
-        """The sentence in the UI."""
-        return f"Maps a month to the same month, {self.before} before and {self.after} after it, of the same account."
-
-    def validate_partition_mapping(self, upstream_partitions_def: Any, downstream_partitions_def: Any) -> None:
-        """Refuse definitions of different types."""
-        dg.IdentityPartitionMapping().validate_partition_mapping(upstream_partitions_def, downstream_partitions_def)
-
-    def get_upstream_mapped_partitions_result_for_partitions(
-        self,
-        downstream_partitions_subset: Any,
-        downstream_partitions_def: Any,  # noqa: ARG002  # Dagster's signature
-        upstream_partitions_def: Any,
-        current_time: Any = None,
-        dynamic_partitions_store: Any = None,
-    ) -> Any:
-        """Return the partitions of the input; a month that does not exist is left out."""
-        with dg.partition_loading_context(current_time, dynamic_partitions_store):
-            read = _widened(downstream_partitions_subset, upstream_partitions_def, self.before, self.after)
-            return dg.IdentityPartitionMapping().get_upstream_mapped_partitions_result_for_partitions(
-                read, upstream_partitions_def, upstream_partitions_def
-            )
-
-    def get_downstream_partitions_for_partitions(
-        self,
-        upstream_partitions_subset: Any,
-        upstream_partitions_def: Any,  # noqa: ARG002  # Dagster's signature
-        downstream_partitions_def: Any,
-        current_time: Any = None,
-        dynamic_partitions_store: Any = None,
-    ) -> Any:
-        """Return the partitions that read one of these partitions of the input."""
-        with dg.partition_loading_context(current_time, dynamic_partitions_store):
-            return _widened(upstream_partitions_subset, downstream_partitions_def, self.after, self.before)
-
-
-def _widened(subset: Any, partitions: dg.MultiPartitionsDefinition, before: int, after: int) -> Any:
-    """Return the partitions of the months around those of a subset."""
-    months = partitions.get_partitions_def_for_dimension(MONTH).get_partition_keys()
-    around = {month: months[max(number - before, 0) : number + after + 1] for number, month in enumerate(months)}
-    keys = {
-        f"{account}|{each}"
-        for account, _, month in (key.partition("|") for key in subset.get_partition_keys())
-        for each in around.get(month, ())
-    }
-    return partitions.empty_subset().with_partition_keys(keys)
 
 
 def backfill_policy_of(partitions: dg.PartitionsDefinition[str]) -> dg.BackfillPolicy:

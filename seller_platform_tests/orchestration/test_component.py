@@ -92,8 +92,7 @@ def test_sensors_and_schedules_target_the_prefixed_assets(mounted: dg.Definition
     schedules = {each.name: assets_of(each.job_name) for each in repository.schedule_defs}
 
     assert {name for name, keys in sensors.items() if keys} == {
-        f"shop_market_{name}"
-        for name in ("discover_accounts", "report_jobs", "marts_follow_their_inputs", "exports_follow_their_inputs")
+        f"shop_market_{name}" for name in ("discover_accounts", "report_jobs", "marts_and_exports")
     }
     assert {name for name, keys in schedules.items() if not keys} == {
         "shop_market_orders_today",
@@ -103,24 +102,11 @@ def test_sensors_and_schedules_target_the_prefixed_assets(mounted: dg.Definition
         assert all(list(key.path[:2]) == PREFIX for key in keys)
 
 
-def _selections(condition: Any) -> list[dg.AssetSelection]:
-    """Return the selections of dependencies in a condition."""
-    own = getattr(condition, "allow_selection", None)
-    below = [each for child in condition.children for each in _selections(child)]
-    return below if own is None else [own, *below]
-
-
-def test_conditions_and_lineage_name_the_prefixed_assets(mounted: dg.Definitions) -> None:
+def test_lineage_names_the_prefixed_assets(mounted: dg.Definitions) -> None:
     graph = mounted.resolve_asset_graph()
     nodes = [graph.get(key) for key in graph.materializable_asset_keys]
-    conditioned = [node for node in nodes if node.automation_condition is not None]
 
-    assert {node.key.path[2] for node in conditioned} == {"marts", "export"}
-    for node in conditioned:
-        selections = _selections(node.automation_condition)
-        assert selections
-        assert all(selection.resolve(graph) <= node.parent_keys for selection in selections)
-        assert any(selection.resolve(graph) for selection in selections)
+    for node in nodes:
         lineage = node.metadata.get("dagster/column_lineage")
         deps = lineage.deps_by_column.values() if lineage is not None else ()
         assert {dep.asset_key for columns in deps for dep in columns} <= node.parent_keys
@@ -157,7 +143,7 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
         "assets": {"seller/accounts", "seller/orders", "export/accounts", "export/orders"},
         "jobs": {"accept_held", "backfill_history", "refresh_now"},
         "schedules": {"refresh_sales", "reread_sales"},
-        "sensors": {"checks_of_slices", "discover_accounts", "exports_follow_their_inputs"},
+        "sensors": {"checks_of_slices", "discover_accounts", "marts_and_exports"},
     }
     assert {kind: names - alone[kind] for kind, names in extended.items()} == {
         "assets": {"platform/coverage"},

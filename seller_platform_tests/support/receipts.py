@@ -11,7 +11,7 @@ from seller_platform.warehouse.schema.tables import IS_PUBLISHED, LOADS
 _LOAD = text("""
     INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
                                 verdict, changed, started_at, finished_at)
-    VALUES (:name, :account, :first, :after, 1, 1, 0, 0, '', 'match', true, now(), now())
+    VALUES (:name, :account, :first, :after, 1, 1, 0, 0, '', 'match', :changed, now(), now())
 """)
 _BUILD = text("""
     INSERT INTO platform.mart_builds (mart, account, window_start, window_end, rows, digest, parameters, loads,
@@ -26,7 +26,9 @@ def end_in_the_past(database: Database, load: int) -> None:
         connection.execute(text("UPDATE platform.loads SET finished_at = started_at WHERE id = :id"), {"id": load})
 
 
-def mark_loaded(database: Database, source: Dataset | Mart, account: str, *windows: Window | None) -> None:
+def mark_loaded(
+    database: Database, source: Dataset | Mart, account: str, *windows: Window | None, changed: bool = True
+) -> None:
     """Store a receipt of each month of each window; of a mart without months, one without a window."""
     statement = _BUILD if isinstance(source, Mart) else _LOAD
     months = [month for window in windows if window is not None for month in window.months()]
@@ -36,6 +38,7 @@ def mark_loaded(database: Database, source: Dataset | Mart, account: str, *windo
                 statement,
                 {
                     "name": source.name,
+                    "changed": changed,
                     "account": account,
                     "first": window and window.start,
                     "after": window and window.end,

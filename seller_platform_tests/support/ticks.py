@@ -1,61 +1,59 @@
-"""Evaluates automation conditions as Dagster's sensors do.
+"""Ticks of the sensor of marts and exports, and the partitions that they request."""
 
-`dg.evaluate_automation_conditions` does the same, but reads the dynamic partitions from storage thousands of times for
-its cursor. Sensors, and this module, read them once for each evaluation.
-"""
-
-import logging
-from datetime import datetime
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import dagster as dg
-from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
-from dagster._core.definitions.declarative_automation.automation_condition_evaluator import AutomationConditionEvaluator
-from dagster._core.definitions.declarative_automation.automation_condition_tester import (
-    EvaluateAutomationConditionsResult,
-)
-from dagster._core.definitions.partitions.context import partition_loading_context
+
+from seller_platform.orchestration.automation.following import SENSOR
+from seller_platform.orchestration.resources import WarehouseResource
 
 
-def evaluate_conditions(
-    definitions: dg.Definitions,
-    instance: dg.DagsterInstance,
-    selection: dg.AssetSelection,
-    *,
-    cursor: AssetDaemonCursor | None = None,
-    at: datetime | None = None,
-) -> EvaluateAutomationConditionsResult:
-    """Evaluate the automation conditions of assets, and return the partitions that they request.
+@dataclass
+class Ticks:
+    """The sensor of a code location, which keeps its cursor.
 
-    Args:
-        cursor: The cursor that the evaluation before has returned.
-        at: The time of the evaluation; now by default.
+    Attributes:
+        message: Why the last tick requested nothing.
+        run_keys: Those of all requests; Dagster makes one run of requests with the same key.
     """
-    graph = definitions.resolve_asset_graph()
-    # Storage holds the cursor as text between two evaluations.
-    before = (
-        dg.deserialize_value(dg.serialize_value(cursor), AssetDaemonCursor) if cursor else AssetDaemonCursor.empty()
-    )
-    evaluator = AutomationConditionEvaluator(
-        entity_keys={key for key in selection.resolve(graph) if graph.get(key).automation_condition is not None},
-        instance=instance,
-        asset_graph=graph,
-        cursor=before,
-        emit_backfills=False,
-        evaluation_id=before.evaluation_id,
-        evaluation_time=at,
-        logger=logging.getLogger(__name__),
-    )
-    results, requested = evaluator.evaluate()
-    context: Any = evaluator.asset_graph_view.partition_loading_context
-    with partition_loading_context(new_ctx=context):
-        after = before.with_updates(
-            evaluation_timestamp=evaluator.evaluation_time.timestamp(),
-            newly_observe_requested_asset_keys=[],
-            evaluation_id=before.evaluation_id + 1,
-            condition_cursors=[result.get_new_cursor() for result in results],
-            asset_graph=graph,
+
+    definitions: dg.Definitions
+    instance: dg.DagsterInstance
+    database_url: str
+    cursor: str | None = None
+    message: str | None = None
+    run_keys: list[str | None] = field(default_factory=list)
+
+    def tick(self) -> dict[str, set[str]]:
+        """Evaluate the sensor, and return the partitions that it requests, by asset."""
+        sensor = self.definitions.resolve_sensor_def(SENSOR)
+        with dg.build_sensor_context(
+            self.instance,
+            cursor=self.cursor,
+            definitions=self.definitions,
+            resources={"warehouse": WarehouseResource(database_url=self.database_url)},
+        ) as context:
+            result = sensor.evaluate_tick(context)
+        self.cursor, self.message = result.cursor, result.skip_message
+        requested: dict[str, set[str]] = defaultdict(set)
+        for request in result.run_requests or ():
+            self.run_keys.append(request.run_key)
+            for key in request.asset_selection or ():
+                requested[key.to_user_string()] |= self._partitions(request.tags)
+        return dict(requested)
+
+    def _partitions(self, tags: Mapping[str, str]) -> set[str]:
+        """Return the partitions of a range: every account between its ends, in every month between them."""
+        if "dagster/asset_partition_range_start" not in tags:
+            return {"all"}
+        (first, _, since), (last, _, until) = (
+            tags[f"dagster/asset_partition_range_{end}"].partition("|") for end in ("start", "end")
         )
-        return EvaluateAutomationConditionsResult(
-            cursor=after, requested_subsets=requested, results=results, partition_loading_context=context
-        )
+        listed = [*self.instance.get_dynamic_partitions("accounts")]
+        accounts = listed[listed.index(first) : listed.index(last) + 1]
+        months = [f"{year}-{month:02d}-01" for year in range(2020, 2050) for month in range(1, 13)]
+        return {f"{account}|{month}" for account in accounts for month in months if since <= month <= until} or {
+            *accounts
+        }

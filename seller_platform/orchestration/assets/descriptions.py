@@ -41,7 +41,7 @@ def describe_mart(mart: Mart) -> str:
     return _paragraphs(
         mart.doc,
         f"**A partition** is {partition}, computed in one transaction from {inputs}.",
-        "**Repair:** load the inputs that a failed check names; the sensor `marts_follow_their_inputs` builds the "
+        "**Repair:** load the inputs that a failed check names; the sensor `marts_and_exports` builds the "
         "partition again. *Materialize* builds it at once.",
         _query(f"SELECT *\nFROM {mart.table}\nWHERE account = 'KEY'{since}\nORDER BY {', '.join(mart.key)}"),
     )

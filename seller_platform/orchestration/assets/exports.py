@@ -4,6 +4,7 @@ They exist only if SELLER_PLATFORM_EXPORT_DIR names the folder. Every machine th
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset
-from seller_platform.errors import NotLoadedError
+from seller_platform.errors import NotLoadedError, SellerPlatformError, WarehouseUnavailableError
 from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.assets.events import (
     NO_VALUE,
@@ -27,7 +28,7 @@ from seller_platform.orchestration.assets.events import (
 from seller_platform.orchestration.assets.marts import marts_of
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
-from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
+from seller_platform.orchestration.automation.following import Follower
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
 from seller_platform.orchestration.partitions import (
     account_months,
@@ -39,15 +40,22 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.marts.due import (
+    EVERY_ACCOUNT,
+    Derived,
+    DerivedInput,
+    keep_failure,
+    keep_made,
+    partition_states,
+)
 from seller_platform.warehouse.marts.tables import mart_table_for
-from seller_platform.warehouse.readers.relations import SOURCES, Source
+from seller_platform.warehouse.readers.relations import SOURCES, Source, relation_of
 from seller_platform.warehouse.schema.tables import table_for
 
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
     from seller_platform.warehouse.readers.parquet import Exported
 
 GROUP = "export"
-SENSOR = "exports_follow_their_inputs"
 _VERSION_DIGITS = 12
 
 
@@ -57,7 +65,7 @@ def export_definitions(
     placement: Placement = WHOLE,
     datasets: Collection[Dataset] = DATASETS,
 ) -> dg.Definitions:
-    """Return the assets and the sensor of exports, without the resource `warehouse`.
+    """Return the assets of exports, without the resource `warehouse`.
 
     Args:
         folder: The folder for the files; None defines nothing.
@@ -65,14 +73,42 @@ def export_definitions(
     """
     if folder is None:
         return dg.Definitions()
-    exported = [source for source in SOURCES if source in (*datasets, *marts_of(datasets))]
-    sensor = following_sensor(
-        placement.name_of(SENSOR),
-        target=dg.AssetSelection.assets(*(placement.key(export_key(source)) for source in exported)),
-        description="Writes the Parquet files of slices and marts that were loaded or built and have changed.",
-    )
-    return dg.Definitions(
-        assets=[export_asset(source, history_start, folder, placement) for source in exported], sensors=[sensor]
+    exported = exported_of(datasets)
+    return dg.Definitions(assets=[export_asset(source, history_start, folder, placement) for source in exported])
+
+
+def export_followers(
+    folder: Path | None, placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS
+) -> list[Follower]:
+    """Return the exports that the sensor writes."""
+    if folder is None:
+        return []
+    return [
+        Follower(
+            placement.key(export_key(source)),
+            source,
+            files_of(source, folder),
+            frozenset([placement.asset_key(source)]),
+        )
+        for source in exported_of(datasets)
+    ]
+
+
+def exported_of(datasets: Collection[Dataset]) -> list[Source]:
+    """Return the tables that are exported where these datasets have assets."""
+    return [source for source in SOURCES if source in (*datasets, *marts_of(datasets))]
+
+
+def files_of(source: Source, folder: Path) -> Derived:
+    """Return the files of a table, which follow its slices or builds."""
+    relation = relation_of(source)
+    return Derived(
+        source.name,
+        version_of(source),
+        relation.is_monthly,
+        (DerivedInput(source.name, is_monthly=relation.is_monthly),),
+        folder=str(folder.absolute()),
+        is_of_all=not relation.has_account_parts,
     )
 
 
@@ -101,14 +137,14 @@ def export_asset(
     """
     partitions = exported_partitions(source, history_start, placement)
     asset, source_key = placement.key(export_key(source)), placement.key(dg.AssetKey(source.table.split(".")))
-    version, followed = version_of(source), [source_key]
+    files = files_of(source, folder)
     table = table_for(source) if isinstance(source, Dataset) else mart_table_for(source)
     pieces = "a single one" if partitions is None else "one for each slice"
 
     @dg.asset(
         key=asset,
         description=f"Parquet files of {source_key.to_user_string()}, {pieces}. {source.doc}",
-        code_version=version,
+        code_version=files.version,
         group_name=placement.group_of(GROUP),
         kinds={"parquet"},
         metadata={
@@ -120,7 +156,6 @@ def export_asset(
         deps=[source_key],
         partitions_def=partitions,
         backfill_policy=None if partitions is None else backfill_policy_of(partitions),
-        automation_condition=follows_inputs(followed=followed, required=followed),
         dagster_type=NO_VALUE,
     )
     def export(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
@@ -128,21 +163,30 @@ def export_asset(
         # Its import takes a while.
         from seller_platform.warehouse.readers.parquet import export_partition
 
-        versions = input_versions(context.instance, followed)
+        versions = input_versions(context.instance, [source_key])
 
         def write(key: str | None) -> dg.AssetMaterialization:
             account, month = (None, None) if key is None else read_partition_key(key)
-            before = newest_event(context.instance)
+            before, run_id = newest_event(context.instance), context.run.run_id
+            with warehouse.database.begin() as connection:
+                (state,) = partition_states(connection, files, [account or EVERY_ACCOUNT], [month] if month else [])
             try:
                 exported = export_partition(warehouse.database, source, account, month, folder)
             except NotLoadedError:
                 reason = None if key is None else reason_nothing_is_stored(context.instance, source_key, key)
                 if key is None or reason is None:
                     raise
-                tags = provenance_tags(NOTHING_STORED, version, versions, before)
+                tags = provenance_tags(NOTHING_STORED, files.version, versions, before)
                 return materialization_of_nothing(asset, key, reason, tags=tags)
+            except SellerPlatformError as error:
+                with suppress(WarehouseUnavailableError), warehouse.database.begin() as connection:
+                    keep_failure(connection, files, state, error, run_id=run_id)
+                raise
+            digest = digest_of(exported)
+            with warehouse.database.begin() as connection:
+                keep_made(connection, files, state, run_id=run_id, digest=bytes.fromhex(digest))
             known = None if account is None else warehouse.names.get(account)
-            tags = provenance_tags(digest_of(exported), version, versions, before)
+            tags = provenance_tags(digest, files.version, versions, before)
             return materialization(source, key, exported, tags, known)
 
         loop = PartitionLoop(context.log, f"{source.name} of ")

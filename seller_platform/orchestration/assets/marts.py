@@ -1,8 +1,9 @@
-"""One asset for each mart, and the sensor that requests those whose inputs changed."""
+"""One asset for each mart."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from contextlib import suppress
+from datetime import date
 from typing import Any, TypeAlias
 
 import dagster as dg
@@ -10,7 +11,7 @@ import dagster as dg
 from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset, Slicing, Window
 from seller_platform.counts import count_of
-from seller_platform.errors import InputProblemError
+from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.account_names import account_metadata, subject_of
 from seller_platform.orchestration.assets.checks import Judgement
 from seller_platform.orchestration.assets.descriptions import describe_mart
@@ -24,7 +25,7 @@ from seller_platform.orchestration.assets.events import (
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
-from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
+from seller_platform.orchestration.automation.following import Follower, failed_input, inputs_of
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
 from seller_platform.orchestration.charts.figures import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.failures import foreseen
@@ -33,7 +34,6 @@ from seller_platform.orchestration.instance.held_evaluations import stored_toget
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
     MONTH,
-    MonthsAround,
     account_months,
     partition_key,
     read_partition_key,
@@ -41,21 +41,15 @@ from seller_platform.orchestration.partitions import (
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import Chart, ChartForm, Input, Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build, CheckResult, build_partition, chosen_parameters, recheck
+from seller_platform.warehouse.marts.due import Derived, keep_failure, partition_states
 from seller_platform.warehouse.marts.formulas import Formula
 from seller_platform.warehouse.marts.tables import mart_table_for
-from seller_platform.warehouse.monitoring.slice_problems import Problems, slice_problems
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import warehouse_url
+from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 
 GROUP = "marts"
-SENSOR = "marts_follow_their_inputs"
-
-# Marts of whole accounts read the sales of 90 days. In a monthly mart every month that it reads may be the reason.
-_MONTHS_THAT_BLOCK = 4
 
 CheckContext: TypeAlias = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 
@@ -73,21 +67,28 @@ def mart_definitions(
     datasets: Collection[Dataset] = DATASETS,
     formula: Formula | None = None,
 ) -> dg.Definitions:
-    """Return the assets and the sensor of marts, without the resource `warehouse`.
+    """Return the assets of marts, without the resource `warehouse`.
 
     Args:
         datasets: The datasets that have assets; a mart with another input is left out.
         formula: A profit formula of one's own.
     """
-    marts = marts_of(datasets, formula)
-    if not marts:
-        return dg.Definitions()
-    sensor = following_sensor(
-        placement.name_of(SENSOR),
-        target=dg.AssetSelection.assets(*(placement.key(mart_key(mart)) for mart in marts)),
-        description="Builds the partitions of marts whose inputs were loaded and have changed.",
-    )
-    return dg.Definitions(assets=[mart_asset(mart, history_start, placement) for mart in marts], sensors=[sensor])
+    return dg.Definitions(assets=[mart_asset(mart, history_start, placement) for mart in marts_of(datasets, formula)])
+
+
+def mart_followers(
+    placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS, formula: Formula | None = None
+) -> list[Follower]:
+    """Return the marts that the sensor builds."""
+    return [
+        Follower(
+            placement.asset_key(mart),
+            mart,
+            Derived.of(mart),
+            frozenset(placement.asset_key(each) for each in inputs_of(mart)),
+        )
+        for mart in marts_of(datasets, formula)
+    ]
 
 
 def marts_of(datasets: Collection[Dataset], formula: Formula | None = None) -> list[Mart]:
@@ -120,7 +121,6 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
             for each in mart.inputs
         ],
         partitions_def=partitions,
-        automation_condition=follows(mart, placement),
     )
 
     def execute_checks(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
@@ -163,13 +163,17 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
             parameters = chosen_parameters(mart, context.op_execution_context.op_config or {})
 
         versions = input_versions(context.instance, [placement.asset_key(each.dataset) for each in mart.inputs])
-        problems = slice_problems(warehouse.database, inputs_of(mart))
-        blocked = failed_inputs(problems, mart, context.partition_keys, utc_now().date(), placement)
+        problems, today = slice_problems(warehouse.database, inputs_of(mart)), utc_now().date()
 
         def build_one(key: str) -> tuple[Build, int]:
-            if key in blocked:
-                raise blocked[key]
             account, month = read_partition_key(key)
+            failed = failed_input(problems, mart, account, month, today, placement)
+            if failed is not None:
+                derived = Derived.of(mart)
+                with suppress(WarehouseUnavailableError), warehouse.database.begin() as connection:
+                    (state,) = partition_states(connection, derived, [account], [month] if month else [])
+                    keep_failure(connection, derived, state, failed, run_id=context.run.run_id)
+                raise failed
             before = newest_event(context.instance)
             build = build_partition(
                 warehouse.database, mart, account, month, parameters=parameters, run_id=context.run.run_id
@@ -186,89 +190,6 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         loop.fail_partitions(mart.name, "built")
 
     return build
-
-
-def follows(mart: Mart, placement: Placement = WHOLE) -> dg.AutomationCondition[dg.AssetKey]:
-    """Return the condition that requests a partition when its inputs are loaded or change.
-
-    The list of accounts is left out: with it, each new account would request all marts again.
-    """
-    return follows_inputs(
-        followed=_keys(placement, (each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION)),
-        required=_keys(placement, (each for each in mart.inputs if each.required)),
-        is_blocked=HasFailedInputs(mart, placement),
-    )
-
-
-class HasFailedInputs(dg.AutomationCondition[dg.AssetKey]):
-    """True for partitions of a mart that must not be built, because of the slice of an input."""
-
-    def __init__(self, mart: Mart, placement: Placement) -> None:
-        """Keep the mart, whose inputs decide."""
-        self._mart, self._placement = mart, placement
-
-    @property
-    def name(self) -> str:
-        """The name in the UI."""
-        return "has_failed_inputs"
-
-    def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:
-        """Return the partitions."""
-        candidates = context.candidate_subset
-        if candidates.is_empty:
-            return dg.AutomationResult(context, candidates)
-        with Database(warehouse_url(read_settings()), connections=1) as database:
-            problems = slice_problems(database, inputs_of(self._mart))
-        partitions = candidates.partitions_def
-        months: list[Window | None] = [None]
-        if isinstance(partitions, dg.MultiPartitionsDefinition):
-            days = partitions.get_partitions_def_for_dimension(MONTH).get_partition_keys()
-            months = [Window.month_of(date.fromisoformat(day)) for day in days]
-        # Of other accounts nothing is blocked. There may be tens of thousands of partitions.
-        keys = [partition_key(account, month) for account in {account for _, account in problems} for month in months]
-        blocked = failed_inputs(problems, self._mart, keys, utc_now().date(), self._placement)
-        return dg.AutomationResult(context, candidates.compute_intersection_with_partition_keys(set(blocked)))
-
-
-def inputs_of(mart: Mart) -> list[Dataset]:
-    """Return the datasets whose slices stop a mart: all but the list of accounts."""
-    return [each.dataset for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION]
-
-
-def failed_inputs(
-    problems: Problems, mart: Mart, partitions: Iterable[str], today: date, placement: Placement = WHOLE
-) -> dict[str, InputProblemError]:
-    """Return the partitions of a mart that must not be built, because the slice of an input has a problem.
-
-    A mart of whole accounts reads no month that is older than three. An input that is not required and was never loaded
-    stops no mart.
-    """
-    errors: dict[str, InputProblemError] = {}
-    for partition in partitions if problems else ():
-        account, month = read_partition_key(partition)
-        for source in mart.inputs:
-            of_input = problems.get((source.dataset.name, account), {})
-            for read in _months_read(source, month, today) if of_input else ():
-                problem = of_input.get(None if read is None else read.start)
-                if problem is not None and (source.required or problem.was_loaded):
-                    asset = placement.asset_key(source.dataset).to_user_string()
-                    error = InputProblemError(problem.kind, asset, partition_key(account, read), problem.sentence)
-                    errors.setdefault(partition, error)
-    return errors
-
-
-def _months_read(source: Input, month: Window | None, today: date) -> Iterator[Window | None]:
-    """Yield the months of an input that a mart's partition is computed from; None of one without days."""
-    if not source.dataset.is_dated:
-        yield None
-        return
-    if month is None:
-        last = Window.month_of(today)
-        first = Window.month_of(last.start - (_MONTHS_THAT_BLOCK - 1) * timedelta(days=28)).start
-        days = Window(first, last.end)
-    else:
-        days = source.days_read(month)
-    yield from days.months()
 
 
 def definition_metadata(mart: Mart, placement: Placement = WHOLE) -> dict[str, object]:
@@ -395,19 +316,17 @@ def figure_of(build: Build, account: KnownAccount | None = None) -> Figure:
 
 
 def _mapping(mart: Mart, source: Input) -> dg.PartitionMapping | None:
-    """Return the mapping from a mart's partition to the partitions of an input."""
+    """Return the mapping from a mart's partition to the partitions of an input.
+
+    A mart that reads months around its own has the same month as its input, so that a backfill loads and builds a
+    partition in one run. The sensor knows which months it reads.
+    """
     slicing = source.dataset.slicing
     if slicing is Slicing.CONNECTION:
         return None
     if mart.is_monthly != (slicing is Slicing.MONTH):
         return dg.MultiToSingleDimensionPartitionMapping(partition_dimension_name=ACCOUNT)
-    if not (source.months_before or source.months_after):
-        return None
-    return MonthsAround(source.months_before, source.months_after)
-
-
-def _keys(placement: Placement, inputs: Iterator[Input]) -> list[dg.AssetKey]:
-    return [placement.asset_key(each.dataset) for each in inputs]
+    return None
 
 
 def chosen_partitions(context: CheckContext) -> Sequence[str] | None:

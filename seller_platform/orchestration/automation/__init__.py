@@ -1,4 +1,4 @@
-"""Schedules, planned runs, automation conditions and the daily job that deletes what is old.
+"""Schedules, planned runs, the sensor of marts and exports, and the daily job that deletes what is old.
 
 - `schedules`: when each dataset is read
 - `due`: runs for the days that are due
@@ -6,6 +6,6 @@
 - `runs`: runs over ranges of partitions
 - `pruning`: the daily job that deletes what is old
 - `lost_retries`: the sensor that repeats retries lost in an outage
-- `conditions`: automation conditions of marts and exports
+- `following`: the sensor of marts and exports
 - `provenance`: what a materialization was computed from
 """

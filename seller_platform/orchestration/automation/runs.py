@@ -25,6 +25,14 @@ from seller_platform.warehouse.marts import Mart
 
 LONGEST_RUN = 300
 """The most partitions of a run; Dagster's time for a run grows faster than their number."""
+UNDER_WAY = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+"""The statuses of runs that have not ended."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The config of runs in this process, whose events are in the UI and not in the terminal."""
 
@@ -103,25 +111,25 @@ def snapshot_groups(datasets: Sequence[Dataset]) -> Iterator[Sequence[Dataset]]:
 
 
 def plan_builds(
-    parts: Iterable[tuple[Mart, Collection[tuple[str, Window | None]]]], *, listed: Sequence[str]
+    parts: Iterable[tuple[Dataset | Mart, Collection[tuple[str, Window | None]]]], *, listed: Sequence[str]
 ) -> Iterator[PlannedRun]:
-    """Yield the runs that build partitions of marts; marts with the same partitions are built in the same runs.
+    """Yield the runs that make partitions of marts or of files; those with the same partitions have the same runs.
 
     Args:
-        parts: Each mart with the account and the month of its partitions; None for the month of a whole account.
+        parts: Each mart or table with the account and the month of its partitions; None for a whole account.
         listed: Every account partition, in Dagster's order.
     """
-    marts_of: dict[frozenset[tuple[str, Window | None]], list[Mart]] = defaultdict(list)
-    for mart, partitions in parts:
-        marts_of[frozenset(partitions)].append(mart)
-    for chosen, marts in marts_of.items():
+    sources_of: dict[frozenset[tuple[str, Window | None]], list[Dataset | Mart]] = defaultdict(list)
+    for source, partitions in parts:
+        sources_of[frozenset(partitions)].append(source)
+    for chosen, sources in sources_of.items():
         by_month: dict[Window, set[str]] = defaultdict(set)
         for account, month in chosen:
             if month is not None:
                 by_month[month].add(account)
-        yield from plan_months(marts, by_month, listed=listed, whole=True)
+        yield from plan_months(sources, by_month, listed=listed, whole=True)
         whole_accounts = {account for account, month in chosen if month is None}
-        yield from plan_snapshots(marts, whole_accounts, listed=listed, whole=True)
+        yield from plan_snapshots(sources, whole_accounts, listed=listed, whole=True)
 
 
 def plan_months(

@@ -19,7 +19,7 @@ from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.due_slices import DueSlice, Left, divide, due_slices, keep_too_large
 from seller_platform.orchestration.automation.due import newest_month, plan_slices
-from seller_platform.orchestration.automation.runs import PlannedRun
+from seller_platform.orchestration.automation.runs import UNDER_WAY, PlannedRun
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -40,13 +40,6 @@ _PARTITIONS_PER_RUN = 100
 _RUNS_PER_TICK = 100
 # A run that takes longer counts as lost, and no tick waits for it.
 _LONGEST_RUN = timedelta(days=1)
-_UNDER_WAY = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 
 
 @dataclass(frozen=True)
@@ -282,7 +275,7 @@ def runs_under_way(context: dg.ScheduleEvaluationContext, schedule: str, *, long
     """
     created_after = context.scheduled_execution_time - longest
     tags = {"dagster/schedule_name": schedule}
-    return context.instance.get_runs_count(dg.RunsFilter(tags=tags, statuses=_UNDER_WAY, created_after=created_after))
+    return context.instance.get_runs_count(dg.RunsFilter(tags=tags, statuses=UNDER_WAY, created_after=created_after))
 
 
 def _refresh(tick: _Tick, datasets: Sequence[Dataset]) -> _Plan:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, select
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Slicing, Window
-from seller_platform.errors import SellerPlatformError
+from seller_platform.errors import InputProblemError, SellerPlatformError
 from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.marts.tables import BUILDS
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -76,10 +76,10 @@ SELECT account, month, missing, changes, is_tried AND error IS NULL AS is_curren
 ORDER BY account, month
 """)
 
-# What was made without a run is unknown to Dagster.
+# What was made without a run is unknown to Dagster. What waited for an input need not wait longer than it.
 _ARE_DUE = sql.SQL("""
-WHERE missing = '{}' AND NOT (is_tried AND error IS NOT NULL AND tried_at > %(failed_before)s)
-  AND (NOT is_tried OR error IS NOT NULL OR run_id IS NULL)
+WHERE missing = '{}' AND (NOT is_tried OR run_id IS NULL
+                          OR error IS NOT NULL AND (error = %(waits)s OR tried_at < %(failed_before)s))
 """)
 
 _KEEP = """
@@ -212,6 +212,7 @@ def partition_states(
         "monthly": [each.is_monthly for each in inputs],
         "before": [each.months_before for each in inputs],
         "after": [each.months_after for each in inputs],
+        "waits": InputProblemError.__name__,
         "failed_before": utc_now() - RETRIED_AFTER,
     }
     statement = _STATES.format(condition=_ARE_DUE if only_due else sql.SQL(""))
@@ -236,7 +237,7 @@ def keep_made(
     *,
     run_id: str | None,
     digest: bytes,
-    build_id: int | None,
+    build_id: int | None = None,
 ) -> None:
     """Store that a partition was made of the inputs that a state had.
 

@@ -13,7 +13,8 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.check_reports import checks_for
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.marts import mart_asset, mart_key
+from seller_platform.orchestration.assets.marts import mart_asset, mart_followers, mart_key
+from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
@@ -21,7 +22,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, open_platform
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.ticks import evaluate_conditions
+from seller_platform_tests.support.ticks import Ticks
 
 DAILY, TRANSACTIONS = dataset_named("daily_product_sales"), dataset_named("transactions")
 PROFIT = mart_named("account_profit_daily")
@@ -38,16 +39,18 @@ class CheckRuns:
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
         self.cursor: Any = None
-        self.definitions = dg.Definitions(
-            assets=[
-                platform.assets["accounts"],
-                cost_asset(),
-                *(asset_for(dataset, HISTORY_START) for dataset in LISTS),
-                mart_asset(PROFIT, HISTORY_START),
-            ],
-            asset_checks=[checks_for(ACCOUNTS)],
-            resources=platform.resources,
+        assets = [
+            platform.assets["accounts"],
+            cost_asset(),
+            *(asset_for(dataset, HISTORY_START) for dataset in LISTS),
+            mart_asset(PROFIT, HISTORY_START),
+        ]
+        following = [each for each in mart_followers() if each.mart is PROFIT]
+        self.definitions = dg.Definitions.merge(
+            dg.Definitions(assets=assets, asset_checks=[checks_for(ACCOUNTS)], resources=platform.resources),
+            following_definitions(following, HISTORY_START),
         )
+        self.ticks = Ticks(self.definitions, platform.instance, platform.database.url)
         self.job = self.definitions.resolve_implicit_global_asset_job_def()
 
     def load(self, *assets: dg.AssetKey, first: str = JANUARY, last: str | None = None) -> dg.ExecuteInProcessResult:
@@ -68,15 +71,8 @@ class CheckRuns:
         return result.get_asset_check_evaluations()
 
     def tick(self) -> set[str]:
-        """Evaluate the condition of the mart as its sensor does, and return the partitions that are requested."""
-        result = evaluate_conditions(
-            self.definitions,
-            self.platform.instance,
-            dg.AssetSelection.assets(mart_key(PROFIT)),
-            cursor=self.cursor,
-        )
-        self.cursor = result.cursor
-        return {str(key) for key in result.get_requested_partitions(mart_key(PROFIT))}
+        """Return the partitions of the mart that the sensor requests."""
+        return self.ticks.tick().get("marts/account_profit_daily", set())
 
     def change(self, statement: str) -> None:
         with self.platform.database.begin() as connection:

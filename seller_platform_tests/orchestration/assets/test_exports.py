@@ -9,25 +9,28 @@ from pyarrow import dataset as arrow_dataset
 from pyarrow import parquet
 
 from seller_platform.contract import DATASETS, Dataset, dataset_named
-from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.exports import (
     GROUP,
-    SENSOR,
     export_asset,
     export_definitions,
+    export_followers,
     export_key,
     exported_partitions,
+    files_of,
 )
-from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.automation.following import following_definitions
+from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.marts.due import partition_states
 from seller_platform.warehouse.readers.relations import SOURCES
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
-from seller_platform_tests.support.ticks import evaluate_conditions
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.ticks import Ticks
 
-ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
+ACCOUNTS, ORDERS, INVENTORY = map(dataset_named, ("accounts", "orders", "inventory"))
 KEYS = sorted(independent_upstream.KEYS.values())
 
 
@@ -154,34 +157,59 @@ def test_marts_become_files_of_months_and_of_accounts(platform: Platform, tmp_pa
 
 def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
-    exports = export_definitions(HISTORY_START, tmp_path / "lake").assets or ()
-    assets = [*platform.assets.values(), *exports]
-    defs = dg.Definitions(assets=assets, resources=platform.resources)
+    folder = tmp_path / "lake"
+    defs = dg.Definitions.merge(
+        dg.Definitions(assets=[*platform.assets.values()], resources=platform.resources),
+        export_definitions(HISTORY_START, folder, datasets=[ORDERS, ACCOUNTS]),
+        following_definitions(export_followers(folder, datasets=[ORDERS, ACCOUNTS]), HISTORY_START),
+    )
+    ticks = Ticks(defs, platform.instance, platform.database.url)
 
-    def requested(cursor: Any) -> tuple[set[str], Any]:
-        result = evaluate_conditions(
-            defs, platform.instance, dg.AssetSelection.assets(export_key(ORDERS)), cursor=cursor
-        )
-        return set(map(str, result.get_requested_partitions(export_key(ORDERS)))), result.cursor
-
-    before, cursor = requested(None)
+    before = ticks.tick()
+    assert _export(platform, folder, ACCOUNTS).success
     platform.months(ORDERS, last=MONTHS[0])
-    loaded, cursor = requested(cursor)
+    loaded = ticks.tick()
     for key in KEYS:
         partition = partition_key(key, MONTHS[0])
-        assert _export(platform, tmp_path / "lake", ORDERS, partition, partition).success
-    exported, cursor = requested(cursor)
+        assert _export(platform, folder, ORDERS, partition, partition).success
+    exported = ticks.tick()
     platform.months(ORDERS, last=MONTHS[0])
-    again, cursor = requested(cursor)
-    first = partition_key(KEYS[0], MONTHS[0])
-    tags = {"dagster/data_version": "another", **partition_tags(first)}
-    platform.instance.report_runless_asset_event(dg.AssetMaterialization(asset_key(ORDERS), partition=first, tags=tags))
-    restated, cursor = requested(cursor)
+    again = ticks.tick()
+    mark_loaded(platform.database, ORDERS, KEYS[0], MONTHS[0])
+    changed = ticks.tick()
 
-    assert before == set()
-    assert loaded == {str(partition_key(key, MONTHS[0])) for key in KEYS}
-    assert exported == again == set()
-    assert restated == {str(first)}
+    assert before == {"export/accounts": {"all"}}
+    assert loaded == {"export/orders": {str(partition_key(key, MONTHS[0])) for key in KEYS}}
+    assert exported == again == {}
+    assert changed == {"export/orders": {str(partition_key(KEYS[0], MONTHS[0]))}}
+
+
+def test_files_of_a_mart_follow_builds_that_changed_its_rows(platform: Platform, tmp_path: Path) -> None:
+    profit = mart_named("account_profit_daily")
+    files = files_of(profit, tmp_path)
+    add_accounts(platform.instance, KEYS)
+
+    def build_and_export() -> list[int]:
+        counts = []
+        for work in (lambda: build_partition(platform.database, profit, KEYS[0], MONTHS[0], run_id="run"), export):
+            work()
+            with platform.database.begin() as connection:
+                counts.append(len(partition_states(connection, files, KEYS, MONTHS, only_due=True)))
+        return counts
+
+    def export() -> None:
+        partition = partition_key(KEYS[0], MONTHS[0])
+        assert _export(platform, tmp_path, profit, partition, partition).success
+
+    first, unchanged = build_and_export(), build_and_export()
+    with platform.database.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO seller.daily_product_sales (date, sku, units_ordered, product_sales, local_day, account, "
+            f"load_id, page) VALUES ('2026-01-01', 'A', 1, 1, '2026-01-01', '{KEYS[0]}', 1, 1)"
+        )
+    changed = build_and_export()
+
+    assert (first, unchanged, changed) == ([1, 0], [0, 0], [1, 0])
 
 
 def test_exports_exist_for_every_dataset_and_mart_if_a_folder_is_set(tmp_path: Path) -> None:
@@ -192,5 +220,5 @@ def test_exports_exist_for_every_dataset_and_mart_if_a_folder_is_set(tmp_path: P
     assert set(specs) == {export_key(dataset) for dataset in SOURCES}
     assert all(specs[export_key(each)].partitions_def == exported_partitions(each, HISTORY_START) for each in SOURCES)
     assert {each.table for each in SOURCES} == {*(each.table for each in DATASETS), *(each.table for each in MARTS)}
-    assert [sensor.name for sensor in defs.sensors or ()] == [SENSOR]
+    assert {each.key for each in export_followers(tmp_path)} == set(specs)
     assert not export_definitions(HISTORY_START, None).assets

@@ -1,9 +1,8 @@
-"""Tests the assets of marts: events for each partition, and the condition that requests it."""
+"""Tests the assets of marts: events for each partition, and which of them the sensor requests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from itertools import count
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +18,25 @@ from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.descriptions import describe_mart
-from seller_platform.orchestration.assets.events import partition_tags
-from seller_platform.orchestration.assets.marts import SENSOR, extent, mart_definitions, mart_key
+from seller_platform.orchestration.assets.marts import extent, mart_definitions, mart_followers, mart_key
+from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
-from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
+from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
-from seller_platform.warehouse.marts.builds import CheckResult
+from seller_platform.warehouse.marts.builds import CheckResult, build_partition
 from seller_platform.warehouse.marts.formulas import EntryPattern, Formula, FormulaLine, Part
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import copy_rows
-from seller_platform_tests.support.ticks import evaluate_conditions
+from seller_platform_tests.support.ticks import Ticks
 
 PROFIT, PLAN = mart_named("account_profit_daily"), mart_named("restock_plan")
 ACCOUNTS = ("S1.US", "S2.DE", "S3.JP")
 JANUARY, FEBRUARY, MARCH = (Window.month_of(date(2026, month, 1)) for month in (1, 2, 3))
-_NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
-_SECONDS = count()  # Dagster caches the partitions of a moment for all instances
 _EVERY_MART = pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
 
 
@@ -49,7 +47,7 @@ class Marts:
     database: Database
     instance: dg.DagsterInstance
     definitions: dg.Definitions
-    cursor: Any = None
+    ticks: Ticks
 
     def asset(self, mart: Mart) -> dg.AssetsDefinition:
         return self.definitions.resolve_assets_def(mart_key(mart))
@@ -63,29 +61,18 @@ class Marts:
             tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last},
         )
 
-    def load(self, dataset: str, account: str, month: Window | None, version: str) -> None:
-        """Store the materialization of a load, as the asset of a dataset does."""
-        self._report(asset_key(dataset_named(dataset)), partition_key(account, month), version)
+    def load(self, dataset: str, account: str, month: Window = JANUARY, *, changed: bool = True) -> None:
+        """Store the receipt of a load; of a list without days the month does not matter."""
+        mark_loaded(self.database, dataset_named(dataset), account, month, changed=changed)
 
     def build(self, mart: Mart, partition: str) -> None:
-        self._report(mart_key(mart), partition, "1")
-
-    def _report(self, key: dg.AssetKey, partition: str | None, version: str) -> None:
-        tags = {"dagster/data_version": version, **partition_tags(partition)}
-        self.instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=partition, tags=tags))
+        account, _, month = partition.partition("|")
+        window = Window.month_of(date.fromisoformat(month)) if month else None
+        build_partition(self.database, mart, account, window, run_id="run")
 
     def tick(self) -> dict[str, set[str]]:
-        """Evaluate the conditions as the sensor does, and return the partitions that are requested."""
-        result = evaluate_conditions(
-            self.definitions,
-            self.instance,
-            dg.AssetSelection.groups("marts"),
-            cursor=self.cursor,
-            at=_NOON + timedelta(seconds=next(_SECONDS)),
-        )
-        self.cursor = result.cursor
-        requested = {mart.name: set(result.get_requested_partitions(mart_key(mart))) for mart in MARTS}
-        return {name: {str(key) for key in keys} for name, keys in requested.items() if keys}
+        """Return what the sensor requests, by mart."""
+        return {name.removeprefix("marts/"): partitions for name, partitions in self.ticks.tick().items()}
 
 
 @pytest.fixture
@@ -98,11 +85,13 @@ def marts(database: Database, database_url: str, tmp_path: Path, monkeypatch: py
         "seller_api": dg.ResourceDefinition.none_resource(),
     }
     definitions = dg.Definitions.merge(
-        dg.Definitions(assets=inputs, resources=resources), mart_definitions(HISTORY_START)
+        dg.Definitions(assets=inputs, resources=resources),
+        mart_definitions(HISTORY_START),
+        following_definitions(mart_followers(), HISTORY_START),
     )
     with dg.DagsterInstance.ephemeral() as instance:
         add_accounts(instance, ACCOUNTS)
-        yield Marts(database, instance, definitions)
+        yield Marts(database, instance, definitions, Ticks(definitions, instance, database_url))
 
 
 def _sell(database: Database, account: str, day: str, sales: str) -> None:
@@ -129,7 +118,7 @@ def _as_key(partition: str) -> str:
 
 
 @_EVERY_MART
-def test_every_mart_is_an_asset_with_columns_lineage_checks_and_condition(marts: Marts, mart: Mart) -> None:
+def test_every_mart_is_an_asset_with_columns_lineage_and_checks(marts: Marts, mart: Mart) -> None:
     asset = marts.asset(mart)
     spec = asset.get_asset_spec(mart_key(mart))
 
@@ -148,7 +137,6 @@ def test_every_mart_is_an_asset_with_columns_lineage_checks_and_condition(marts:
         each.dataset.name for each in mart.inputs
     }
     assert [check.name for check in asset.check_specs] == [check.name for check in mart.all_checks]
-    assert spec.automation_condition is not None
     assert asset.backfill_policy is not None
     assert asset.backfill_policy.max_partitions_per_run == (36 if mart.is_monthly else 100)
 
@@ -238,9 +226,9 @@ def test_parameters_are_the_configuration_of_the_asset(marts: Marts) -> None:
 
 def test_nothing_is_built_before_its_inputs_are_loaded(marts: Marts) -> None:
     first = marts.tick()
-    marts.load("daily_product_sales", "S1.US", FEBRUARY, "1")
+    marts.load("daily_product_sales", "S1.US", FEBRUARY)
     second = marts.tick()
-    marts.load("transactions", "S1.US", FEBRUARY, "1")
+    marts.load("transactions", "S1.US", FEBRUARY)
     third = marts.tick()
 
     partition = str(partition_key("S1.US", FEBRUARY))
@@ -259,19 +247,23 @@ def _built(marts: Marts) -> None:
     """Load and build January to March of the first account, so that nothing is due."""
     for month in (JANUARY, FEBRUARY, MARCH):
         for dataset in ("daily_product_sales", "transactions", "orders"):
-            marts.load(dataset, "S1.US", month, "1")
-    marts.load("inventory", "S1.US", None, "1")
-    for name, partitions in marts.tick().items():
-        for partition in partitions:
-            marts.build(mart_named(name), _as_key(partition))
+            marts.load(dataset, "S1.US", month)
+    marts.load("inventory", "S1.US")
+    _build(marts, marts.tick())
     assert marts.tick() == {}
+
+
+def _build(marts: Marts, requested: dict[str, set[str]]) -> None:
+    for name, partitions in requested.items():
+        for partition in partitions:
+            marts.build(mart_named(name), partition)
 
 
 def test_an_input_loaded_again_without_change_requests_nothing(marts: Marts) -> None:
     _built(marts)
 
-    marts.load("transactions", "S1.US", FEBRUARY, "1")
-    marts.load("inventory", "S1.US", None, "1")
+    marts.load("transactions", "S1.US", FEBRUARY, changed=False)
+    marts.load("inventory", "S1.US", changed=False)
 
     assert marts.tick() == {}
 
@@ -279,9 +271,10 @@ def test_an_input_loaded_again_without_change_requests_nothing(marts: Marts) -> 
 def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> None:
     _built(marts)
 
-    marts.load("daily_product_sales", "S1.US", FEBRUARY, "2")
+    marts.load("daily_product_sales", "S1.US", FEBRUARY)
     after_sales = marts.tick()
-    marts.load("transactions", "S1.US", MARCH, "2")
+    _build(marts, after_sales)
+    marts.load("transactions", "S1.US", MARCH)
     after_ledger = marts.tick()
 
     january, february, march = (str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH))
@@ -305,8 +298,8 @@ def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> 
 def test_new_costs_rebuild_all_months_of_the_account_and_of_no_other(marts: Marts) -> None:
     _built(marts)
 
-    marts.load("cost_periods", "S1.US", None, "1")
-    marts.load("cost_periods", "S2.DE", None, "1")
+    marts.load("cost_periods", "S1.US")
+    marts.load("cost_periods", "S2.DE")
 
     months = {str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH)}
     assert marts.tick() == dict.fromkeys(
@@ -314,24 +307,26 @@ def test_new_costs_rebuild_all_months_of_the_account_and_of_no_other(marts: Mart
     )
 
 
-def test_a_change_while_a_build_is_requested_is_not_lost(marts: Marts) -> None:
-    _built(marts)
-    marts.load("transactions", "S1.US", FEBRUARY, "2")
-    requested = marts.tick()["account_profit_daily"]
-
-    marts.load("transactions", "S1.US", FEBRUARY, "3")  # before Dagster stores the end of the build
-    marts.build(PROFIT, partition_key("S1.US", FEBRUARY))
-    again = marts.tick()["account_profit_daily"]
-
-    assert again == requested == {str(partition_key("S1.US", FEBRUARY))}
-    assert "account_profit_daily" not in marts.tick()
-
-
 def test_another_account_in_the_list_requests_nothing(marts: Marts) -> None:
     _built(marts)
 
-    marts._report(asset_key(LISTED), None, "2")
+    marts.load("accounts", "default")
 
+    assert marts.tick() == {}
+
+
+def test_marts_of_another_definition_are_built_once_more(marts: Marts) -> None:
+    _built(marts)
+    with marts.database.begin() as connection:
+        connection.execute(
+            text("UPDATE platform.derived_partitions SET version = 'before' WHERE name = 'account_profit_daily'")
+        )
+    marts.ticks.cursor = None  # the cursor of another code location
+
+    requested = marts.tick()
+    _build(marts, requested)
+
+    assert requested == {PROFIT.name: {str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH)}}
     assert marts.tick() == {}
 
 
@@ -358,15 +353,6 @@ def test_a_formula_that_cannot_be_used_is_an_error_of_the_definitions(
         SellerPlatformComponent().definitions(history_start=HISTORY_START)
 
 
-def test_the_sensor_runs_over_the_marts_and_nothing_else(marts: Marts) -> None:
-    (sensor,) = marts.definitions.sensors or ()
-
-    assert isinstance(sensor, dg.AutomationConditionSensorDefinition)
-    assert (sensor.name, sensor.default_status) == (SENSOR, dg.DefaultSensorStatus.RUNNING)
-    graph = marts.definitions.resolve_asset_graph()
-    assert sensor.asset_selection.resolve(graph) == {mart_key(mart) for mart in MARTS}
-
-
 @pytest.mark.nightly  # `journeys/test_ui.py` builds every mart of what was loaded
 def test_the_marts_are_built_of_what_the_assets_load(platform: Platform) -> None:
     platform.discover()
@@ -378,8 +364,10 @@ def test_the_marts_are_built_of_what_the_assets_load(platform: Platform) -> None
     definitions = dg.Definitions.merge(
         dg.Definitions(assets=[*platform.assets.values(), cost_asset()], resources=platform.resources),
         mart_definitions(HISTORY_START),
+        following_definitions(mart_followers(), HISTORY_START),
     )
-    marts = Marts(platform.database, platform.instance, definitions)
+    ticks = Ticks(definitions, platform.instance, platform.database.url)
+    marts = Marts(platform.database, platform.instance, definitions, ticks)
 
     requested = marts.tick()
     for name, partitions in requested.items():

@@ -1,0 +1,260 @@
+"""The sensor that requests the partitions of marts and exports whose inputs changed.
+
+`warehouse/marts/due` says which are due. The sensor leaves out those that wait for an input, and those that a run or a
+backfill under way makes anyway. A run that is lost changes nothing: its partitions are still due.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+import dagster as dg
+from sqlalchemy import text
+
+from seller_platform.clocks import utc_now
+from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.counts import count_of
+from seller_platform.errors import InputProblemError
+from seller_platform.orchestration.automation.runs import UNDER_WAY, PlannedRun, plan_builds
+from seller_platform.orchestration.partitions import account_partitions, partition_key
+from seller_platform.orchestration.placement import WHOLE, Placement
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.warehouse.marts import Input, Mart
+from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, Derived, PartitionState, partition_states
+from seller_platform.warehouse.monitoring.slice_problems import Problems, slice_problems
+from seller_platform.warehouse.postgres.database import Database
+
+SENSOR = "marts_and_exports"
+_SECONDS_BETWEEN_TICKS = 30
+_RUNS_PER_TICK = 100
+# Without a new load or build, what failed or was made by hand may be due.
+_LOOKS_AGAIN_AFTER = timedelta(minutes=10)
+# A run that takes longer counts as lost.
+_LONGEST_RUN = timedelta(days=1)
+_NEWEST_BACKFILLS = 20
+_VERSION_DIGITS = 12
+# Marts of whole accounts read the sales of 90 days. In a monthly mart every month that it reads may be the reason.
+_MONTHS_THAT_BLOCK = 4
+
+_NEWEST = text("SELECT (SELECT max(id) FROM platform.loads), (SELECT max(id) FROM platform.mart_builds)")
+
+
+@dataclass(frozen=True, eq=False)
+class Follower:
+    """An asset whose partitions follow their inputs.
+
+    Attributes:
+        source: The mart, or the table whose files it writes.
+        inputs: The assets for which it waits while they are loaded.
+    """
+
+    key: dg.AssetKey
+    source: Dataset | Mart
+    derived: Derived
+    inputs: frozenset[dg.AssetKey]
+
+    @property
+    def mart(self) -> Mart | None:
+        """The mart that it builds."""
+        return self.source if isinstance(self.source, Mart) and not self.derived.folder else None
+
+
+def following_definitions(
+    followers: Sequence[Follower], history_start: date, placement: Placement = WHOLE
+) -> dg.Definitions:
+    """Return the sensor, which needs the resource `warehouse`; nothing where nothing follows."""
+    if not followers:
+        return dg.Definitions()
+    declared = repr([(each.key, each.derived) for each in followers])
+    version = sha256(declared.encode()).hexdigest()[:_VERSION_DIGITS]
+
+    @dg.sensor(
+        name=placement.name_of(SENSOR),
+        description="Builds marts, and writes the files of exports, whose inputs were loaded and have changed.",
+        asset_selection=dg.AssetSelection.assets(*(each.key for each in followers)),
+        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def evaluate(
+        context: dg.SensorEvaluationContext, warehouse: WarehouseResource
+    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        database, now = warehouse.database, utc_now()
+        with database.begin() as connection:
+            newest = f"{version} {connection.execute(_NEWEST).one()}"
+        seen, _, looked_at = (context.cursor or "").partition("@")
+        if seen == newest and now < datetime.fromisoformat(looked_at) + _LOOKS_AGAIN_AFTER:
+            yield dg.SkipReason("nothing was loaded or built since nothing was due")
+            return
+
+        listed = account_partitions(context.instance, placement.accounts_name)
+        due = _due(database, followers, listed, history_start, now.date())
+        ready = _without_failed_inputs(database, due, now.date(), placement)
+        free = _without_those_under_way(context, ready, listed)
+        requests = list(_requests(database, free, listed, now))
+        yield from requests
+        if not _count(ready):
+            context.update_cursor(f"{newest}@{now.isoformat()}")
+        if not requests:
+            blocked = _count(due) - _count(ready)
+            reasons = {"a run under way": _count(ready), "an input that is held, mismatched or failed": blocked}
+            waits = [f"{count_of(count, 'partition', 'waits')} for {of}" for of, count in reasons.items() if count]
+            yield dg.SkipReason("; ".join(waits) or "nothing is due")
+
+    return dg.Definitions(sensors=[evaluate])
+
+
+_States = Mapping[Follower, Sequence[PartitionState]]
+
+
+def _due(
+    database: Database, followers: Iterable[Follower], listed: Sequence[str], history_start: date, today: date
+) -> _States:
+    months = list(Window(history_start.replace(day=1), Window.month_of(today).end).months())
+    with database.begin() as connection:
+        return {each: partition_states(connection, each.derived, listed, months, only_due=True) for each in followers}
+
+
+def _without_failed_inputs(database: Database, due: _States, today: date, placement: Placement) -> _States:
+    datasets = {dataset for each, states in due.items() if each.mart and states for dataset in inputs_of(each.mart)}
+    problems = slice_problems(database, datasets) if datasets else {}
+    return {
+        each: [
+            state
+            for state in states
+            if each.mart is None
+            or failed_input(problems, each.mart, state.account, state.window, today, placement) is None
+        ]
+        for each, states in due.items()
+    }
+
+
+def inputs_of(mart: Mart) -> list[Dataset]:
+    """Return the datasets whose slices stop a mart: all but the list of accounts."""
+    return [each.dataset for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION]
+
+
+def failed_input(  # noqa: PLR0917  # six facts, each of another type
+    problems: Problems, mart: Mart, account: str, month: Window | None, today: date, placement: Placement = WHOLE
+) -> InputProblemError | None:
+    """Return why a partition of a mart must not be built: the slice of an input has a problem.
+
+    A mart of whole accounts reads no month that is older than three. An input that is not required and was never loaded
+    stops no mart.
+    """
+    for source in mart.inputs:
+        of_input = problems.get((source.dataset.name, account), {})
+        for read in _months_read(source, month, today) if of_input else ():
+            problem = of_input.get(None if read is None else read.start)
+            if problem is not None and (source.required or problem.was_loaded):
+                asset = placement.asset_key(source.dataset).to_user_string()
+                return InputProblemError(problem.kind, asset, partition_key(account, read), problem.sentence)
+    return None
+
+
+def _months_read(source: Input, month: Window | None, today: date) -> Iterator[Window | None]:
+    """Yield the months of an input that a mart's partition is computed from; None of one without days."""
+    if not source.dataset.is_dated:
+        yield None
+        return
+    if month is None:
+        last = Window.month_of(today)
+        first = Window.month_of(last.start - (_MONTHS_THAT_BLOCK - 1) * timedelta(days=28)).start
+        days = Window(first, last.end)
+    else:
+        days = source.days_read(month)
+    yield from days.months()
+
+
+@dataclass(frozen=True)
+class _Range:
+    """The partitions of a run under way: accounts, and the first days of months; None for all."""
+
+    assets: frozenset[dg.AssetKey]
+    accounts: frozenset[str] | None
+    months: tuple[str, str] | None
+
+    @classmethod
+    def of(cls, run: dg.DagsterRun, listed: Sequence[str]) -> "_Range":
+        single = run.tags.get("dagster/partition")
+        ends = [run.tags.get(f"dagster/asset_partition_range_{end}", single) for end in ("start", "end")]
+        (first, _, first_month), (last, _, last_month) = ((end or "").partition("|") for end in ends)
+        among = listed[listed.index(first) : listed.index(last) + 1] if {first, last} <= {*listed} else None
+        return cls(
+            frozenset(run.asset_selection or ()),
+            None if among is None else frozenset(among),
+            (first_month, last_month) if first_month and last_month else None,
+        )
+
+    def has(self, account: str, month: Window | None) -> bool:
+        """Return whether the run has a partition, or any of an account."""
+        is_of_account = self.accounts is None or account in (EVERY_ACCOUNT, *self.accounts)
+        is_of_month = month is None or self.months is None or self.months[0] <= str(month.start) <= self.months[1]
+        return is_of_account and is_of_month
+
+
+def _without_those_under_way(context: dg.SensorEvaluationContext, ready: _States, listed: Sequence[str]) -> _States:
+    """Return the partitions that nothing under way makes, or loads an input of.
+
+    Runs are those of the queue and those that execute. A backfill requests its runs one after the other.
+    """
+    if not any(ready.values()):
+        return {}
+    newer = utc_now() - _LONGEST_RUN
+    runs = context.instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY, created_after=newer))
+    ranges, pending = [_Range.of(run, listed) for run in runs], list(_pending(context))
+
+    def is_free(follower: Follower, state: PartitionState) -> bool:
+        key, inputs = follower.key, {follower.key, *follower.inputs}
+        if any(inputs & each.assets and each.has(state.account, state.window) for each in ranges):
+            return False
+        if state.account == EVERY_ACCOUNT:
+            return not any(key in each.asset_keys for each in pending)
+        partition = str(partition_key(state.account, state.window))
+        return not any(key in each.asset_keys and partition in each.get_partitions_subset(key) for each in pending)
+
+    return {each: [state for state in states if is_free(each, state)] for each, states in ready.items()}
+
+
+def _pending(context: dg.SensorEvaluationContext) -> Iterator[Any]:
+    """Yield what each backfill under way has yet to make."""
+    if context.repository_def is None:
+        return
+    for backfill in context.instance.get_backfills(limit=_NEWEST_BACKFILLS):
+        if backfill.status.value == "REQUESTED" and backfill.is_asset_backfill:
+            # The definition of the partitions may have changed since; Dagster fails such a backfill.
+            with suppress(dg.DagsterError):
+                of_backfill = backfill.get_asset_backfill_data(context.repository_def.asset_graph)
+                yield of_backfill.get_targeted_partitions_without_materialization_status()
+
+
+def _requests(database: Database, free: _States, listed: Sequence[str], now: datetime) -> Iterator[dg.RunRequest]:
+    """Yield the runs, newest months first. The same run is requested once an hour, for it may end without a trace."""
+    chosen = {each: states for each, states in free.items() if states}
+    known = accounts(database) if chosen else []
+    runs: list[tuple[PlannedRun, dict[str, Follower]]] = []
+    for of_marts in (True, False):
+        group = {each.source.name: each for each in chosen if (each.mart is not None) is of_marts}
+        parts = [
+            (each.source, [(state.account, state.window) for state in chosen[each]])
+            for each in group.values()
+            if not each.derived.is_of_all
+        ]
+        whole = [PlannedRun((each.source,)) for each in group.values() if each.derived.is_of_all]
+        runs += [(run, group) for run in (*whole, *plan_builds(parts, listed=listed))]
+    for run, group in runs[:_RUNS_PER_TICK]:
+        followers = [group[source.name] for source in run.datasets]
+        names = "+".join(each.key.to_user_string() for each in followers)
+        changes = sum(state.changes for each in followers for state in chosen[each])
+        yield dg.RunRequest(
+            run_key=f"{names}:{run.first}:{run.last}:{changes}:{now:%Y-%m-%dT%H}",
+            asset_selection=[each.key for each in followers],
+            tags=run.tags_with(known),
+        )
+
+
+def _count(states: _States) -> int:
+    return sum(map(len, states.values()))

@@ -1,0 +1,199 @@
+"""Tests when the sensor requests partitions of marts, and when it waits."""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from sqlalchemy import text
+
+from seller_platform.clocks import utc_now
+from seller_platform.contract import LISTS, Window, dataset_named
+from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
+from seller_platform.orchestration.assets.accounts import accounts_asset
+from seller_platform.orchestration.assets.cost_periods import cost_asset
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, mart_key
+from seller_platform.orchestration.automation.following import following_definitions
+from seller_platform.orchestration.component import EXECUTOR
+from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.ticks import Ticks
+
+PROFIT = mart_named("account_profit_daily")
+PROFIT_FOLLOWER = next(each for each in mart_followers() if each.mart is PROFIT)
+INPUTS = ("daily_product_sales", "transactions", "cost_periods")
+ACCOUNT, OTHER = "S1.US", "S2.DE"
+JANUARY, FEBRUARY = MONTHS[:2]
+PARTITION = str(partition_key(ACCOUNT, JANUARY))
+DUE = {"marts/account_profit_daily": {PARTITION}}
+
+
+@pytest.fixture
+def ticks(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ticks]:
+    """The sensor of one mart, of which a month of an account is due."""
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    inputs = [accounts_asset(LISTED), cost_asset(), *(asset_for(dataset, HISTORY_START) for dataset in LISTS)]
+    resources = {
+        "warehouse": WarehouseResource(database_url=database_url),
+        "seller_api": dg.ResourceDefinition.none_resource(),
+    }
+    definitions = dg.Definitions.merge(
+        dg.Definitions(assets=inputs, resources=resources),
+        mart_definitions(HISTORY_START),
+        following_definitions([PROFIT_FOLLOWER], HISTORY_START),
+    )
+    for name in INPUTS[:2]:
+        mark_loaded(database, dataset_named(name), ACCOUNT, JANUARY)
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_accounts(instance, [ACCOUNT, OTHER])
+        yield Ticks(definitions, instance, database_url)
+
+
+def _run(ticks: Ticks, key: dg.AssetKey, status: dg.DagsterRunStatus, first: str, last: str) -> str:
+    """Store a run over a range of partitions."""
+    job = ticks.definitions.resolve_implicit_global_asset_job_def().get_subset(asset_selection={key})
+    ends = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+    return ticks.instance.create_run_for_job(job, tags=ends, status=status, asset_selection=frozenset({key})).run_id
+
+
+def _slice(database: Database, columns: str) -> None:
+    with database.begin() as connection:
+        connection.execute(text(f"UPDATE platform.slices SET {columns} WHERE dataset = 'transactions'"))
+
+
+@pytest.mark.parametrize("key", [mart_key(PROFIT), asset_key(dataset_named("transactions"))])
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED])
+def test_what_a_run_under_way_builds_or_loads_is_not_requested(
+    ticks: Ticks, key: dg.AssetKey, status: dg.DagsterRunStatus
+) -> None:
+    of_others = (str(partition_key(OTHER, JANUARY)), str(partition_key(OTHER, FEBRUARY)))
+    _run(ticks, key, status, *of_others)
+    _run(ticks, key, status, *(str(partition_key(ACCOUNT, FEBRUARY)),) * 2)
+    beside = ticks.tick()
+
+    run_id = _run(ticks, key, status, PARTITION, str(partition_key(OTHER, FEBRUARY)))
+    during, message = ticks.tick(), ticks.message
+    ticks.instance.report_run_canceled(ticks.instance.get_run_by_id(run_id))  # type: ignore[arg-type]  # it exists
+
+    assert (beside, during, ticks.tick()) == (DUE, {}, DUE)
+    assert message == "1 partition waits for a run under way"
+
+
+def test_what_a_backfill_has_yet_to_build_is_not_requested(ticks: Ticks) -> None:
+    graph = ticks.definitions.resolve_asset_graph()
+    backfill = PartitionBackfill.from_asset_partitions(
+        backfill_id="everything",
+        asset_graph=graph,
+        partition_names=None,
+        asset_selection=[mart_key(PROFIT)],
+        backfill_timestamp=utc_now().timestamp(),
+        tags={},
+        dynamic_partitions_store=ticks.instance,
+        all_partitions=True,
+        title=None,
+        description=None,
+        run_config=None,
+    )
+    ticks.instance.add_backfill(backfill)
+
+    during = ticks.tick()
+    ticks.instance.update_backfill(backfill._replace(status=BulkActionStatus.CANCELED))
+
+    assert (during, ticks.tick()) == ({}, DUE)
+
+
+def test_a_run_that_left_no_trace_is_requested_once_an_hour(ticks: Ticks, database: Database) -> None:
+    first, second = ticks.tick(), ticks.tick()
+    mark_loaded(database, dataset_named("transactions"), ACCOUNT, JANUARY)
+    third = ticks.tick()
+
+    hours = {str(key).rpartition(":")[2] for key in ticks.run_keys}
+    assert first == second == third == DUE
+    assert len(hours) in (1, 2)  # the clock may have struck
+    assert len(set(ticks.run_keys)) == 1 + len(hours)
+
+
+def test_a_partition_whose_input_has_a_problem_is_requested_after_it(ticks: Ticks, database: Database) -> None:
+    _slice(database, "error = 'ListChangedError', message = 'It changed.', failed_since = now(), failed_at = now()")
+    during, message = ticks.tick(), ticks.message
+    _slice(database, "error = NULL")
+    mark_loaded(database, dataset_named("transactions"), ACCOUNT, JANUARY)
+
+    assert (during, ticks.tick()) == ({}, DUE)
+    assert message == "1 partition waits for an input that is held, mismatched or failed"
+
+
+def test_a_tick_without_new_loads_asks_for_nothing_but_the_newest(ticks: Ticks, database: Database) -> None:
+    build_partition(database, PROFIT, ACCOUNT, JANUARY, run_id="run")
+    ticks.tick()
+
+    requested = ticks.tick()
+
+    assert (requested, ticks.message) == ({}, "nothing was loaded or built since nothing was due")
+
+
+def test_what_was_built_without_a_run_is_built_once_more(ticks: Ticks, database: Database) -> None:
+    build_partition(database, PROFIT, ACCOUNT, JANUARY)
+    of_command = ticks.tick()
+    build_partition(database, PROFIT, ACCOUNT, JANUARY, run_id="run")
+
+    assert (of_command, ticks.tick()) == (DUE, {})
+
+
+def test_one_bad_month_stops_no_mart_of_another_month_in_the_same_run(
+    platform: Platform, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
+    platform.discover()
+    (account, _), honest = sorted(independent_upstream.KEYS.values()), platform.upstream.page
+    failing = dataset_named("transactions").path, "2026-02"
+    monkeypatch.setattr(
+        platform.upstream,
+        "page",
+        lambda path, query: None if (path, query["start_date"][:7]) == failing else honest(path, query),
+    )
+    start = date(2025, 4, 1)
+    definitions = dg.Definitions.merge(
+        dg.Definitions(
+            assets=[
+                platform.assets["accounts"],
+                cost_asset(),
+                *(asset_for(dataset_named(name), start) for name in INPUTS[:2]),
+            ],
+            resources=platform.resources,
+            executor=EXECUTOR,
+        ),
+        mart_definitions(start, datasets=[LISTED, *(dataset_named(name) for name in INPUTS)]),
+        following_definitions([PROFIT_FOLLOWER], start),
+    )
+    months = [partition_key(account, month) for month in Window(start, MONTHS[-1].end).months()]
+    february = str(partition_key(account, MONTHS[1]))
+    assets = [asset_key(dataset_named(name)) for name in INPUTS[:2]] + [mart_key(PROFIT)]
+
+    job = definitions.resolve_implicit_global_asset_job_def().get_subset(asset_selection=set(assets))
+    tags = {"dagster/asset_partition_range_start": months[0], "dagster/asset_partition_range_end": months[-1]}
+    run = execute_run(InMemoryJob(job), platform.instance.create_run_for_job(job, tags=tags), platform.instance)
+    built = platform.instance.get_materialized_partitions(mart_key(PROFIT))
+    requested = Ticks(definitions, platform.instance, database_url).tick()
+
+    failure = next(
+        each for each in run.all_events if each.is_step_failure and each.step_key == "marts__account_profit_daily"
+    )
+    assert not run.success
+    assert len(months) == 12
+    assert built == {str(month) for month in months} - {february}
+    assert failure.step_failure_data.user_failure_data is not None
+    reasons = failure.step_failure_data.user_failure_data.metadata
+    assert f"not built: seller/transactions {february} is failed: " in str(reasons[february].value)
+    assert requested == {}
