@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 NOTEBOOK = json.loads((files("seller_platform") / "docs" / "first_look.ipynb").read_text("utf-8"))
 
@@ -22,9 +22,8 @@ NOTEBOOK = json.loads((files("seller_platform") / "docs" / "first_look.ipynb").r
 @pytest.fixture
 def shop(database: Database) -> Shop:
     """A shop that sold two products on two days of March; one of them has no cost."""
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     account = Account(1, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1")
-    save_accounts(database, "default", [(ACCOUNT, account)])
+    connect_accounts(database, [(ACCOUNT, account)])
     shop = Shop(database)
     shop.insert("accounts", (1, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1", "default"))
     mark_loaded(database, dataset_named("accounts"), "default", Window.day(date(2026, 3, 1)))

@@ -21,7 +21,7 @@ from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import NotLoadedError, RequestError, SchemaVersionError, UnknownAccountError
 from seller_platform.reading import MixedCurrenciesWarning
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -31,7 +31,7 @@ from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import Shop
-from seller_platform_tests.support.stored_rows import copy_rows
+from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
 
 US, DE, OLD = "S1.US", "S2.DE", "S3.US"
 FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (2, 3, 4))
@@ -61,9 +61,8 @@ def stored(postgres: EmbeddedServer, databases: Databases) -> Iterator[Stored]:
     """Orders of February and March of two accounts, of February of a retired one, a mart, and two snapshots."""
     name = databases.lend()
     with Database(postgres.url(name)) as database:
-        save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
         old = _account(3, OLD, "Twin")
-        save_accounts(database, "default", [old])
+        connect_accounts(database, [old])
         save_accounts(database, "default", [_account(1, US, "North Pine US"), _account(2, DE, "North Pine DE")])
         for key, months in ((US, (FEBRUARY, MARCH)), (DE, (FEBRUARY, MARCH)), (OLD, (FEBRUARY,))):
             for month in months:
@@ -319,8 +318,7 @@ def test_an_argument_that_does_not_fit_is_refused_with_the_next_step(
 
 
 def test_a_title_of_two_accounts_is_refused(database: Database, database_url: str) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    save_accounts(database, "default", [_account(1, US, "Twin"), _account(2, DE, "Twin")])
+    connect_accounts(database, [_account(1, US, "Twin"), _account(2, DE, "Twin")])
 
     with pytest.raises(RequestError, match=r"S1\.US \(Twin\), S2\.DE \(Twin\)"):
         seller_platform.read("orders", account="Twin", database_url=database_url)
@@ -391,8 +389,7 @@ def test_a_home_is_read_with_its_own_server_and_without_open_connections() -> No
         server = EmbeddedServer(home / "postgres")
         with Database(server.database("warehouse")) as database:
             database.migrate()
-            save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-            save_accounts(database, "default", [_account(1, US, "Shop")])
+            connect_accounts(database, [_account(1, US, "Shop")])
             mark_loaded(database, ORDERS, US, MARCH)
 
         frame = seller_platform.read("orders", account="shop", home=home)

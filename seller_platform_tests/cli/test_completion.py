@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import get_completion_class
-from sqlalchemy import text
 
 from seller_platform import __version__
 from seller_platform.cli.completion import COMPLETE, complete_names
-from seller_platform.contract import REFRESHED
+from seller_platform.contract import REFRESHED, Account
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.processes import environment, run
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 TITLES = ("North Pine US", 'Köhler "Haus & Hof", DE', "Twice", "Twice")
 
@@ -27,15 +27,10 @@ TITLES = ("North Pine US", 'Köhler "Haus & Hof", DE', "Twice", "Twice")
 @pytest.fixture
 def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str, str]:
     """The variables of a shell, over a warehouse with four accounts."""
-    with database.begin() as connection:
-        connection.execute(text("INSERT INTO platform.connections VALUES ('main', 'b', 'c', 'd')"))
-        connection.execute(
-            text(
-                "INSERT INTO platform.accounts (key, connection, id, title, timezone) "
-                "VALUES (:key, 'main', :id, :title, 'UTC')"
-            ),
-            [{"key": f"A{index}.market", "id": index, "title": title} for index, title in enumerate(TITLES)],
-        )
+    named = enumerate(TITLES)
+    connect_accounts(
+        database, [(f"A{n}.market", Account(n, title, None, None, "UTC", None, None)) for n, title in named]
+    )
     return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
 
 

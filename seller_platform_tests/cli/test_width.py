@@ -19,7 +19,6 @@ from seller_platform.errors import CheckFailedError
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import add_user, grant_accounts
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.loads.plausibility import Doubt
@@ -31,6 +30,7 @@ from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.served import list_accounts
+from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.terminals import Shown, show
 
 KEY, TITLE = "A4LL303DM980YE.A1SBX4US70Q2KD", "Köhler [Haus & Hof] 日本 DE"
@@ -60,9 +60,8 @@ def variables(
 
 
 def _fill(database: Database, home: Path) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     account = Account(1, TITLE, "DE", "EUR", "Europe/Berlin", "DE", "S1")
-    save_accounts(database, "default", [(KEY, account)])
+    connect_accounts(database, [(KEY, account)])
     list_accounts(database, {KEY: account})
     pair = TokenPair("access", "refresh", datetime.now(UTC), 3600)
     Grants(database, secret_box(home, None)).store("default", pair)

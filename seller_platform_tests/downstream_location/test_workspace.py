@@ -14,10 +14,10 @@ import pytest
 
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import environment, free_port
+from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 # `orchestration/test_downstream.py` reads partitions in one process.
@@ -123,8 +123,7 @@ def _store(database: Database, orders: Dataset) -> None:
     from datetime import UTC, date, datetime
     from decimal import Decimal
 
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    save_accounts(database, "default", [(ACCOUNT, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1"))])
+    connect_accounts(database, [(ACCOUNT, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1"))])
     rows = [
         (f"o{number}", f"2026-02-{number:02d}T10:00:00+01:00", "Shipped", Decimal("0.10"), "EUR", 1, "SKU", None, None)
         for number in range(1, 4)

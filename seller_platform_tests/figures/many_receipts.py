@@ -13,7 +13,6 @@ from sqlalchemy import text
 
 from seller_platform.contract import Account, dataset_named
 from seller_platform.ingest.verification.queries import StoredDays
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, open_holds, stored_windows
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -22,6 +21,7 @@ from seller_platform_tests.figures.measuring import spent, spent_by_command
 from seller_platform_tests.figures.results import Samples
 from seller_platform_tests.support.installation import temporary_server
 from seller_platform_tests.support.processes import COMMAND, environment
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 DATED, STOCK = tuple(map(dataset_named, ("orders", "daily_product_sales", "transactions"))), dataset_named("inventory")
 _LOADS = """
@@ -104,10 +104,9 @@ def questions(database: Database, days: list[AccountDay]) -> dict[str, Callable[
 def fill(database: Database, number: int, months: int, days: int) -> list[AccountDay]:
     """Store so many accounts and receipts of so many days, and return the local days of the accounts."""
     now = datetime.now(UTC)
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     account = Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S")
     keys = [f"S{each}.DE" for each in range(1, number + 1)]
-    save_accounts(database, "default", [(key, account) for key in keys])
+    connect_accounts(database, [(key, account) for key in keys])
     begin = (now - timedelta(days=days)).replace(hour=11)
     with database.begin() as connection:
         connection.execute(text("ALTER TABLE platform.loads DISABLE TRIGGER keep_slice"))

@@ -37,11 +37,10 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.users.store import grant_accounts
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import USERS
-from seller_platform_tests.support.stored_rows import copy_rows
+from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ANN, BOB, PASSWORD = "ann@shop.example", "bob@shop.example", "correct horse battery staple"
@@ -306,8 +305,7 @@ def list_accounts(database: Database, accounts: Mapping[str, Account]) -> None:
 def connect(database: Database, account: str) -> None:
     """Store an account as one that a connection of the warehouse can read."""
     listed = ACCOUNTS[account]
-    save_connection(database, KnownConnection("default", "https://api.example", "https://api.example", "reader"))
-    save_accounts(database, "default", [(account, listed)])
+    connect_accounts(database, [(account, listed)])
 
 
 Result = TypeVar("Result")

@@ -8,13 +8,12 @@ import psycopg
 from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.stored_rows import copy_rows
+from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
 
 ACCOUNT = "S1.US"
 MARCH = Window.month_of(date(2026, 3, 1))
@@ -75,10 +74,9 @@ class Shop:
 
 def connected_shop(database: Database) -> Shop:
     """Return the account beside another one of its connection; it has sales in the two months of history."""
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     account = Account(1, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1")
     other = Account(2, "North Pine DE", "DE", "EUR", "Europe/Berlin", "DE", "S2")
-    save_accounts(database, "default", [(ACCOUNT, account), ("S2.DE", other)])
+    connect_accounts(database, [(ACCOUNT, account), ("S2.DE", other)])
     extend_history(database, MONTHS[1].start)
     shop = Shop(database)
     for month in MONTHS[1:3]:

@@ -1,4 +1,4 @@
-"""Rows stored without an upstream: in a dataset's table, or as a load."""
+"""Accounts and rows stored without an upstream; rows in a dataset's table, or as a load."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -7,8 +7,9 @@ from itertools import islice
 
 import psycopg
 
-from seller_platform.contract import Dataset, Window
+from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
@@ -17,6 +18,12 @@ from seller_platform.warehouse.sums.keeping import lock_name
 
 LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
 """When the loads of `store_slice` begin."""
+
+
+def connect_accounts(database: Database, accounts: Iterable[tuple[str, Account]]) -> None:
+    """Store accounts, by key, as those of a connection."""
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    save_accounts(database, "default", list(accounts))
 
 
 def copy_rows(

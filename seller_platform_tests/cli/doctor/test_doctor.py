@@ -36,7 +36,7 @@ from seller_platform.ingest.connections.upstream import Upstream, open_keeper, s
 from seller_platform.orchestration.instance.home import open_instance
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box, write_keys
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -46,6 +46,7 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.http_server import Handler, serving
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 pytestmark = pytest.mark.slow
 
@@ -256,8 +257,7 @@ def test_each_state_of_the_daemon_has_its_finding(home: Path, database: Database
 
 
 def test_an_account_without_its_partition(home: Path, database: Database) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    save_accounts(database, "default", [("S1.DE", SHOP)])
+    connect_accounts(database, [("S1.DE", SHOP)])
 
     before = _dagster(home, database, FindingLevel.OK, "partitions")
     with open_instance(home) as instance:

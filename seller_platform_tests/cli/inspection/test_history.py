@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import Window, dataset_named
+from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS = dataset_named("orders")
 ACCOUNT = "SELLER.market"
@@ -40,14 +41,7 @@ def _load(database: Database, totals: dict[str, str], month: Window = MARCH) -> 
 @pytest.fixture
 def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str, str]:
     """The variables of a shell, over a warehouse in which a load changed a month of orders."""
-    with database.begin() as connection:
-        connection.execute(text("INSERT INTO platform.connections VALUES ('main', 'b', 'c', 'd')"))
-        connection.execute(
-            text(
-                "INSERT INTO platform.accounts (key, connection, id, title, timezone) "
-                f"VALUES ('{ACCOUNT}', 'main', 1, 'North Pine', 'UTC')"
-            )
-        )
+    connect_accounts(database, [(ACCOUNT, Account(1, "North Pine", None, None, "UTC", None, None))])
     _load(database, {"kept": "5.00", "raised": "7.00", "gone": "1.00"})
     _load(database, {"kept": "5.00", "raised": "9.00", "new": "3.00"})
     return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)

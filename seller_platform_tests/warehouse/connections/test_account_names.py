@@ -6,13 +6,12 @@ from seller_platform.contract import Account
 from seller_platform.errors import RequestError, UnknownAccountError
 from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.connections.accounts import (
-    KnownConnection,
     account_named,
     accounts_named,
     save_accounts,
-    save_connection,
 )
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 TITLES = {"S1.US": "North Pine US", "S2.DE": "Cup & Co", "S3.FR": "CUP & CO", "S4.IT": "Twins", "S5.IT": "Twins"}
 
@@ -52,11 +51,10 @@ def test_a_name_that_is_spelled_nearly_right_is_suggested() -> None:
 
 
 def test_a_listed_account_comes_before_a_retired_one(database: Database) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     old = ("S1.US", Account(1, "Shop", "US", "USD", "America/New_York", "US", "S1"))
     gone = ("S2.US", Account(2, "Gone", "US", "USD", "America/New_York", "US", "S2"))
     new = ("S3.US", Account(3, "Shop", "US", "USD", "America/New_York", "US", "S3"))
-    save_accounts(database, "default", [old, gone])
+    connect_accounts(database, [old, gone])
     save_accounts(database, "default", [new])
 
     named = [account_named(database, name).key for name in ("shop", "S1.US", "gone")]

@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Account
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.jobs.report_jobs import (
     AWAITED,
     OPEN,
@@ -24,6 +23,7 @@ from seller_platform.warehouse.jobs.report_jobs import (
 )
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import REPORT_JOBS
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -31,9 +31,8 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 @pytest.fixture
 def shop(database: Database) -> Database:
-    save_connection(database, KnownConnection("default", "u", "u", "c"))
     accounts = [Account(number, "", "DE", "EUR", "Europe/Berlin", "DE", f"S{number}") for number in (1, 2)]
-    save_accounts(database, "default", [(account.key, account) for account in accounts])
+    connect_accounts(database, [(account.key, account) for account in accounts])
     return database
 
 

@@ -10,7 +10,7 @@ import pytest
 import time_machine
 from sqlalchemy import event, text
 
-from seller_platform.contract import Window, dataset_named
+from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.history.changes import changes_since
@@ -19,6 +19,7 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.plausibility import Judge
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 TRANSACTIONS = dataset_named("transactions")
 ACCOUNT = "SELLER.market"
@@ -211,14 +212,7 @@ def test_past_moments_of_a_month_are_read_through_the_index(database: Database, 
 @pytest.fixture
 def orders(database: Database) -> Iterator[Database]:
     """An account of which a month of orders was loaded twice."""
-    with database.begin() as connection:
-        connection.execute(text("INSERT INTO platform.connections VALUES ('main', 'b', 'c', 'd')"))
-        connection.execute(
-            text(
-                "INSERT INTO platform.accounts (key, connection, id, title, timezone) "
-                f"VALUES ('{ACCOUNT}', 'main', 1, 'North Pine', 'UTC')"
-            )
-        )
+    connect_accounts(database, [(ACCOUNT, Account(1, "North Pine", None, None, "UTC", None, None))])
     for totals in ({"1": "5.00", "2": "7.00", "3": "1.00"}, {"1": "5.00", "2": "9.00", "4": "3.00"}):
         _load_orders(database, totals)
     yield database

@@ -12,7 +12,6 @@ import pytest
 from seller_platform.contract import DATASETS, Account, Dataset, Kind, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InexactNumberError, RequestError
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.marts import MARTS, mart_named
@@ -21,7 +20,7 @@ from seller_platform.warehouse.readers.arrow import MONEY, read_arrow, read_batc
 from seller_platform.warehouse.readers.frames import read_frames
 from seller_platform.warehouse.readers.relations import Selection, relation_of
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.stored_rows import copy_rows
+from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
 
 BERLIN, ADELAIDE = "S1.EU", "S2.AU"
 ORDERS, STOCK, LEDGER = map(dataset_named, ("orders", "warehouse_stock", "transactions"))
@@ -32,12 +31,11 @@ STRANGE = ["", "None", 'a "quoted",\nline\r\n', "\\N", "tab\t|", "Ünïcode 🎈
 
 @pytest.fixture(autouse=True)
 def _accounts(database: Database) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     accounts = [
         (BERLIN, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1")),
         (ADELAIDE, Account(2, "Shop", "AU", "AUD", "Australia/Adelaide", "AU", "S2")),
     ]
-    save_accounts(database, "default", accounts)
+    connect_accounts(database, accounts)
 
 
 def _insert(database: Database, dataset: Dataset, rows: list[Row], account: str = BERLIN) -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.errors import NotLoadedError
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_arrow
 from seller_platform.warehouse.readers.relations import Selection, relation_of
 from seller_platform_tests.support.frames import read_part
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 BERLIN, ADELAIDE = "S1.EU", "S2.AU"
 ORDERS, STOCK, REPORTS = map(dataset_named, ("orders", "warehouse_stock", "report_rows"))
@@ -22,8 +22,7 @@ JANUARY, FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for mon
 
 @pytest.fixture(autouse=True)
 def _account(database: Database) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    save_accounts(database, "default", [(BERLIN, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1"))])
+    connect_accounts(database, [(BERLIN, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1"))])
 
 
 def test_a_month_that_was_never_loaded_is_named_with_the_next_step(database: Database) -> None:

@@ -7,11 +7,11 @@ from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.latest_views import create_latest_views, latest_view_of
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 STOCK = dataset_named("warehouse_stock")
 BERLIN, ADELAIDE = "S1.EU", "S2.AU"
@@ -20,12 +20,11 @@ SNAPSHOTS = [dataset for dataset in DATASETS if dataset.keeps_snapshots]
 
 @pytest.fixture(autouse=True)
 def _accounts(database: Database) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     accounts = [
         (BERLIN, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1")),
         (ADELAIDE, Account(2, "Shop", "AU", "AUD", "Australia/Adelaide", "AU", "S2")),
     ]
-    save_accounts(database, "default", accounts)
+    connect_accounts(database, accounts)
 
 
 def _load(database: Database, account: str, day: str, *quantities: int) -> None:
