@@ -492,7 +492,7 @@ def test_every_refusal_is_mapped_to_its_status() -> None:
     for kind in ApiError.__subclasses__():
         error = kind.__new__(kind)
         Exception.__init__(error, "told")
-        error.message, error.parameters, error.headers = "told", {}, {}
+        error.message, error.reason, error.parameters, error.headers = "told", None, {}, {}
         error.error = "invalid_request"  # type: ignore[attr-defined]  # only the token endpoint's has one
         assert error_answer(error).status_code == kind.status, kind.__name__
     assert error_answer(WarehouseUnavailableError("here", "gone")).status_code == 503
