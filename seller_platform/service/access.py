@@ -19,7 +19,7 @@ from seller_platform.contract.accounts import zone_or_none
 from seller_platform.contract.tokens import Scope
 from seller_platform.errors import ApiError, InvalidParametersError, NotFoundError, UnauthorizedError
 from seller_platform.service.http.parameters import Parameter, Query, shown, text_parameter
-from seller_platform.service.pool import Connection, fetch_records
+from seller_platform.service.pool import Connection, fetch_record, fetch_records
 
 ACCOUNT_TITLE = text_parameter("account_title", "Title of an account: selects that account.")
 SELLER_ID = text_parameter("seller_id", "Seller of an account; goes with `marketplace_id`.")
@@ -125,6 +125,8 @@ WHERE token.token_hash = %s AND token.expires_at > now()
 # Written once a day, so that most requests write nothing.
 _USED = "UPDATE service.authorizations SET last_used_on = (now() AT TIME ZONE 'UTC')::date WHERE family = %s"
 
+_USER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
+
 _ACCOUNTS = """
 SELECT account.key, account.id, account.account_title, account.country_code, account.currency_code,
        account.timezone, account.marketplace, account.seller_id,
@@ -202,6 +204,11 @@ async def authenticate(connection: Connection, headers: Headers, scope: Scope = 
             headers={"WWW-Authenticate": f'Bearer realm="seller-platform", {description}'},
         )
     return authenticated
+
+
+async def active_user(connection: Connection, user_id: int) -> Caller | None:
+    """Return the user of a number; None if they may not use the service."""
+    return await fetch_record(connection, Caller, _USER, (user_id,))
 
 
 def read_selector(query: Query) -> Selector:

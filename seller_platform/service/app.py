@@ -16,7 +16,6 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ExceptionHandler
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.wire import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN, error_body
@@ -26,7 +25,7 @@ from seller_platform.service.http.compression import Compress
 from seller_platform.service.http.connections import NOTE_REFUSAL
 from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.middleware import Envelop
-from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location, Refuse
+from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location
 from seller_platform.service.http.responses import JSON, allowed_methods, base_url_of, error_answer, json_answer
 from seller_platform.service.limits.admission import Admission
 from seller_platform.service.limits.policy import STANDARD, Limits
@@ -155,6 +154,7 @@ def create_app(
         *cost_routes(store, clock, limits.costs),
         *report_routes(store, clock, limits.reports),
     )
+    is_page = _page_test(routes)
     app = Starlette(
         routes=[
             *(routing.Route(route.path, admission.admitting(route), methods=[route.method]) for route in routes),
@@ -166,13 +166,13 @@ def create_app(
         ],
         middleware=[
             Middleware(Envelop, measures=measures, is_https=location.is_https),
-            Middleware(CheckHost, location=location, refuse=_answer_misdirected(routes, admission)),
+            Middleware(CheckHost, location=location, refuse=partial(_answer_misdirected, is_page, admission)),
             Middleware(Compress),
         ],
         exception_handlers={
             ApiError: _answer_error,
             WarehouseUnavailableError: _answer_error,
-            HTTPException: _answer_without_route(routes, admission),
+            HTTPException: partial(_answer_without_route, is_page, admission),
         },
         lifespan=lifespan,
     )
@@ -279,21 +279,16 @@ async def _answer_error(_: Request, error: Exception) -> Response:
     return error_answer(error)
 
 
-def _answer_without_route(routes: Sequence[Route], admission: Admission) -> ExceptionHandler:
-    """Return the handler of requests that no route takes."""
-    is_page = _page_test(routes)
-
-    async def answer(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        async with admission.turn_of_network(request):
-            return respond(request, error)
-
-    def respond(request: Request, error: HTTPException) -> Response:
-        path = request.scope["path"]
-        headers: Mapping[str, str] = {}
-        message = str(error)
+async def _answer_without_route(
+    is_page: Callable[[Request], bool], admission: Admission, request: Request, error: Exception
+) -> Response:
+    """Answer a request that no route takes."""
+    assert isinstance(error, HTTPException)
+    headers: Mapping[str, str] = {}
+    message = str(error)
+    async with admission.turn_of_network(request):
         if error.status_code == 404:
-            message = f"there is nothing at {path[:100]!a}"
+            message = f"there is nothing at {request.scope['path'][:100]!a}"
         elif error.status_code == 405:
             methods = allowed_methods(request)
             headers = {"Allow": ", ".join(methods)}
@@ -304,20 +299,15 @@ def _answer_without_route(routes: Sequence[Route], admission: Admission) -> Exce
             return render_message(error.status_code, message, headers, request=request)
         return json_answer(error_body(error.status_code, message), error.status_code, headers)
 
-    return answer
 
-
-def _answer_misdirected(routes: Sequence[Route], admission: Admission) -> Refuse:
-    """Return the function that answers requests for other hosts."""
-    is_page = _page_test(routes)
-
-    async def answer(request: Request, error: MisdirectedRequestError) -> Response:
-        async with admission.turn_of_network(request):
-            if is_page(request):
-                return render_message(error.status, error.message, request=request, home=error.public_url or HOME)
-            return error_answer(error)
-
-    return answer
+async def _answer_misdirected(
+    is_page: Callable[[Request], bool], admission: Admission, request: Request, error: MisdirectedRequestError
+) -> Response:
+    """Answer a request for another host."""
+    async with admission.turn_of_network(request):
+        if is_page(request):
+            return render_message(error.status, error.message, request=request, home=error.public_url or HOME)
+        return error_answer(error)
 
 
 def _page_test(routes: Sequence[Route]) -> Callable[[Request], bool]:

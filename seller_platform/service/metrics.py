@@ -6,6 +6,7 @@ Labels name endpoints by the paths of their routes, so that they never hold a qu
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import Request
@@ -77,78 +78,47 @@ class Measures:
     """Counters and gauges of one process; the registry's reader sums several processes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        gauge = partial(Gauge, registry=registry, multiprocess_mode="livesum")
+        self._requests = counter(
             "seller_platform_service_requests",
             "Requests by the path of their route, method and status of the answer.",
             ("endpoint", "method", "status"),
-            registry=registry,
         )
-        self._seconds = Histogram(
+        self._seconds = histogram(
             "seller_platform_service_request_seconds",
             "From a request to the last byte of its answer.",
             ("endpoint", "method"),
             buckets=_REQUEST_SECONDS,
-            registry=registry,
         )
-        self.under_way = Gauge(
-            "seller_platform_service_requests_under_way",
-            "Requests that are being answered.",
-            multiprocess_mode="livesum",
-            registry=registry,
+        self.under_way = gauge("seller_platform_service_requests_under_way", "Requests that are being answered.")
+        self._rows = counter(
+            "seller_platform_service_rows_sent", "Rows of lists, statistics and reports that were sent.", ("endpoint",)
         )
-        self._rows = Counter(
-            "seller_platform_service_rows_sent",
-            "Rows of lists, statistics and reports that were sent.",
-            ("endpoint",),
-            registry=registry,
+        self._logins = counter("seller_platform_service_logins", "Attempts to log in, by how they ended.", ("outcome",))
+        self._security_events = counter(
+            "seller_platform_service_security_events", "Security events of requests, by kind.", ("kind",)
         )
-        self._logins = Counter(
-            "seller_platform_service_logins",
-            "Attempts to log in, by how they ended.",
-            ("outcome",),
-            registry=registry,
-        )
-        self._security_events = Counter(
-            "seller_platform_service_security_events",
-            "Security events of requests, by kind.",
-            ("kind",),
-            registry=registry,
-        )
-        self.lent = Gauge(
-            "seller_platform_service_connections_lent",
-            "Connections to PostgreSQL that requests hold.",
-            multiprocess_mode="livesum",
-            registry=registry,
-        )
-        self.waits = Histogram(
+        self.lent = gauge("seller_platform_service_connections_lent", "Connections to PostgreSQL that requests hold.")
+        self.waits = histogram(
             "seller_platform_service_connection_wait_seconds",
             "How long requests waited for a connection to PostgreSQL, got or not.",
             buckets=_WAIT_SECONDS,
-            registry=registry,
         )
-        self.denied = Counter(
-            "seller_platform_service_connections_denied",
-            "Requests that waited in vain for a connection to PostgreSQL.",
-            registry=registry,
+        self.denied = counter(
+            "seller_platform_service_connections_denied", "Requests that waited in vain for a connection to PostgreSQL."
         )
-        self._connections_ended = Counter(
+        self._connections_ended = counter(
             "seller_platform_service_connections_ended",
             "Connections of clients that the service ended, by the limit that they were over.",
             ("reason",),
-            registry=registry,
         )
-        self.shed = Counter(
+        self.shed = counter(
             "seller_platform_service_requests_shed",
             "Requests that were refused before they began, by cause (quota, share, busy or reports) and cost.",
             ("cause", "cost"),
-            registry=registry,
         )
-        self.queued = Gauge(
-            "seller_platform_service_requests_queued",
-            "Requests that wait to begin.",
-            multiprocess_mode="livesum",
-            registry=registry,
-        )
+        self.queued = gauge("seller_platform_service_requests_queued", "Requests that wait to begin.")
         for outcome in LoginOutcome:
             self._logins.labels(outcome.value)
         for kind in EventKind:

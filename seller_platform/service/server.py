@@ -31,6 +31,7 @@ from seller_platform.service.app import (
     create_app,
     login_options,
 )
+from seller_platform.service.http.addresses import url_host
 from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
 from seller_platform.service.http.public_url import Location
 from seller_platform.service.limits.policy import STANDARD, Limits, ReportLimits
@@ -100,8 +101,7 @@ def run_service(
             registry.register(ReportCollector(database_url))
             page = metrics_page(registry, host=metrics.host, port=metrics.port, option="--metrics-port")
             _LOG.info("metrics on %s", stack.enter_context(page))
-        address = f"[{host}]" if ":" in host else host
-        url = f"http://{address}:{listener.getsockname()[1]}"
+        url = f"http://{url_host(host)}:{listener.getsockname()[1]}"
         if workers == 1:
             app = create_app(
                 database_url,

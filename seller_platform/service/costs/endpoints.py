@@ -4,7 +4,6 @@ A group writes to all of its accounts, or to none.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 
@@ -29,7 +28,7 @@ from seller_platform.service.costs.bodies import read_periods
 from seller_platform.service.costs.openapi import DELETE, DRY_RUN, FROM_DATE, READ, TO_DATE, WRITE
 from seller_platform.service.costs.store import delete_periods, read_stored, write_periods
 from seller_platform.service.http.bodies import read_json
-from seller_platform.service.http.idempotency import RepeatableRequest, answer_once
+from seller_platform.service.http.idempotency import answer_once
 from seller_platform.service.http.parameters import Query, SentParameter, shown
 from seller_platform.service.http.responses import JSON, success_answer
 from seller_platform.service.limits.policy import CostLimits
@@ -60,26 +59,24 @@ def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, 
     async def answer_write(request: Request) -> Response:
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers, Scope.COSTS_WRITE)
-        body, query = await read_json(request), request.scope["query_string"]
-        repeatable = RepeatableRequest.of(request, body, user_id=caller.id, accounts=caller.consented_accounts)
-        return await answer_once(
-            store, repeatable, partial(_write, caller, Query(query), body, now=clock(), limits=limits)
-        )
+        body, query = await read_json(request), Query(request.scope["query_string"])
+        work = partial(_write, caller, query, body, now=clock(), limits=limits)
+        return await answer_once(store, request, body, work, user_id=caller.id, accounts=caller.consented_accounts)
 
     async def answer_delete(request: Request) -> Response:
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers, Scope.COSTS_WRITE)
-        deletion = _read_deletion(Query(request.scope["query_string"]), await read_json(request))
-        product, dates = deletion.product, deletion.dates
+        query, body = Query(request.scope["query_string"]), await read_json(request)
+        selector, product, dates, is_dry = _read_deletion(query, body)
         async with store.connection() as connection:
-            selected = await select_accounts(connection, caller, deletion.selector)
+            selected = await select_accounts(connection, caller, selector)
             skus = await find_skus(connection, selected, product)
-            deleted = await delete_periods(connection, selected, skus, dates, is_dry=deletion.is_dry)
+            deleted = await delete_periods(connection, selected, skus, dates, is_dry=is_dry)
         if not deleted:
             period = f" from {dates[0]} to {dates[1]}" if dates else ""
             raise NotFoundError(f"{product.name} {shown(product.value)} has no cost period{period}")
         named = f"{deleted} cost period{'' if deleted == 1 else 's'}"
-        if deletion.is_dry:
+        if is_dry:
             return success_answer(f"{named} would be deleted; nothing was.", deleted=deleted)
         return success_answer(f"{named} {'was' if deleted == 1 else 'were'} deleted.", deleted=deleted)
 
@@ -90,23 +87,10 @@ def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, 
     )
 
 
-@dataclass(frozen=True)
-class _Deletion:
-    """A request to delete cost periods.
-
-    Attributes:
-        dates: First and last day of the one period to delete; None deletes all.
-        is_dry: Delete nothing, and count.
-    """
-
-    selector: Selector
-    product: SentParameter
-    dates: tuple[date, date] | None
-    is_dry: bool
-
-
-def _read_deletion(query: Query, body: Mapping[str, object]) -> _Deletion:
-    """Return the deletion that a query and a body ask for.
+def _read_deletion(
+    query: Query, body: Mapping[str, object]
+) -> tuple[Selector, SentParameter, tuple[date, date] | None, bool]:
+    """Return accounts, product and first and last day of the period to delete, and whether to count only.
 
     Raises:
         InvalidParametersError: A parameter is missing, invalid or unknown.
@@ -121,7 +105,7 @@ def _read_deletion(query: Query, body: Mapping[str, object]) -> _Deletion:
     elif first and last and first > last:
         query.refuse(FROM_DATE.name, f"is {first}, after to_date {last}")
     query.check()
-    return _Deletion(selector, product, (first, last) if first and last else None, is_dry)
+    return selector, product, (first, last) if first and last else None, is_dry
 
 
 async def _write(

@@ -241,7 +241,7 @@ async def delete_periods(
     async with connection.transaction():
         await _reserve(connection, selected)
         for account in selected.accounts:
-            snapshot = await (_newest if is_dry else _snapshot)(connection, account)
+            snapshot = await _snapshot(connection, account, is_dry=is_dry)
             of_account = list(skus.get(account.key, ()))
             values = {"account": account.key, "snapshot": snapshot, "skus": of_account}
             chosen = {**values, "first_day": first, "last_day": last}
@@ -267,17 +267,13 @@ async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
         await connection.execute(LOCK, {"name": f"seller.cost_periods {key}"})
 
 
-async def _snapshot(connection: Connection, account: ServedAccount) -> date | None:
-    """Return the day of the newest snapshot after deleting older ones; None without any."""
-    day = await _newest(connection, account)
-    if day is not None:
+async def _snapshot(connection: Connection, account: ServedAccount, *, is_dry: bool = False) -> date | None:
+    """Return the day of the newest snapshot after deleting older ones, unless it is dry; None without any."""
+    newest = await (await connection.execute(_SNAPSHOT, (account.key,))).fetchone()
+    day: date | None = newest[0] if newest else None
+    if day is not None and not is_dry:
         await connection.execute(_DELETE_OLDER, (account.key, day))
     return day
-
-
-async def _newest(connection: Connection, account: ServedAccount) -> date | None:
-    newest = await (await connection.execute(_SNAPSHOT, (account.key,))).fetchone()
-    return newest[0] if newest else None
 
 
 def _refuse_conversions(selected: SelectedAccounts, periods: Sequence[CostPeriod]) -> None:

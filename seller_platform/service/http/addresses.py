@@ -1,4 +1,4 @@
-"""The network address of a client, and the network by which it is counted."""
+"""Network addresses: that of a client, the network by which it is counted, and how URLs spell them."""
 
 import ipaddress
 
@@ -23,3 +23,16 @@ def network_of(address: str) -> str:
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
     return str(ipaddress.ip_network((parsed, _NETWORK_BITS), strict=False))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host of a URL is this machine itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def url_host(host: str) -> str:
+    """Return a host as URLs spell it: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

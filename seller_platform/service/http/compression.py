@@ -6,7 +6,6 @@ are documents, which are compressed once where they are made.
 """
 
 import zlib
-from collections.abc import Callable
 
 import anyio.to_thread
 from starlette.datastructures import Headers, MutableHeaders
@@ -40,7 +39,7 @@ class _Answer:
         self._send = send
         self._accepted = accepted
         self._head: Message | None = None
-        self._compressor: Callable[[bytes, bool], bytes] | None = None
+        self._compressor: zlib._Compress | None = None
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start" and _is_compressible(message):
@@ -60,7 +59,7 @@ class _Answer:
         if not is_whole or len(first.get("body", b"")) >= SMALLEST:
             headers.add_vary_header("Accept-Encoding")
             if self._accepted:
-                self._compressor = _gzip()
+                self._compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
                 headers["Content-Encoding"] = "gzip"
                 del headers["Content-Length"]
                 if is_whole:
@@ -71,11 +70,14 @@ class _Answer:
         await self._send(head)
 
     async def _compressed(self, message: Message) -> bytes:
-        assert self._compressor
+        compressor = self._compressor
+        assert compressor
         body, is_last = message.get("body", b""), not message.get("more_body", False)
-        if len(body) < _OFF_THE_LOOP:
-            return self._compressor(body, is_last)
-        return await anyio.to_thread.run_sync(self._compressor, body, is_last)
+
+        def compress() -> bytes:
+            return compressor.compress(body) + (compressor.flush() if is_last else b"")
+
+        return compress() if len(body) < _OFF_THE_LOOP else await anyio.to_thread.run_sync(compress)
 
 
 def accepts_gzip(header: str) -> bool:
@@ -95,13 +97,3 @@ def _is_compressible(head: Message) -> bool:
         and not headers.get("cache-control", "").startswith(("no-store", "public"))
         and "content-encoding" not in headers
     )
-
-
-def _gzip() -> Callable[[bytes, bool], bytes]:
-    compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-
-    def compress(body: bytes, is_last: bool) -> bytes:
-        compressed = compressor.compress(body)
-        return compressed + compressor.flush() if is_last else compressed
-
-    return compress

@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from seller_platform.contract.wire import error_body
 from seller_platform.counts import count_of
+from seller_platform.service.http.addresses import network_of
 
 NOTE_REFUSAL = "seller_platform.note_refusal"
 """The name in the application's state of the function that counts a refused connection by its reason."""
@@ -30,7 +31,6 @@ _LOG = logging.getLogger("seller_platform.service.http.connections")
 _EMPTY_LINE = b"\r\n\r\n"
 _MOST_UNPARSED = 256 << 10
 _METHOD = re.compile(rb"[A-Za-z!#$%&'*+.^_`|~-]{1,40} ")
-_IPV6_NETWORK = 64
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_deaf, self._problem = False, ""
         self._answering: RequestResponseCycle | None = None
         self._unparsed = b""
-        self._address = _address_of(self.client[0]) if self.client else ""
+        self._network = network_of(self.client[0]) if self.client else ""
         self._inspected_at = self.loop.time()
         self._inspection = self.loop.call_later(self._limits.inspection_seconds, self._inspect)
-        self.config.of_address[self._address] += 1
+        self.config.of_address[self._network] += 1
         is_proxy = self.client is not None and _is_trusted(self.client[0], self._limits.trusted_proxies)
         if len(self.connections) > self._limits.connections:
             self._refuse(503, "the service has too many connections; try again in a few seconds", "connections")
-        elif not is_proxy and self.config.of_address[self._address] > self._limits.of_one_address:
+        elif not is_proxy and self.config.of_address[self._network] > self._limits.of_one_address:
             text = (
                 f"your address has more than {count_of(self._limits.of_one_address, 'connection')}; close some of them"
             )
@@ -123,9 +123,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._inspection.cancel()
-        self.config.of_address[self._address] -= 1
-        if not self.config.of_address[self._address]:
-            del self.config.of_address[self._address]
+        self.config.of_address[self._network] -= 1
+        if not self.config.of_address[self._network]:
+            del self.config.of_address[self._network]
         super().connection_lost(exc)
         self._give_up()
 
@@ -294,13 +294,6 @@ def _refusal(status: int, message: str) -> bytes:
     if status == 503:
         headers += "retry-after: 5\r\n"
     return b"".join((STATUS_LINE[status], headers.encode(), b"\r\n", body))
-
-
-def _address_of(host: str) -> str:
-    """Return whose connections count together: an address, of IPv6 its network."""
-    if ":" not in host:
-        return host
-    return str(ipaddress.ip_network((host.partition("%")[0], _IPV6_NETWORK), strict=False))
 
 
 @lru_cache(1024)

@@ -19,8 +19,9 @@ class PublicDocument:
     def __init__(self, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> None:
         self._body, self._media_type = body, media_type
         self._packed = gzip.compress(body) if len(body) >= SMALLEST else None
+        self.digest = sha256(body).hexdigest()
         # The tag is weak, because both codings have the same.
-        self._tag = f'W/"{sha256(body).hexdigest()[:32]}"'
+        self._tag = f'W/"{self.digest[:32]}"'
         caching = {"Cache-Control": "public, max-age=3600", "ETag": self._tag, "Vary": "Accept-Encoding"}
         self._headers = {**(headers or {}), **caching}
 

@@ -7,8 +7,6 @@ has no effect, and is not stored. A key belongs to a user and an endpoint, and i
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -55,92 +53,60 @@ KEY = Parameter(
 )
 
 
-@dataclass(frozen=True)
-class RepeatableRequest:
-    """A request that may be sent more than once.
-
-    Attributes:
-        key: The value of its Idempotency-Key; None without that header.
-        endpoint: Its method and path.
-        fingerprint: The hash of its query, its body and the accounts of its token.
-    """
-
-    user_id: int
-    endpoint: str
-    key: str | None
-    fingerprint: bytes
-
-    @classmethod
-    def of(
-        cls,
-        request: Request,
-        body: Mapping[str, object],
-        *,
-        user_id: int,
-        accounts: Sequence[str] | None,
-    ) -> "RepeatableRequest":
-        """Return a request that was sent with this body.
-
-        Args:
-            accounts: The accounts that its token may read, so that a token for others gets no stored answer.
-
-        Raises:
-            InvalidParametersError: The key has a wrong form, or was sent more than once.
-        """
-        endpoint = f"{request.method} {request.scope['path']}"
-        keys = request.headers.getlist(IDEMPOTENCY_KEY)
-        if not keys:
-            return cls(user_id, endpoint, None, b"")
-        if len(keys) > 1:
-            raise InvalidParametersError({IDEMPOTENCY_KEY: [f"was sent {len(keys)} times; send it once"]})
-        try:
-            return cls(
-                user_id, endpoint, KEY.read(keys[0]), _fingerprint(accounts, request.scope["query_string"], body)
-            )
-        except ValueError as error:
-            raise InvalidParametersError({IDEMPOTENCY_KEY: [str(error)]}) from None
-
-
 async def answer_once(
-    store: Store, request: RepeatableRequest, work: Callable[[Connection], Awaitable[Response]]
+    store: Store,
+    request: Request,
+    body: Mapping[str, object],
+    work: Callable[[Connection], Awaitable[Response]],
+    *,
+    user_id: int,
+    accounts: Sequence[str] | None,
 ) -> Response:
-    """Return the stored answer of a request, or that of `work`, which is then stored.
+    """Return the stored answer of a request that was sent with this body, or that of `work`, which is then stored.
 
     Without a key, `work` runs outside of a transaction.
 
+    Args:
+        accounts: The accounts that its token may read, so that a token for others gets no stored answer.
+
     Raises:
-        IdempotencyKeyReusedError: Another request was sent with the key.
-        IdempotencyKeyBusyError: A request with the key is under way.
-        ApiError: The request is refused.
+        InvalidParametersError: The key has a wrong form, or was sent more than once.
+        ApiError: Another request was sent with the key, or is under way, or `work` refuses the request.
     """
-    async with store.connection() as connection:
-        if request.key is None:
+    keys = request.headers.getlist(IDEMPOTENCY_KEY)
+    if not keys:
+        async with store.connection() as connection:
             return await work(connection)
-        values = {"user": request.user_id, "endpoint": request.endpoint, "key": request.key}
-        async with connection.transaction():
-            name = f"service.idempotency_keys {request.user_id} {request.endpoint} {request.key}"
-            if await (await connection.execute(TRY_LOCK, {"name": name})).fetchone() != (True,):
-                raise ApiError(
-                    f"a request with the Idempotency-Key {request.key[:40]!r} is under way; send it again in "
-                    f"{_RETRY_SECONDS} s",
-                    status=409,
-                    retry_after_seconds=_RETRY_SECONDS,
+    if len(keys) > 1:
+        raise InvalidParametersError({IDEMPOTENCY_KEY: [f"was sent {len(keys)} times; send it once"]})
+    try:
+        key, fingerprint = KEY.read(keys[0]), _fingerprint(accounts, request.scope["query_string"], body)
+    except ValueError as error:
+        raise InvalidParametersError({IDEMPOTENCY_KEY: [str(error)]}) from None
+    endpoint = f"{request.method} {request.scope['path']}"
+    values = {"user": user_id, "endpoint": endpoint, "key": key}
+    async with store.connection() as connection, connection.transaction():
+        name = f"service.idempotency_keys {user_id} {endpoint} {key}"
+        if await (await connection.execute(TRY_LOCK, {"name": name})).fetchone() != (True,):
+            raise ApiError(
+                f"a request with the Idempotency-Key {key[:40]!r} is under way; send it again in {_RETRY_SECONDS} s",
+                status=409,
+                retry_after_seconds=_RETRY_SECONDS,
+            )
+        stored = await (await connection.execute(_FIND, {**values, "hours": KEPT_HOURS})).fetchone()
+        if stored is not None:
+            stored_fingerprint, status, media_type, stored_body = stored
+            if stored_fingerprint != fingerprint:
+                problem = (
+                    f"is {key[:40]!r}, with which another request was sent to this endpoint; send a key of its own"
                 )
-            stored = await (await connection.execute(_FIND, {**values, "hours": KEPT_HOURS})).fetchone()
-            if stored is not None:
-                fingerprint, status, media_type, body = stored
-                if fingerprint != request.fingerprint:
-                    problem = (
-                        f"is {request.key[:40]!r}, with which another request was sent to this endpoint; send a key of "
-                        "its own"
-                    )
-                    parameters = {"Idempotency-Key": [problem]}
-                    raise ApiError(f"Idempotency-Key {problem}", status=422, parameters=parameters)
-                return Response(body, status, media_type=media_type)
-            answer = await work(connection)
-            kept = {"status": answer.status_code, "media_type": answer.media_type, "body": bytes(answer.body)}
-            await connection.execute(_STORE, {**values, **kept, "fingerprint": request.fingerprint})
-        return answer
+                parameters = {IDEMPOTENCY_KEY: [problem]}
+                raise ApiError(f"{IDEMPOTENCY_KEY} {problem}", status=422, parameters=parameters)
+            return Response(stored_body, status, media_type=media_type)
+        answer = await work(connection)
+        kept = {"status": answer.status_code, "media_type": answer.media_type, "body": bytes(answer.body)}
+        await connection.execute(_STORE, {**values, **kept, "fingerprint": fingerprint})
+    return answer
 
 
 def _fingerprint(accounts: Sequence[str] | None, query: bytes, body: Mapping[str, object]) -> bytes:
@@ -150,13 +116,10 @@ def _fingerprint(accounts: Sequence[str] | None, query: bytes, body: Mapping[str
         ValueError: The body is nested too deeply.
     """
     try:
-        text = json.dumps([accounts and sorted(accounts), body], sort_keys=True, default=_number)
+        # The body's decimals are written in a form that no text of JSON has.
+        text = json.dumps(
+            [accounts and sorted(accounts), body], sort_keys=True, default=lambda number: {"decimal": str(number)}
+        )
     except RecursionError:
         raise ValueError("is sent with a body that is nested too deeply") from None
     return hashlib.sha256(b"%b\n%b" % (query, text.encode())).digest()
-
-
-def _number(value: object) -> object:
-    """Return a decimal in a form that no text of JSON has."""
-    assert isinstance(value, Decimal)
-    return {"decimal": str(value)}

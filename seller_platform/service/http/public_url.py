@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import MisdirectedRequestError
+from seller_platform.service.http.addresses import url_host
 from seller_platform.service.http.responses import BASE_URL
 
 Refuse = Callable[[Request, MisdirectedRequestError], Awaitable[Response]]
@@ -46,8 +47,8 @@ class Location:
         if name is None or sent.netloc != host or "@" in host:
             return None
         if self.public_url is None:
-            known = (*_LOOPBACK, _written(self.listened_host).lower())
-            return f"{scheme}://{host.lower()}" if _written(name) in known else None
+            known = (*_LOOPBACK, url_host(self.listened_host).lower())
+            return f"{scheme}://{host.lower()}" if url_host(name) in known else None
         public = urlsplit(self.public_url)
         default = _DEFAULT_PORTS[public.scheme]
         return self.public_url if (name, port or default) == (public.hostname, public.port or default) else None
@@ -83,8 +84,3 @@ class CheckHost:
             scope[BASE_URL] = base_url
             scope["scheme"] = urlsplit(base_url).scheme
         await self._app(scope, receive, send)
-
-
-def _written(host: str) -> str:
-    """Return a host as URLs spell it: an IPv6 address in brackets."""
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host

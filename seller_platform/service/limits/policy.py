@@ -3,10 +3,10 @@
 Requests at once are divided: each process admits its part. Rates are shared: all processes count in one file.
 """
 
-import ipaddress
 import os
 from dataclasses import dataclass, replace
 
+from seller_platform.service.http.addresses import is_loopback
 from seller_platform.service.limits.lanes import WAIT_SECONDS
 from seller_platform.settings import Settings
 
@@ -107,7 +107,7 @@ def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) ->
     one for each.
     """
     processors = min(len(os.sched_getaffinity(0)), _MOST_PROCESSORS)
-    is_sandbox = _is_loopback(host) and not has_public_url
+    is_sandbox = is_loopback(host) and not has_public_url
 
     def rate(setting: int | None, default: int) -> int:
         return setting if setting is not None else 0 if is_sandbox else default
@@ -136,10 +136,3 @@ def report_limits_of(settings: Settings) -> ReportLimits:
         stored_bytes=settings.service_report_bytes,
         kept_days=settings.service_report_days,
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,7 +1,6 @@
 """The list endpoints: `route_for` makes the route of each dataset."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -55,6 +54,7 @@ from seller_platform.service.lists.rules import rules_for
 from seller_platform.service.lists.sql import (
     Days,
     ListRequest,
+    PageQuery,
     RowPage,
     knows_currency,
     missing_rates,
@@ -64,7 +64,7 @@ from seller_platform.service.lists.sql import (
 from seller_platform.service.lists.state import database_of
 from seller_platform.service.lists.validators import CACHING, PageName, tags_of
 from seller_platform.service.metrics import note_rows
-from seller_platform.service.openapi.operations import list_description
+from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Connection, Store
 
@@ -179,17 +179,14 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                         connection, dataset, selected, days=days, currency=list_request.currency
                     )
                     require_rates(selected, list_request.currency, missing)
-            snapshot, name = pin.snapshot if pin else None, PageName(subject, list_request, days, pin)
+            query = PageQuery(dataset, list_request, days, source, pin.snapshot if pin else None)
+            name = PageName(subject, list_request, days, pin)
             page, total = None, None
             if tags := tags_of(request.headers):
-                state = await read_state(
-                    connection, dataset, selected, list_request, days=days, source=source, snapshot=snapshot
-                )
+                state = await read_state(connection, selected, query)
                 total = name.total_of_equal(tags, state)
             if total is None:
-                page, state = await read_page(
-                    connection, dataset, selected, list_request, days=days, source=source, snapshot=snapshot
-                )
+                page, state = await read_page(connection, selected, query)
                 total = page.total
         if pin is not None:
             pin.require_same(total, state)
@@ -206,9 +203,17 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             return Response(status_code=304, headers=headers)
         return page_answer(request, dataset, page, list_request, headers)
 
-    description = list_description(dataset, parameters.all, rules_of(dataset))
     computed = (COMPUTED_BY,) if keeps_own_currency(dataset) or rules.source is not None else ()
-    description = replace(description, headers=(*computed, "ETag", "Link"))
+    description = Description(
+        name=f"list_{dataset.name}",
+        area=dataset.area,
+        summary=f"List rows: {dataset.doc[0].lower()}{dataset.doc[1:]}",
+        rules=rules_of(dataset),
+        schema=envelope_schema(row_schema(dataset.name, dataset.columns), announces_total=dataset.announces_total),
+        parameters=parameters.all,
+        refusals=(401, 404, 410, 422, 503),
+        headers=(*computed, "ETag", "Link"),
+    )
     return Route(dataset.path, answer, description)
 
 
@@ -284,16 +289,12 @@ def days_of_accounts(
         InvalidParametersError: As `days_of` does; a start after today only if no account has reached it.
     """
     start = list_request.start
-    if (
-        start is None
-        or list_request.end is not None
-        or all(account.today(now) < start for account in selected.accounts)
-    ):
-        return [days_of(dataset, account, list_request, now) for account in selected.accounts]
-    return [
-        Days(start, start) if account.today(now) < start else days_of(dataset, account, list_request, now)
-        for account in selected.accounts
-    ]
+    if start is not None and list_request.end is None and any(each.today(now) >= start for each in selected.accounts):
+        return [
+            Days(start, start) if account.today(now) < start else days_of(dataset, account, list_request, now)
+            for account in selected.accounts
+        ]
+    return [days_of(dataset, account, list_request, now) for account in selected.accounts]
 
 
 def days_of(dataset: Dataset, account: ServedAccount, list_request: ListRequest, now: datetime) -> Days:

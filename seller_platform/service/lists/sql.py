@@ -96,6 +96,38 @@ class PageSource:
 
 
 @dataclass(frozen=True)
+class PageQuery:
+    """A page of a dataset's list, for accounts that are selected.
+
+    Attributes:
+        days: The days of each selected account; None for the newest snapshot of each.
+        source: The SQL that computes the page; None answers the stored rows.
+        snapshot: The moment that the list is pinned to; None reads it as it is.
+    """
+
+    dataset: Dataset
+    list_request: ListRequest
+    days: Sequence[Days] | None
+    source: PageSource | None = None
+    snapshot: str | None = None
+
+    def values(self, selected: SelectedAccounts) -> dict[str, object]:
+        """Return the parameters of `other_states` and of the items of WITH."""
+        return {
+            **_values(selected, self.days, self.list_request.currency),
+            **(self.source.values if self.source is not None else {}),
+            **needed_values(self.source.needs if self.source is not None else ()),
+            "snapshot": self.snapshot,
+        }
+
+    @property
+    def other_states(self) -> tuple[LiteralString, ...]:
+        """Expressions that change with what the page depends on beside loads."""
+        of_source = (self.source.state,) if self.source is not None else ()
+        return of_source if self.list_request.currency is None else (RATES, *of_source)
+
+
+@dataclass(frozen=True)
 class ChosenRows:
     """Selects rows of a dated dataset: days, and one product or all.
 
@@ -289,29 +321,15 @@ _NEWEST_DAY: LiteralString = """(
     )"""
 
 
-async def read_page(
-    connection: Connection,
-    dataset: Dataset,
-    selected: SelectedAccounts,
-    list_request: ListRequest,
-    *,
-    days: Sequence[Days] | None,
-    source: PageSource | None = None,
-    snapshot: str | None = None,
-) -> tuple[RowPage, ListState]:
-    """Return a page of a dataset's list, and the state that it shows; total and rows are of one moment.
-
-    Args:
-        days: The days of each selected account; None for the newest snapshot of each.
-        source: The SQL that computes the page; None answers the stored rows.
-        snapshot: The moment that the list is pinned to; None reads it as it is.
-    """
+async def read_page(connection: Connection, selected: SelectedAccounts, query: PageQuery) -> tuple[RowPage, ListState]:
+    """Return a page of a dataset's list, and the state that it shows; total and rows are of one moment."""
+    dataset, source, list_request = query.dataset, query.source, query.list_request
     zones = {account.zone_name for account in selected.accounts}
     # PostgreSQL writes timestamps in the session's zone, and reports that zone to its clients without a query.
     if len(zones) == 1 and {connection.info.parameter_status("TimeZone")} != zones:
         await connection.execute("SELECT set_config('TimeZone', %s, false)", (*zones,))
     values = {
-        **_state_values(selected, list_request, days, source, snapshot),
+        **query.values(selected),
         "part": list_request.part,
         "offset": min((list_request.page - 1) * list_request.per_page, LARGEST_INTEGER - list_request.per_page),
         "limit": list_request.per_page,
@@ -327,7 +345,7 @@ async def read_page(
             is_kept=is_kept,
             leaves_out=later is not None,
         )
-        statement = _page_statement(form) if source is None else _compose_page(form, source)
+        statement = _page_statement(form, source.text if source else None, query.other_states)
         row = await (await connection.execute(statement, {**values, "later": later}, prepare=False)).fetchone()
         assert row is not None
         is_current, total, rows, *state = row
@@ -346,24 +364,14 @@ async def read_page(
     return pinned
 
 
-async def read_state(
-    connection: Connection,
-    dataset: Dataset,
-    selected: SelectedAccounts,
-    list_request: ListRequest,
-    *,
-    days: Sequence[Days] | None,
-    source: PageSource | None = None,
-    snapshot: str | None = None,
-) -> ListState:
+async def read_state(connection: Connection, selected: SelectedAccounts, query: PageQuery) -> ListState:
     """Return the state that `read_page` would show, without reading rows."""
     statement = sql.SQL(_STATE).format(
-        chosen=_chosen(dataset),
-        state=state_items(dataset),
-        state_columns=state_columns(_other_states(source, is_converted=list_request.currency is not None)),
+        chosen=_chosen(query.dataset),
+        state=state_items(query.dataset),
+        state_columns=state_columns(query.other_states),
     )
-    values = _state_values(selected, list_request, days, source, snapshot)
-    row = await (await connection.execute(statement, values, prepare=False)).fetchone()
+    row = await (await connection.execute(statement, query.values(selected), prepare=False)).fetchone()
     assert row is not None
     return ListState(*row)
 
@@ -419,21 +427,6 @@ async def knows_currency(connection: Connection, currency: str) -> bool:
     return currency == "EUR" or await (await connection.execute(_KNOWN_CURRENCY, (currency,))).fetchone() is not None
 
 
-def _state_values(
-    selected: SelectedAccounts,
-    list_request: ListRequest,
-    days: Sequence[Days] | None,
-    source: PageSource | None,
-    snapshot: str | None,
-) -> dict[str, object]:
-    return {
-        **_values(selected, days, list_request.currency),
-        **(source.values if source is not None else {}),
-        **needed_values(source.needs if source is not None else ()),
-        "snapshot": snapshot,
-    }
-
-
 def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: str | None) -> dict[str, object]:
     accounts = selected.accounts
     return {
@@ -474,11 +467,9 @@ class _PageForm:
 
 
 @cache
-def _page_statement(form: _PageForm) -> sql.Composed:
-    return _compose_page(form, None)
-
-
-def _compose_page(form: _PageForm, source: PageSource | None) -> sql.Composed:
+def _page_statement(
+    form: _PageForm, computed: Callable[[TableOf], sql.Composed] | None, other_states: Sequence[LiteralString]
+) -> sql.Composed:
     dataset, table, of_part, counted_part = form.dataset, form.table_of(form.dataset), _EVERY, _EVERY
     if form.is_part and dataset.split_by is not None and dataset.split_by.column is not None:
         of_part = sql.SQL("stored.{} = %(part)s").format(sql.Identifier(dataset.split_by.column))
@@ -499,7 +490,10 @@ def _compose_page(form: _PageForm, source: PageSource | None) -> sql.Composed:
     fields = [
         _field(column, is_one_zone=form.is_one_zone, is_converted=form.is_converted) for column in dataset.columns
     ]
-    page = source.text(form.table_of) if source else sql.SQL(_CONVERTED_PAGE if form.is_converted else "page").format()
+    stored = sql.SQL(_CONVERTED_PAGE if form.is_converted else "page").format()
+    source = sql.SQL(_OF_ONE_ACCOUNT if form.is_one_account else _OF_ACCOUNTS).format(table=table)
+    if form.is_merged:
+        source = sql.SQL(_OF_MERGED_PARTS).format(table=table, **_merging(dataset))
     return sql.SQL(_PAGE).format(
         kept=kept(dataset) if form.is_kept else sql.SQL(WITHOUT_SUMS),
         chosen=_chosen(dataset, form),
@@ -507,19 +501,13 @@ def _compose_page(form: _PageForm, source: PageSource | None) -> sql.Composed:
         days=days,
         is_read=sql.SQL("true" if form.leaves_out else _NONE_IS_LATER),
         columns=sql.SQL(", ").join(columns),
-        source=_source(form, table),
+        source=source,
         of_part=of_part,
         order=sql.SQL(", ").join(_order(dataset, is_one_account=form.is_one_account)),
         fields=sql.SQL(", ").join(fields),
-        page=page,
-        state_columns=state_columns(_other_states(source, is_converted=form.is_converted)),
+        page=computed(form.table_of) if computed else stored,
+        state_columns=state_columns(other_states),
     )
-
-
-def _source(form: _PageForm, table: sql.Composable) -> sql.Composed:
-    if form.is_merged:
-        return sql.SQL(_OF_MERGED_PARTS).format(table=table, **_merging(form.dataset))
-    return sql.SQL(_OF_ONE_ACCOUNT if form.is_one_account else _OF_ACCOUNTS).format(table=table)
 
 
 def _merging(dataset: Dataset) -> dict[str, sql.Composable]:
@@ -535,10 +523,6 @@ def _merging(dataset: Dataset) -> dict[str, sql.Composable]:
         "merged": sql.SQL(", ").join(columns),
         "grouped": sql.SQL("GROUP BY {}").format(sql.SQL(", ").join(grouped)),
     }
-
-
-def _other_states(source: PageSource | None, *, is_converted: bool) -> list[LiteralString]:
-    return [*([RATES] if is_converted else []), *([source.state] if source is not None else [])]
 
 
 def _rows_statement(dataset: Dataset, chosen: ChosenRows, columns: sql.Composable) -> sql.Composed:

@@ -17,6 +17,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from seller_platform.errors import CannotListenError, WarehouseUnavailableError
+from seller_platform.service.http.addresses import url_host
 from seller_platform.service.reports.jobs import COMPLETED, FAILED, PROCESSING
 from seller_platform.warehouse.postgres.database import conninfo, driver_url
 
@@ -43,9 +44,8 @@ def metrics_page(registry: CollectorRegistry, *, host: str, port: int, option: s
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
         raise CannotListenError(host, port, error.strerror or str(error), option=option) from error
-    address = f"[{host}]" if ":" in host else host
     try:
-        yield f"http://{address}:{server.server_port}/metrics"
+        yield f"http://{url_host(host)}:{server.server_port}/metrics"
     finally:
         server.shutdown()
         server.server_close()
@@ -75,20 +75,20 @@ class ReportCollector(Collector):
             reports = count_reports(self._database_url)
         except WarehouseUnavailableError:
             reports = None
-        is_up = GaugeMetricFamily("seller_platform_service_database_up", "1 where PostgreSQL answers, else 0.")
-        is_up.add_metric((), 0 if reports is None else 1)
-        yield is_up
+        yield GaugeMetricFamily(
+            "seller_platform_service_database_up", "1 where PostgreSQL answers, else 0.", value=reports is not None
+        )
         if reports is None:
             return
         states = GaugeMetricFamily("seller_platform_service_reports", "Reports by state.", labels=("state",))
         for state in (PROCESSING, COMPLETED, FAILED):
-            states.add_metric((state,), reports[state][0] if state in reports else 0)
+            states.add_metric((state,), reports.get(state, (0, 0))[0])
         yield states
-        oldest = GaugeMetricFamily(
-            "seller_platform_service_oldest_open_report_seconds", "How long the oldest report has been waited for."
+        yield GaugeMetricFamily(
+            "seller_platform_service_oldest_open_report_seconds",
+            "How long the oldest report has been waited for.",
+            value=reports.get(PROCESSING, (0, 0))[1],
         )
-        oldest.add_metric((), reports[PROCESSING][1] if PROCESSING in reports else 0)
-        yield oldest
 
 
 def count_reports(database_url: str) -> dict[str, tuple[int, float]]:

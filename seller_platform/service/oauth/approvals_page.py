@@ -4,7 +4,7 @@ An application that was approved several times is listed once, with each differe
 its access revokes all of its consents and tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
@@ -18,7 +18,7 @@ from seller_platform.service.pages.login import APPROVALS
 from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.signed_in import SignedInRequest
 from seller_platform.service.pool import Connection, fetch_records
-from seller_platform.service.security_events import EventKind, record_event
+from seller_platform.service.security_events import EventKind
 
 END = f"{APPROVALS}/{{client_id}}/end"
 
@@ -111,11 +111,10 @@ async def approved_applications(connection: Connection, user_id: int) -> Sequenc
 
 async def show_applications(request: SignedInRequest) -> Response:
     """Answer GET /admin/applications."""
-    accounts = await accounts_of(request.connection, request.user)
     return request.render(
         "applications.html",
         applications=await approved_applications(request.connection, request.user.id),
-        accounts=accounts,
+        accounts=await accounts_of(request.connection, request.user),
         notice=_NOTICES.get(request.http.query_params.get("notice", "")),
     )
 
@@ -128,18 +127,10 @@ async def show_end(request: SignedInRequest) -> Response:
 async def end_application(request: SignedInRequest) -> Response:
     """Answer POST /admin/applications/{client_id}/end."""
     application = await _approved_application(request)
-    user_id, client_id = request.user.id, application.client_id
-    facts: Mapping[str, object] = {"application": application.name}
+    client_id = application.client_id
     async with request.connection.transaction():
-        await request.connection.execute(_REVOKE, (user_id, client_id))
-        await record_event(
-            request.connection,
-            EventKind.CONSENT_ENDED,
-            user_id=user_id,
-            client_id=client_id,
-            request=request.http,
-            details=facts,
-        )
+        await request.connection.execute(_REVOKE, (request.user.id, client_id))
+        await request.record(EventKind.CONSENT_ENDED, client_id=client_id, application=application.name)
     return redirect(f"{APPROVALS}?notice=ended")
 
 

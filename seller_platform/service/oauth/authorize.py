@@ -17,7 +17,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract.tokens import Scope, scopes_of
 from seller_platform.contract.wire import AUTHORIZE
 from seller_platform.errors import ApiError
-from seller_platform.service.access import Caller, ServedAccount, accounts_of
+from seller_platform.service.access import ServedAccount, accounts_of
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import parse_fields, shown
 from seller_platform.service.http.responses import base_url_of
@@ -26,10 +26,11 @@ from seller_platform.service.oauth.consent_choices import MOST_FIELDS, Choices, 
 from seller_platform.service.oauth.issued_tokens import Consent, issue_code
 from seller_platform.service.oauth.registration_rules import is_registered
 from seller_platform.service.pages.login import ForeignFormError, login_for
-from seller_platform.service.pages.rendering import redirect, render
-from seller_platform.service.pages.sessions import BrowserSession, session_of, user_of
+from seller_platform.service.pages.rendering import redirect
+from seller_platform.service.pages.sessions import session_of, user_of
+from seller_platform.service.pages.signed_in import SignedInRequest
 from seller_platform.service.pool import Connection, Store
-from seller_platform.service.security_events import EventKind, record_event
+from seller_platform.service.security_events import EventKind
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -73,11 +74,8 @@ class SignedInAuthorization:
         lifetime: How long an approved access may last.
     """
 
-    http: Request
-    connection: Connection
+    request: SignedInRequest
     authorization: AuthorizationRequest
-    user: Caller
-    session: BrowserSession
     lifetime: timedelta
 
     async def ask(self, choices: Choices, accounts: Sequence[ServedAccount], problem: str | None = None) -> Response:
@@ -85,55 +83,47 @@ class SignedInAuthorization:
         application, target = self.authorization.application, urlsplit(self.authorization.redirect_uri)
         # A policy cannot name an IPv6 address, only its scheme.
         form_target = f"{target.scheme}:" if "[" in target.netloc else f"{target.scheme}://{target.netloc}"
-        values = {
-            "application": application,
-            "is_lookalike": await is_lookalike(self.connection, application),
-            "accounts": accounts,
-            "requested": self.authorization.scopes,
-            "choices": choices,
-            "problem": problem,
-            "ends_on": (utc_now() + self.lifetime).date(),
-            "user": self.user,
-            "host": target.netloc,
-            "action": _own_address(self.http),
-            "csrf_token": self.session.csrf_token,
-        }
-        return render("consent.html", values, status=422 if problem else 200, form_target=form_target)
+        return self.request.render(
+            "consent.html",
+            status=422 if problem else 200,
+            form_target=form_target,
+            application=application,
+            is_lookalike=await is_lookalike(self.request.connection, application),
+            accounts=accounts,
+            requested=self.authorization.scopes,
+            choices=choices,
+            problem=problem,
+            ends_on=(utc_now() + self.lifetime).date(),
+            host=target.netloc,
+            action=_own_address(self.request.http),
+        )
 
     async def approve(self, choices: Choices) -> Response:
         """Store the consent and send its code to the application."""
-        consent = Consent(self.user.id, choices.scopes, choices.accounts, self.lifetime)
-        facts = {
-            "scopes": [scope.value for scope in choices.scopes],
-            "accounts": "all" if consent.accounts is None else list(consent.accounts),
-        }
-        async with self.connection.transaction():
+        application = self.authorization.application
+        consent = Consent(self.request.user.id, choices.scopes, choices.accounts, self.lifetime)
+        async with self.request.connection.transaction():
             code = await issue_code(
-                self.connection,
-                self.authorization.application,
+                self.request.connection,
+                application,
                 consent,
                 redirect_uri=self.authorization.redirect_uri,
                 code_challenge=self.authorization.code_challenge,
             )
-            await self._record(EventKind.CONSENT_GIVEN, facts)
+            await self.request.record(
+                EventKind.CONSENT_GIVEN,
+                client_id=application.client_id,
+                application=application.name,
+                scopes=[scope.value for scope in choices.scopes],
+                accounts="all" if consent.accounts is None else list(consent.accounts),
+            )
         return self.authorization.answer(code=code)
 
     async def deny(self) -> Response:
         """Tell the application that the user denied the request."""
-        await self._record(EventKind.CONSENT_DENIED, {})
+        client = self.authorization.application
+        await self.request.record(EventKind.CONSENT_DENIED, client_id=client.client_id, application=client.name)
         return self.authorization.refuse("access_denied", "the user denied the request")
-
-    async def _record(self, kind: EventKind, facts: Mapping[str, object]) -> None:
-        application = self.authorization.application
-        details = {"application": application.name, **facts}
-        await record_event(
-            self.connection,
-            kind,
-            user_id=self.user.id,
-            client_id=application.client_id,
-            request=self.http,
-            details=details,
-        )
 
 
 async def show_consent(store: Store, lifetime: timedelta, request: Request) -> Response:
@@ -143,14 +133,14 @@ async def show_consent(store: Store, lifetime: timedelta, request: Request) -> R
         lifetime: How long an approved access may last.
     """
     async with store.connection() as connection:
-        signed_in = await _sign_in(connection, lifetime, request)
+        signed_in = await _sign_in(connection, lifetime, request, {})
         if isinstance(signed_in, Response):
             return signed_in
         # Even an error is sent to the application only after the login: any user may register a redirect URI, and
         # a link to this service must not lead to another site by itself (RFC 9700 section 4.11.2).
         if signed_in.authorization.problem is not None:
             return signed_in.authorization.refuse("invalid_request", signed_in.authorization.problem)
-        accounts = await accounts_of(connection, signed_in.user)
+        accounts = await accounts_of(connection, signed_in.request.user)
         return await signed_in.ask(offered_choices(signed_in.authorization.scopes, accounts), accounts)
 
 
@@ -162,16 +152,16 @@ async def submit_consent(store: Store, lifetime: timedelta, request: Request) ->
     """
     form = await read_form(request, most_fields=MOST_FIELDS)
     async with store.connection() as connection:
-        signed_in = await _sign_in(connection, lifetime, request)
+        signed_in = await _sign_in(connection, lifetime, request, form)
         if isinstance(signed_in, Response):
             return signed_in
-        if not signed_in.session.owns(form.get("csrf_token", "")):
+        if not signed_in.request.session.owns(form.get("csrf_token", "")):
             raise ForeignFormError
         if signed_in.authorization.problem is not None:
             return signed_in.authorization.refuse("invalid_request", signed_in.authorization.problem)
         match form.get("decision"):
             case "approve":
-                accounts = await accounts_of(connection, signed_in.user)
+                accounts = await accounts_of(connection, signed_in.request.user)
                 choices = read_choices(form, signed_in.authorization.scopes, accounts)
                 problem = choices.problem(accounts)
                 if problem is not None:
@@ -183,14 +173,16 @@ async def submit_consent(store: Store, lifetime: timedelta, request: Request) ->
                 raise ApiError("Choose either to approve or to deny.")
 
 
-async def _sign_in(connection: Connection, lifetime: timedelta, request: Request) -> SignedInAuthorization | Response:
+async def _sign_in(
+    connection: Connection, lifetime: timedelta, request: Request, form: Mapping[str, str]
+) -> SignedInAuthorization | Response:
     """Return the request with its user, or a redirect to the login."""
     session = session_of(request)
     authorization = await read_request(connection, request)
     user = await user_of(connection, session)
     if user is None or session is None:
         return redirect(login_for(_own_address(request)))
-    return SignedInAuthorization(request, connection, authorization, user, session, lifetime)
+    return SignedInAuthorization(SignedInRequest(request, connection, session, user, form), authorization, lifetime)
 
 
 async def read_request(connection: Connection, request: Request) -> AuthorizationRequest:

@@ -10,12 +10,7 @@ from datetime import timedelta
 from starlette.responses import Response
 
 from seller_platform.errors import ApiError, InvalidApplicationError
-from seller_platform.service.oauth.developers_page import (
-    own_application,
-    problem_of,
-    read_registration,
-    record_change,
-)
+from seller_platform.service.oauth.developers_page import own_application, problem_of, read_registration
 from seller_platform.service.oauth.own_applications import (
     OwnApplication,
     add_secret,
@@ -51,16 +46,18 @@ async def change_client(request: SignedInRequest) -> Response:
     except InvalidApplicationError as error:
         return _edit_form(request, application, name, redirect_uris, error)
     if (name, list(redirect_uris)) != (application.name, list(application.redirect_uris)):
-        facts = {
-            "former_name": application.name,
-            "redirect_uris": list(redirect_uris),
-            "former_redirect_uris": list(application.redirect_uris),
-            "was_verified": application.verified_at is not None,
-        }
         client_id = application.client_id
         async with request.connection.transaction():
             await change_application(request.connection, client_id, name, redirect_uris, owner_id=request.user.id)
-            await record_change(request, EventKind.APPLICATION_CHANGED, client_id, name, facts)
+            await request.record(
+                EventKind.APPLICATION_CHANGED,
+                client_id=client_id,
+                application=name,
+                former_name=application.name,
+                redirect_uris=list(redirect_uris),
+                former_redirect_uris=list(application.redirect_uris),
+                was_verified=application.verified_at is not None,
+            )
     return redirect(f"{DEVELOPERS}?notice=changed")
 
 
@@ -89,8 +86,8 @@ async def create_secret(request: SignedInRequest) -> Response:
                 "This client can get no new secret now: it is public, or its old secret still works. End the old "
                 "secret first."
             )
-        facts = {"old_secret_ends": _HOURS[hours]}
-        await record_change(request, EventKind.SECRET_CREATED, client_id, application.name, facts)
+        kind, name = EventKind.SECRET_CREATED, application.name
+        await request.record(kind, client_id=client_id, application=name, old_secret_ends=_HOURS[hours])
     return request.render(
         "developers_created.html",
         heading=f"{application.name} has a new secret",
@@ -106,7 +103,7 @@ async def end_secret(request: SignedInRequest) -> Response:
     client_id = application.client_id
     async with request.connection.transaction():
         if await end_old_secret(request.connection, client_id, owner_id=request.user.id):
-            await record_change(request, EventKind.SECRET_ENDED, client_id, application.name)
+            await request.record(EventKind.SECRET_ENDED, client_id=client_id, application=application.name)
     return redirect(f"{DEVELOPERS}?notice=ended")
 
 

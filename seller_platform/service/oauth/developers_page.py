@@ -8,7 +8,8 @@ import hmac
 import re
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from starlette.responses import Response
 
@@ -24,7 +25,7 @@ from seller_platform.service.oauth.registration_rules import check_application
 from seller_platform.service.pages.login import DEVELOPERS, ForeignFormError
 from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.signed_in import SignedInRequest
-from seller_platform.service.security_events import EventKind, record_event
+from seller_platform.service.security_events import EventKind
 
 NEW = f"{DEVELOPERS}/new"
 DELETE = f"{DEVELOPERS}/{{client_id}}/delete"
@@ -81,8 +82,8 @@ async def create_client(request: SignedInRequest) -> Response:
         )
         if not is_registered:
             return redirect(f"{DEVELOPERS}?notice=repeated")
-        facts = {"redirect_uris": list(redirect_uris)}
-        await record_change(request, EventKind.APPLICATION_REGISTERED, client_id, name, facts)
+        kind, uris = EventKind.APPLICATION_REGISTERED, list(redirect_uris)
+        await request.record(kind, client_id=client_id, application=name, redirect_uris=uris)
     return request.render(
         "developers_created.html",
         heading=f"{name} is registered",
@@ -102,7 +103,8 @@ async def delete_client(request: SignedInRequest) -> Response:
     application = await own_application(request)
     async with request.connection.transaction():
         await delete_application(request.connection, application.client_id, owner_id=request.user.id)
-        await record_change(request, EventKind.APPLICATION_DELETED, application.client_id, application.name)
+        kind, client_id = EventKind.APPLICATION_DELETED, application.client_id
+        await request.record(kind, client_id=client_id, application=application.name)
     return redirect(f"{DEVELOPERS}?notice=deleted")
 
 
@@ -124,20 +126,7 @@ def read_registration(request: SignedInRequest) -> tuple[str, Sequence[str]]:
     return request.form.get("name", "").strip(), tuple(dict.fromkeys(line for line in lines if line))
 
 
-async def record_change(
-    request: SignedInRequest,
-    kind: EventKind,
-    client_id: str,
-    name: str,
-    facts: Mapping[str, object] | None = None,
-) -> None:
-    """Record a change of a user's application."""
-    details = {"application": name, **(facts or {})}
-    user_id, connection = request.user.id, request.connection
-    await record_event(connection, kind, user_id=user_id, client_id=client_id, request=request.http, details=details)
-
-
-def problem_of(error: InvalidApplicationError | None) -> dict[str, str | None]:
+def problem_of(error: InvalidApplicationError | None) -> dict[str, Any]:
     """Return which field of the form is wrong, and the problem, for the template."""
     if error is None:
         return {"wrong": None, "problem": None}

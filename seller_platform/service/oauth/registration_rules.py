@@ -1,12 +1,12 @@
 """Checks names and redirect URIs of applications, and compares them."""
 
-import ipaddress
 import re
 import unicodedata
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 from seller_platform.errors import InvalidApplicationError
+from seller_platform.service.http.addresses import is_loopback
 
 MOST_REDIRECT_URIS = 10
 _LONGEST_NAME = 100
@@ -65,7 +65,7 @@ def check_redirect_uri(uri: str) -> None:
         raise _refused("must hold no user or password", uri)
     if not _HOST.fullmatch(host):
         raise _refused("must name a host in letters, digits, hyphens and dots, or an IP address", uri)
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise _refused("must be https unless it is on the loopback interface", uri)
     for name, _ in parse_qsl(parts.query.replace(";", "&"), keep_blank_values=True):
         if name.lower() in _ANSWERED:
@@ -104,13 +104,6 @@ def _without_port(uri: str) -> tuple[str, str] | None:
     """Return what is before and after the port of a loopback redirect URI; None for any other."""
     found = _LOOPBACK_URI.fullmatch(uri)
     return (found[1], found[3]) if found is not None and int(found[2] or 0) <= _LAST_PORT else None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _refused(problem: str, uri: str) -> InvalidApplicationError:

@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Mapping
 from datetime import UTC
-from functools import lru_cache
+from functools import lru_cache, partial
 from urllib.parse import unquote_plus
 
 import msgspec
@@ -41,6 +41,7 @@ async def issue_tokens(store: Store, request: Request) -> Response:
     form = await _read_token_form(request)
     async with store.connection() as connection:
         application = await _authenticate_application(connection, request, form)
+        record = partial(_record, connection, request, application)
         match _required(form, "grant_type"):
             case "authorization_code":
                 code, redirect_uri = _required(form, "code"), _required(form, "redirect_uri")
@@ -50,11 +51,10 @@ async def issue_tokens(store: Store, request: Request) -> Response:
                     raise TokenEndpointError("invalid_request", problem)
                 async with connection.transaction():
                     issued = await exchange_code(connection, application, code, redirect_uri, verifier)
-                    await _record_use(connection, request, application, issued, EventKind.CODE_REPLAYED)
                     if isinstance(issued, IssuedTokens):
-                        user_id, facts = issued.user_id, {"scopes": list(issued.scopes)}
-                        kind = EventKind.GRANT_ISSUED
-                        await _record(connection, request, application, kind, user_id=user_id, facts=facts)
+                        await record(EventKind.GRANT_ISSUED, user_id=issued.user_id, scopes=list(issued.scopes))
+                    elif issued.is_repeated:
+                        await record(EventKind.CODE_REPLAYED, user_id=issued.user_id)
                 problem = (
                     "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not "
                     "belong to it"
@@ -63,7 +63,8 @@ async def issue_tokens(store: Store, request: Request) -> Response:
                 scopes = scopes_of(form["scope"]) if "scope" in form else None
                 async with connection.transaction():
                     issued = await rotate(connection, application, _required(form, "refresh_token"), scopes)
-                    await _record_use(connection, request, application, issued, EventKind.REFRESH_TOKEN_REUSED)
+                    if isinstance(issued, RefusedUse) and issued.is_repeated:
+                        await record(EventKind.REFRESH_TOKEN_REUSED, user_id=issued.user_id)
                 problem = "the refresh token is unknown, expired, revoked or was used before"
             case other:
                 problem = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
@@ -109,18 +110,6 @@ def _refusal(refused: RefusedUse, problem: str) -> TokenEndpointError:
     return TokenEndpointError("invalid_grant", problem)
 
 
-async def _record_use(
-    connection: Connection,
-    request: Request,
-    application: RegisteredApplication,
-    issued: IssuedTokens | RefusedUse,
-    repeated: EventKind,
-) -> None:
-    """Record the second use of a code or refresh token."""
-    if isinstance(issued, RefusedUse) and issued.is_repeated:
-        await _record(connection, request, application, repeated, user_id=issued.user_id)
-
-
 async def _record(
     connection: Connection,
     request: Request,
@@ -128,10 +117,9 @@ async def _record(
     kind: EventKind,
     *,
     user_id: int | None,
-    facts: Mapping[str, object] | None = None,
+    **facts: object,
 ) -> None:
-    details = {"application": application.name, **(facts or {})}
-    client_id = application.client_id
+    details, client_id = {"application": application.name, **facts}, application.client_id
     await record_event(connection, kind, user_id=user_id, client_id=client_id, request=request, details=details)
 
 
@@ -157,21 +145,14 @@ async def _authenticate_application(
     if application is not None and application.is_public and secret is None:
         return application
     if application is None or not application.has_secret(secret or ""):
-        if application is not None and not await _was_refused_lately(connection, application):
-            owner_id = application.owner_id
-            await _record(connection, request, application, EventKind.SECRET_REFUSED, user_id=owner_id)
+        if application is not None:
+            # Client ids are public, so that anyone can send wrong secrets; they must not fill the table of events.
+            lately = await connection.execute(_REFUSED_LATELY, (EventKind.SECRET_REFUSED.value, client_id))
+            if await lately.fetchone() is None:
+                owner_id = application.owner_id
+                await _record(connection, request, application, EventKind.SECRET_REFUSED, user_id=owner_id)
         raise TokenEndpointError("invalid_client", "client_id or client_secret is wrong or missing", status=401)
     return application
-
-
-async def _was_refused_lately(connection: Connection, application: RegisteredApplication) -> bool:
-    """Whether a refused secret of the application was recorded in the last minute.
-
-    Client ids are public, so that anyone can send wrong secrets; they must not fill the table of events.
-    """
-    values = (EventKind.SECRET_REFUSED.value, application.client_id)
-    recorded = await connection.execute(_REFUSED_LATELY, values)
-    return await recorded.fetchone() is not None
 
 
 def _basic_credentials(request: Request) -> tuple[str | None, str | None]:

@@ -203,6 +203,8 @@ def _completed(operation: Mapping[str, Any]) -> dict[str, Any]:
         {**parameter, "example": example_of(parameter["schema"], parameter["name"])}
         for parameter in operation.get("parameters", ())
     ]
+    # Requests are counted by the token that they carry.
+    rate_headers = _RATE_HEADERS if {"bearer": []} in operation.get("security", ()) else ()
     responses = {
         status: {
             **response,
@@ -210,7 +212,7 @@ def _completed(operation: Mapping[str, Any]) -> dict[str, Any]:
                 name: {"$ref": f"#/components/headers/{name}"}
                 for name in (
                     "X-Request-Id",
-                    *(_RATE_HEADERS if _is_counted(operation) else ()),
+                    *rate_headers,
                     *response.get("headers", ()),
                     *_HEADERS_OF.get(status, ()),
                 )
@@ -219,11 +221,6 @@ def _completed(operation: Mapping[str, Any]) -> dict[str, Any]:
         for status, response in operation["responses"].items()
     }
     return {**operation, **({"parameters": parameters} if parameters else {}), "responses": responses}
-
-
-def _is_counted(operation: Mapping[str, Any]) -> bool:
-    """Whether requests of an operation carry a token, by which they are counted."""
-    return {"bearer": []} in operation.get("security", ())
 
 
 def _named(described: Any, schemas: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from seller_platform.contract import Column, Dataset, Kind
+from seller_platform.contract import Column, Kind
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import (
     CODE,
@@ -157,19 +157,6 @@ class Description:
             "security": [{"oauth2": [self.scope.value]}, {"bearer": []}] if self.needs_token else [],
         }
         return {**operation, **self.extra}
-
-
-def list_description(dataset: Dataset, parameters: Sequence[Parameter[Any]], rules: str) -> Description:
-    """Return the operation that lists a dataset."""
-    return Description(
-        name=f"list_{dataset.name}",
-        area=dataset.area,
-        summary=f"List rows: {dataset.doc[0].lower()}{dataset.doc[1:]}",
-        rules=rules,
-        schema=envelope_schema(row_schema(dataset.name, dataset.columns), announces_total=dataset.announces_total),
-        parameters=parameters,
-        refusals=(401, 404, 410, 422, 503),
-    )
 
 
 def row_schema(name: str, columns: Sequence[Column]) -> dict[str, object]:

@@ -5,11 +5,11 @@ import re
 from starlette.responses import Response
 
 from seller_platform.errors import ApiError, PasskeyRefusedError
-from seller_platform.service.own_account.confirmation import WRONG_PASSWORD, is_confirmed
+from seller_platform.service.own_account.password import WRONG_PASSWORD, is_confirmed
 from seller_platform.service.pages.login import ACCOUNT
 from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.signed_in import SignedInRequest
-from seller_platform.service.security_events import EventKind, record_event
+from seller_platform.service.security_events import EventKind
 from seller_platform.service.users.hashing_queue import PasswordQueue
 from seller_platform.service.users.passkeys import (
     MOST_PASSKEYS,
@@ -40,7 +40,12 @@ async def change_passkeys(queue: PasswordQueue, request: SignedInRequest) -> Res
         raise ApiError("This browser sent no passkey. Load the page again and press *Add a passkey*.")
     if not await is_confirmed(request, queue, request.form.get("password", "")):
         return await _page(request, problem=WRONG_PASSWORD)
-    return await (_add(request) if adds else _remove(request, int(number)))
+    if adds:
+        return await _add(request)
+    name = await remove_passkey(request.connection, request.user.id, int(number))
+    if name is not None:
+        await request.record(EventKind.PASSKEY_REMOVED, name=name)
+    return redirect(f"{ACCOUNT}/passkeys?notice=removed")
 
 
 async def _add(request: SignedInRequest) -> Response:
@@ -49,32 +54,14 @@ async def _add(request: SignedInRequest) -> Response:
         return await _page(request, problem=f"The name must have 1 to {_LONGEST_NAME} printable characters.")
     if len(await passkeys_of(request.connection, user_id)) >= MOST_PASSKEYS:
         return await _page(request, problem=f"You have {MOST_PASSKEYS} passkeys. Remove one that you no longer use.")
-    party = relying_party(request.http)
+    party, secret, credential = relying_party(request.http), request.session.secret, request.form["credential"]
     try:
-        await add_passkey(
-            request.connection,
-            party,
-            user_id,
-            request.session.secret,
-            name=name,
-            credential=request.form["credential"],
-        )
+        await add_passkey(request.connection, party, user_id, secret, name=name, credential=credential)
     except PasskeyRefusedError as error:
-        await _record(request, EventKind.PASSKEY_REFUSED, {"problem": error.problem})
+        await request.record(EventKind.PASSKEY_REFUSED, problem=error.problem)
         return await _page(request, problem=error.message)
-    await _record(request, EventKind.PASSKEY_ADDED, {"name": name})
+    await request.record(EventKind.PASSKEY_ADDED, name=name)
     return redirect(f"{ACCOUNT}/passkeys?notice=added")
-
-
-async def _remove(request: SignedInRequest, number: int) -> Response:
-    name = await remove_passkey(request.connection, request.user.id, number)
-    if name is not None:
-        await _record(request, EventKind.PASSKEY_REMOVED, {"name": name})
-    return redirect(f"{ACCOUNT}/passkeys?notice=removed")
-
-
-async def _record(request: SignedInRequest, kind: EventKind, details: dict[str, object]) -> None:
-    await record_event(request.connection, kind, request=request.http, user_id=request.user.id, details=details)
 
 
 async def _page(request: SignedInRequest, problem: str | None = None) -> Response:

@@ -1,18 +1,21 @@
-"""The page on which users change their password."""
+"""The page on which users change their password, and the check of the present one."""
+
+from contextlib import nullcontext
 
 from starlette.responses import Response
 
 from seller_platform.errors import InvalidPasswordError
 from seller_platform.service.http.addresses import network_of_client
-from seller_platform.service.own_account.confirmation import WRONG_PASSWORD, is_confirmed
-from seller_platform.service.pages.login import ACCOUNT
+from seller_platform.service.pages.login import ACCOUNT, verified_user
 from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.sessions import remember_browser
 from seller_platform.service.pages.signed_in import SignedInRequest
-from seller_platform.service.security_events import EventKind, record_event
+from seller_platform.service.security_events import EventKind
 from seller_platform.service.users.hashing_queue import PasswordQueue, hash_of_password
 from seller_platform.service.users.reset_links import store_password
 from seller_platform.service.users.weak_passwords import check_password
+
+WRONG_PASSWORD = "Your present password is wrong."  # noqa: S105  # a message
 
 
 async def show_password(request: SignedInRequest) -> Response:
@@ -34,8 +37,21 @@ async def change_password(queue: PasswordQueue, request: SignedInRequest) -> Res
     async with connection.transaction():
         await store_password(connection, request.user.id, password_hash, kept_session=request.session.secret)
         await remember_browser(connection, request.http, response, request.user.id)
-        await record_event(connection, EventKind.PASSWORD_CHANGED, request=request.http, user_id=request.user.id)
+        await request.record(EventKind.PASSWORD_CHANGED)
     return response
+
+
+async def is_confirmed(request: SignedInRequest, queue: PasswordQueue, password: str) -> bool:
+    """Whether a password is that of the logged-in user, before changes that a stolen session must not make.
+
+    Raises:
+        TooManyAttemptsError: There were too many failures, which count as those of a login.
+        LoginsBusyError: Too many passwords are being verified.
+    """
+    user = await verified_user(
+        lambda: nullcontext(request.connection), queue, request.http, request.user.email, password
+    )
+    return user is not None
 
 
 def new_password_problem(new: str, repeated: str, email: str, name: str) -> str | None:

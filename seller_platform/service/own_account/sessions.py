@@ -9,7 +9,7 @@ from seller_platform.service.pages.login import ACCOUNT
 from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.sessions import end_other_sessions, end_session, sessions_of
 from seller_platform.service.pages.signed_in import SignedInRequest
-from seller_platform.service.security_events import EventKind, record_event
+from seller_platform.service.security_events import EventKind
 
 _NOTICES = {"ended": "The session is ended.", "others": "All other sessions are ended."}
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -45,10 +45,7 @@ async def end_sessions(request: SignedInRequest) -> Response:
     else:
         raise ApiError("Choose a session to end.")
     if ended:
-        details = {"sessions": ended}
-        await record_event(
-            request.connection, EventKind.SESSION_ENDED, request=request.http, user_id=user_id, details=details
-        )
+        await request.record(EventKind.SESSION_ENDED, sessions=ended)
     return redirect(f"{ACCOUNT}/sessions?notice={'others' if chosen == 'others' else 'ended'}")
 
 

@@ -6,6 +6,8 @@ whose form posts the `credential` of the browser. POST /logout takes `csrf_token
 """
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -112,7 +114,7 @@ class Login:
         if session is None or not session.owns(form.get("csrf_token", "")):
             return self._form(request, session, destination, problem=_STALE, email=email, status=403)
         try:
-            user_id = await self._verified(request, email, form.get("password", ""))
+            user = await verified_user(self._store.connection, self._queue, request, email, form.get("password", ""))
         except (TooManyAttemptsError, LoginsBusyError) as error:
             is_busy = isinstance(error, LoginsBusyError)
             note_login(request, LoginOutcome.BUSY if is_busy else LoginOutcome.THROTTLED)
@@ -120,17 +122,17 @@ class Login:
             return self._form(
                 request, session, destination, problem=problem, email=email, status=status, headers=headers
             )
-        if user_id is None:
+        if user is None:
             note_login(request, LoginOutcome.REFUSED)
             return self._form(request, session, destination, problem=_WRONG, email=email, status=401)
         async with self._store.connection() as connection:
-            if await passkeys_of(connection, user_id):
+            if await passkeys_of(connection, user.id):
                 # The session is a fresh one, so that its cookie is only in the browser that sent the password.
                 fresh, response = new_session(), redirect(_with_next(PASSKEY_LOGIN, destination))
-                await begin_login(connection, user_id, fresh.secret)
+                await begin_login(connection, user.id, fresh.secret)
                 keep_session(request, response, fresh)
                 return response
-            return await self._log_in(connection, request, session, user_id, destination)
+            return await self._log_in(connection, request, session, user.id, destination)
 
     async def show_passkey(self, request: Request) -> Response:
         """Answer GET /login/passkey."""
@@ -170,24 +172,6 @@ class Login:
             if user is not None:
                 await record_event(connection, EventKind.LOGGED_OUT, request=request, user_id=user.id)
         return redirect(login_for(_local(form.get("next", ""))))
-
-    async def _verified(self, request: Request, email: str, password: str) -> int | None:
-        """Return the user's number if the password is right, or None; a failure counts."""
-        address = request.client.host if request.client else "unknown"
-        async with self._queue.seat(network_of(address)):
-            async with self._store.connection() as connection:
-                user = await find_user(connection, email)
-                browser = await known_browser(connection, request, user.id) if user else None
-                # Counted by the user's number, because several spellings of an address find the same user.
-                subject = str(user.id) if user else hash_of(email.lower()).hex()
-                attempt = await begin_attempt(connection, subject, address, browser)
-            matches = await is_right(user.password_hash if user else None, password)
-        async with self._store.connection() as connection:
-            if user is None or not matches or user.status != "active":
-                await record_failure(connection, request, email, user, attempt)
-                return None
-            await forgive(connection, attempt)
-        return user.id
 
     async def _log_in(
         self,
@@ -270,7 +254,40 @@ def login_for(destination: str) -> str:
     return _with_next(LOGIN, destination)
 
 
-async def record_failure(
+async def verified_user(
+    connect: Callable[[], AbstractAsyncContextManager[Connection]],
+    queue: PasswordQueue,
+    request: Request,
+    email: str,
+    password: str,
+) -> StoredUser | None:
+    """Return the user of an e-mail address if the password is right, or None; a failure counts.
+
+    Args:
+        connect: Lends a connection; none is needed while the password is verified.
+
+    Raises:
+        TooManyAttemptsError: There were too many failures.
+        LoginsBusyError: Too many passwords are being verified.
+    """
+    address = request.client.host if request.client else "unknown"
+    async with queue.seat(network_of(address)):
+        async with connect() as connection:
+            user = await find_user(connection, email)
+            browser = await known_browser(connection, request, user.id) if user else None
+            # Counted by the user's number, because several spellings of an address find the same user.
+            subject = str(user.id) if user else hash_of(email.lower()).hex()
+            attempt = await begin_attempt(connection, subject, address, browser)
+        matches = await is_right(user.password_hash if user else None, password)
+    async with connect() as connection:
+        if user is None or not matches or user.status != "active":
+            await _record_failure(connection, request, email, user, attempt)
+            return None
+        await forgive(connection, attempt)
+    return user
+
+
+async def _record_failure(
     connection: Connection, request: Request, email: str, user: StoredUser | None, attempt: Attempt
 ) -> None:
     """Record a failed login, and the lock or the long delay that begins with it."""

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import cache
-from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
@@ -187,11 +186,9 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["marked"] = _marked
-    environment.filters["breakable"] = _breakable
-    environment.filters["contact"] = _contact
-    environment.filters["moment"] = shown_moment
-    environment.filters["versioned"] = _versioned
+    environment.filters.update(
+        marked=_marked, breakable=_breakable, contact=_contact, moment=shown_moment, versioned=_versioned
+    )
     return environment
 
 
@@ -212,17 +209,12 @@ def _contact(contact: str) -> Markup:
     return escape(contact)
 
 
-@cache
 def _versioned(path: str) -> str:
     """Return the URL of a file, which changes with its content, so that no older one is taken from a cache."""
-    return f"{path}?{sha256(_static(path)).hexdigest()[:12]}"
+    return f"{path}?{_static_document(path).digest[:12]}"
 
 
 @cache
 def _static_document(path: str) -> PublicDocument:
-    return PublicDocument(_static(path), STATIC_FILES[path])
-
-
-@cache
-def _static(path: str) -> bytes:
-    return files("seller_platform.service.pages").joinpath("static", path.rpartition("/")[2]).read_bytes()
+    file = files("seller_platform.service.pages").joinpath("static", path.rpartition("/")[2])
+    return PublicDocument(file.read_bytes(), STATIC_FILES[path])

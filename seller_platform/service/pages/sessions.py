@@ -106,8 +106,8 @@ class BrowserSession:
 
 def session_of(request: Request) -> BrowserSession | None:
     """Return the session of a request, or None for a new browser."""
-    secret = request.cookies.get(_cookie_name(request, _COOKIE), "")
-    return BrowserSession(secret) if _SECRET.fullmatch(secret) else None
+    secret = _sent_secret(request, _COOKIE)
+    return BrowserSession(secret) if secret is not None else None
 
 
 def new_session() -> BrowserSession:
@@ -166,7 +166,7 @@ async def end_other_sessions(connection: Connection, user_id: int, session: Brow
 
 async def known_browser(connection: Connection, request: Request, user_id: int) -> str | None:
     """Return the hash of the browser's cookie if the user has logged in with it before, else None."""
-    secret = _browser_secret(request)
+    secret = _sent_secret(request, _BROWSER_COOKIE)
     if secret is None:
         return None
     found = await (await connection.execute(_IS_KNOWN, (hash_of(secret), user_id))).fetchone()
@@ -178,7 +178,7 @@ async def remember_browser(connection: Connection, request: Request, response: R
 
     The cookie gets a fresh secret each time, so that one that another person has set is of no use to them.
     """
-    former, secret = _browser_secret(request), secrets.token_urlsafe(32)
+    former, secret = _sent_secret(request, _BROWSER_COOKIE), secrets.token_urlsafe(32)
     if former is not None:
         await connection.execute(_FORGET, (hash_of(former), user_id))
     await connection.execute(_REMEMBER, (hash_of(secret), user_id, _BROWSER_IS_KNOWN_FOR))
@@ -190,8 +190,8 @@ async def find_user(connection: Connection, email: str) -> StoredUser | None:
     return await fetch_record(connection, StoredUser, _FIND_USER, (email,))
 
 
-def _browser_secret(request: Request) -> str | None:
-    secret = request.cookies.get(_cookie_name(request, _BROWSER_COOKIE), "")
+def _sent_secret(request: Request, cookie: str) -> str | None:
+    secret = request.cookies.get(_cookie_name(request, cookie), "")
     return secret if _SECRET.fullmatch(secret) else None
 
 

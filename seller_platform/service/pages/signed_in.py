@@ -15,6 +15,7 @@ from seller_platform.service.pages.login import ForeignFormError, login_for
 from seller_platform.service.pages.rendering import Page, redirect, render
 from seller_platform.service.pages.sessions import BrowserSession, session_of, user_of
 from seller_platform.service.pool import Connection, Store
+from seller_platform.service.security_events import EventKind, record_event
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,16 @@ class SignedInRequest:
     user: Caller
     form: Mapping[str, str]
 
-    def render(self, template: str, *, status: int = 200, **values: object) -> Response:
+    def render(self, template: str, *, status: int = 200, form_target: str = "", **values: object) -> Response:
         """Return a page for the user, whose forms carry the token of the session."""
-        return render(template, {**values, "user": self.user, "csrf_token": self.session.csrf_token}, status=status)
+        shared = {"user": self.user, "csrf_token": self.session.csrf_token}
+        return render(template, {**values, **shared}, status=status, form_target=form_target)
+
+    async def record(self, kind: EventKind, *, client_id: str | None = None, **details: object) -> None:
+        """Record a security event of the user."""
+        await record_event(
+            self.connection, kind, request=self.http, user_id=self.user.id, client_id=client_id, details=details
+        )
 
 
 Answer = Callable[[SignedInRequest], Awaitable[Response]]

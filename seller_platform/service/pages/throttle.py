@@ -46,21 +46,29 @@ class Attempt:
     failures_of_address: int = field(default=0, compare=False)
 
 
+# An attempt is kept after the newest ones of the window, if it is allowed.
 _TAKE: LiteralString = """
 INSERT INTO service.login_attempts AS kept (subject, made_at, expires_at)
 VALUES (%(subject)s, ARRAY[clock_timestamp()], clock_timestamp() + %(window)s)
 ON CONFLICT (subject) DO UPDATE
 SET made_at = ARRAY(
-        SELECT time FROM unnest(kept.made_at) AS time
-        WHERE time BETWEEN clock_timestamp() - %(window)s AND clock_timestamp()
+        SELECT time FROM (
+            SELECT time FROM unnest(kept.made_at) AS time
+            WHERE time BETWEEN clock_timestamp() - %(window)s AND clock_timestamp()
+            ORDER BY time DESC LIMIT %(remembered)s
+        ) AS newest ORDER BY time
     ) || clock_timestamp(),
     expires_at = clock_timestamp() + %(window)s
-WHERE (
-    SELECT count(*) FROM unnest(kept.made_at) AS time
-    WHERE time BETWEEN clock_timestamp() - %(window)s AND clock_timestamp()
-) < %(most)s
+WHERE {is_allowed}
 RETURNING cardinality(made_at)
 """
+_TAKE_BELOW_LIMIT: LiteralString = _TAKE.replace(
+    "{is_allowed}",
+    """(
+    SELECT count(*) FROM unnest(kept.made_at) AS time
+    WHERE time BETWEEN clock_timestamp() - %(window)s AND clock_timestamp()
+) < %(most)s""",
+)
 _WAIT: LiteralString = """
 SELECT extract(epoch FROM min(time) + %(window)s - clock_timestamp())
 FROM service.login_attempts AS kept, unnest(kept.made_at) AS time
@@ -74,21 +82,7 @@ _ALLOWED_AT: LiteralString = """(
     FROM unnest(kept.made_at) AS time
     WHERE time BETWEEN clock_timestamp() - %(window)s AND clock_timestamp()
 )"""
-_TAKE_AFTER_DELAY: LiteralString = f"""
-INSERT INTO service.login_attempts AS kept (subject, made_at, expires_at)
-VALUES (%(subject)s, ARRAY[clock_timestamp()], clock_timestamp() + %(window)s)
-ON CONFLICT (subject) DO UPDATE
-SET made_at = ARRAY(
-        SELECT time FROM (
-            SELECT time FROM unnest(kept.made_at) AS time
-            WHERE time BETWEEN clock_timestamp() - %(window)s AND clock_timestamp()
-            ORDER BY time DESC LIMIT %(remembered)s
-        ) AS newest ORDER BY time
-    ) || clock_timestamp(),
-    expires_at = clock_timestamp() + %(window)s
-WHERE %(is_known)s OR {_ALLOWED_AT} <= clock_timestamp()
-RETURNING cardinality(made_at)
-"""  # noqa: S608  # of constants
+_TAKE_AFTER_DELAY: LiteralString = _TAKE.replace("{is_allowed}", f"%(is_known)s OR {_ALLOWED_AT} <= clock_timestamp()")
 _DELAY: LiteralString = f"""
 SELECT extract(epoch FROM {_ALLOWED_AT} - clock_timestamp()) FROM service.login_attempts AS kept
 WHERE kept.subject = %(subject)s
@@ -112,7 +106,7 @@ async def begin_attempt(connection: Connection, user: str, address: str, known_b
     by_account, by_address = f"account {user}", f"address {network_of(address)}"
     of_address = await _take(connection, by_address, MOST_OF_AN_ADDRESS)
     if of_address is None:
-        raise _too_many(await _seconds(connection, _WAIT, _window_of(by_address, MOST_OF_AN_ADDRESS)))
+        raise _too_many(await _seconds(connection, _WAIT, {"subject": by_address, "window": WINDOW}))
     by_browser = f"browser {known_browser}" if known_browser is not None else None
     if by_browser is not None and await _take(connection, by_browser, ALARMING_FAILURES) is None:
         by_browser = None
@@ -140,12 +134,9 @@ async def forgive(connection: Connection, attempt: Attempt) -> None:
 
 async def _take(connection: Connection, subject: str, most: int) -> int | None:
     """Count an attempt and return how many there are; None if there are too many already."""
-    row = await (await connection.execute(_TAKE, _window_of(subject, most))).fetchone()
+    values = {"subject": subject, "most": most, "window": WINDOW, "remembered": _REMEMBERED}
+    row = await (await connection.execute(_TAKE_BELOW_LIMIT, values)).fetchone()
     return int(row[0]) if row is not None else None
-
-
-def _window_of(subject: str, most: int) -> dict[str, object]:
-    return {"subject": subject, "most": most, "window": WINDOW}
 
 
 async def _seconds(connection: Connection, statement: LiteralString, values: dict[str, object]) -> int:

@@ -7,19 +7,17 @@ revoke the consent.
 
 from collections.abc import Mapping
 from datetime import timedelta
-from types import MappingProxyType
 from typing import LiteralString
 
 from seller_platform.service.http.idempotency import KEPT_HOURS
 from seller_platform.service.pool import Connection
 from seller_platform.service.reports.jobs import KEPT_LONGER
 
-_DELETIONS: Mapping[str, LiteralString] = MappingProxyType(
-    {
-        "access tokens": "DELETE FROM service.access_tokens WHERE expires_at <= now() - %(longer)s",
-        "refresh tokens": "DELETE FROM service.refresh_tokens WHERE expires_at <= now() - %(longer)s",
-        # Its code, used or not, is deleted with it.
-        "consents": """
+_DELETIONS: Mapping[str, LiteralString] = {
+    "access tokens": "DELETE FROM service.access_tokens WHERE expires_at <= now() - %(longer)s",
+    "refresh tokens": "DELETE FROM service.refresh_tokens WHERE expires_at <= now() - %(longer)s",
+    # Its code, used or not, is deleted with it.
+    "consents": """
             DELETE FROM service.authorizations AS consent
             WHERE consent.revoked_at <= now() - %(longer)s
                OR NOT EXISTS (SELECT FROM service.access_tokens WHERE family = consent.family)
@@ -29,22 +27,21 @@ _DELETIONS: Mapping[str, LiteralString] = MappingProxyType(
                     WHERE family = consent.family AND expires_at > now() - %(longer)s
                   )
         """,
-        "sessions": """
+    "sessions": """
             DELETE FROM service.sessions
             WHERE least(expires_at, last_used_at + make_interval(secs => idle_seconds)) <= now() - %(longer)s
         """,
-        "login attempts": "DELETE FROM service.login_attempts WHERE expires_at <= now() - %(longer)s",
-        "idempotency keys": """
+    "login attempts": "DELETE FROM service.login_attempts WHERE expires_at <= now() - %(longer)s",
+    "idempotency keys": """
             DELETE FROM service.idempotency_keys WHERE stored_at <= now() - %(keys_kept)s - %(longer)s
         """,
-        "known browsers": "DELETE FROM service.known_browsers WHERE expires_at <= now() - %(longer)s",
-        "reset links": "DELETE FROM service.reset_links WHERE expires_at <= now() - %(longer)s",
-        "passkey challenges": "DELETE FROM service.passkey_challenges WHERE expires_at <= now() - %(longer)s",
-        # The table itself keeps events for 400 days.
-        "security events": "DELETE FROM service.security_events WHERE at <= now() - interval '400 days' - %(longer)s",
-        "reports": "DELETE FROM service.report_jobs WHERE requested_at <= now() - %(report_kept)s - %(longer)s",
-    }
-)
+    "known browsers": "DELETE FROM service.known_browsers WHERE expires_at <= now() - %(longer)s",
+    "reset links": "DELETE FROM service.reset_links WHERE expires_at <= now() - %(longer)s",
+    "passkey challenges": "DELETE FROM service.passkey_challenges WHERE expires_at <= now() - %(longer)s",
+    # The table itself keeps events for 400 days.
+    "security events": "DELETE FROM service.security_events WHERE at <= now() - interval '400 days' - %(longer)s",
+    "reports": "DELETE FROM service.report_jobs WHERE requested_at <= now() - %(report_kept)s - %(longer)s",
+}
 
 
 async def delete_expired(connection: Connection, *, kept_days: int) -> dict[str, int]:

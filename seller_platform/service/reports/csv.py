@@ -39,17 +39,13 @@ async def csv_parts(columns: Sequence[str], chunks: AsyncIterator[bytes]) -> Asy
     is_first = True
     async for chunk in chunks:
         if is_first:
-            columns = [*dict.fromkeys((*columns, *_first_row(chunk)))]
+            first_row = json.JSONDecoder().raw_decode(chunk.decode())[0]
+            columns = [*dict.fromkeys((*columns, *first_row))]
             yield csv_header(columns)
             is_first = False
         yield await anyio.to_thread.run_sync(csv_lines, columns, chunk)
     if is_first:
         yield csv_header(columns)
-
-
-def _first_row(chunk: bytes) -> Mapping[str, object]:
-    row: Mapping[str, object] = json.JSONDecoder().raw_decode(chunk.decode())[0]
-    return row
 
 
 class _Number(str):

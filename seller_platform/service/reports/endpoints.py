@@ -15,15 +15,9 @@ from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
 from seller_platform.counts import count_of
 from seller_platform.errors import ApiError
-from seller_platform.service.access import (
-    SELECTION,
-    Caller,
-    authenticate,
-    read_selector,
-    select_accounts,
-)
+from seller_platform.service.access import SELECTION, Caller, authenticate, read_selector, select_accounts
 from seller_platform.service.http.bodies import read_json
-from seller_platform.service.http.idempotency import RepeatableRequest, answer_once
+from seller_platform.service.http.idempotency import answer_once
 from seller_platform.service.http.parameters import Query, SentParameter
 from seller_platform.service.http.responses import JSON, json_answer
 from seller_platform.service.limits.policy import ReportLimits
@@ -56,10 +50,9 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
     async def answer_request(request: Request) -> Response:
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers, Scope.REPORTS)
-        body, query = await read_json(request), request.scope["query_string"]
-        repeatable = RepeatableRequest.of(request, body, user_id=caller.id, accounts=caller.consented_accounts)
-        work = partial(_request, caller=caller, query=Query(query), body=body, now=clock(), limits=limits)
-        return await answer_once(store, repeatable, work)
+        body, query = await read_json(request), Query(request.scope["query_string"])
+        work = partial(_request, caller=caller, query=query, body=body, now=clock(), limits=limits)
+        return await answer_once(store, request, body, work, user_id=caller.id, accounts=caller.consented_accounts)
 
     async def answer_status(request: Request) -> Response:
         _, job = await _find(store, request, kept_days)

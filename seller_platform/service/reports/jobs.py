@@ -21,7 +21,7 @@ from psycopg.types.json import Jsonb
 
 from seller_platform.counts import count_of
 from seller_platform.errors import NotAdmittedError, NotFoundError
-from seller_platform.service.access import Caller, SelectedAccounts, Selector
+from seller_platform.service.access import Caller, SelectedAccounts, Selector, active_user
 from seller_platform.service.http.parameters import SentParameter
 from seller_platform.service.limits.policy import ReportLimits
 from seller_platform.service.pool import Connection, Store, fetch_record
@@ -106,7 +106,6 @@ WHERE id = %(id)s AND failures = %(failures)s AND state = 'processing' FOR KEY S
 """
 # PostgreSQL ends the transaction of a worker that hangs or is lost, and releases the lock with it.
 _END_IF_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', '60s', true)"
-_OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
 _PROGRESS = """
 UPDATE service.report_jobs SET progress = greatest(progress, %s) WHERE id = %s AND state = 'processing'
 """
@@ -207,13 +206,14 @@ async def lease_report(connection: Connection, *, seconds: float) -> ReportReque
         return None if row is None else await fetch_record(connection, ReportRequestJob, _LEASED, row)
 
 
-async def set_lease(connection: Connection, job: ReportRequestJob, *, seconds: float | None) -> None:
+async def set_lease(store: Store, job: ReportRequestJob, *, seconds: float | None) -> None:
     """Let the lease of a report end in some seconds, or return it; a lease of another worker stays.
 
     Args:
         seconds: None returns the lease, without counting a failure.
     """
-    await connection.execute(_SET_LEASE, {"id": job.id, "failures": job.failures, "seconds": seconds})
+    async with store.connection() as connection:
+        await connection.execute(_SET_LEASE, {"id": job.id, "failures": job.failures, "seconds": seconds})
 
 
 async def hold_report(connection: Connection, job: ReportRequestJob) -> bool:
@@ -231,15 +231,16 @@ async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
     Raises:
         NotFoundError: The user may no longer use the service.
     """
-    owner = await fetch_record(connection, Caller, _OWNER, (job.user_id,))
+    owner = await active_user(connection, job.user_id)
     if owner is None:
         raise NotFoundError("the user who requested the report may no longer use the service")
     return replace(owner, consented_accounts=job.accounts)
 
 
-async def note_progress(connection: Connection, report_id: int, percent: int) -> None:
+async def note_progress(store: Store, report_id: int, percent: int) -> None:
     """Store the progress of a report, at most 99: only a completed one has 100."""
-    await connection.execute(_PROGRESS, (min(percent, 99), report_id))
+    async with store.connection() as connection:
+        await connection.execute(_PROGRESS, (min(percent, 99), report_id))
 
 
 async def store_chunk(connection: Connection, report_id: int, position: int, rows: Sequence[str]) -> int:
@@ -254,9 +255,10 @@ async def complete_report(connection: Connection, report_id: int, *, rows: int, 
     await connection.execute(_COMPLETE, (rows, chunks, size, report_id))
 
 
-async def fail_report(connection: Connection, report_id: int, problem: str) -> None:
+async def fail_report(store: Store, report_id: int, problem: str) -> None:
     """Mark a report as failed, unless it is completed or failed."""
-    await connection.execute(_FAIL, (problem, report_id))
+    async with store.connection() as connection:
+        await connection.execute(_FAIL, (problem, report_id))
 
 
 async def _require_room(connection: Connection, caller: Caller, limits: ReportLimits) -> None:

@@ -24,13 +24,7 @@ from seller_platform.logs import log_context
 from seller_platform.service.limits.policy import STANDARD, ReportLimits
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.cleanup import delete_expired
-from seller_platform.service.reports.jobs import (
-    ARRIVALS,
-    ReportRequestJob,
-    fail_report,
-    lease_report,
-    set_lease,
-)
+from seller_platform.service.reports.jobs import ARRIVALS, ReportRequestJob, fail_report, lease_report, set_lease
 from seller_platform.service.reports.writing import write_report
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK_NUMBER
 
@@ -171,7 +165,7 @@ async def _write(store: Store, job: ReportRequestJob, pace: Pace, limits: Report
     if job.failures >= pace.attempts:
         _LOG.warning("report %d: its worker died in the last attempt; it is given up", job.id)
         problem = f"writing it failed in each of {count_of(pace.attempts, 'attempt')}; request it again"
-        await _fail(store, job, problem)
+        await fail_report(store, job.id, problem)
         return
     if job.failures:
         _LOG.warning("report %d: it is written again, in attempt %d of %d", job.id, job.failures + 1, pace.attempts)
@@ -179,22 +173,17 @@ async def _write(store: Store, job: ReportRequestJob, pace: Pace, limits: Report
         async with _lasting_lease(store, job, pace):
             await write_report(store, job, most_bytes=limits.stored_bytes)
     except asyncio.CancelledError:
-        await _set_lease(store, job, seconds=None)
+        await set_lease(store, job, seconds=None)
         raise
     except Exception as error:
         _LOG.warning("report %d: writing it failed: %s", job.id, type(error).__name__)
         if isinstance(error, WarehouseUnavailableError):
             await asyncio.sleep(pace.again_seconds)
-            await _set_lease(store, job, seconds=None)
+            await set_lease(store, job, seconds=None)
         elif job.failures + 1 >= pace.attempts:
-            await _fail(store, job, "the report could not be written; request it again")
+            await fail_report(store, job.id, "the report could not be written; request it again")
         else:
-            await _set_lease(store, job, seconds=pace.again_seconds)
-
-
-async def _fail(store: Store, job: ReportRequestJob, problem: str) -> None:
-    async with store.connection() as connection:
-        await fail_report(connection, job.id, problem)
+            await set_lease(store, job, seconds=pace.again_seconds)
 
 
 @asynccontextmanager
@@ -205,7 +194,7 @@ async def _lasting_lease(store: Store, job: ReportRequestJob, pace: Pace) -> Asy
         while True:
             await asyncio.sleep(pace.heartbeat_seconds)
             with suppress(WarehouseUnavailableError):
-                await _set_lease(store, job, seconds=pace.lease_seconds)
+                await set_lease(store, job, seconds=pace.lease_seconds)
 
     heartbeat = asyncio.create_task(extend())
     try:
@@ -213,11 +202,6 @@ async def _lasting_lease(store: Store, job: ReportRequestJob, pace: Pace) -> Asy
     finally:
         heartbeat.cancel()
         await asyncio.wait((heartbeat,))
-
-
-async def _set_lease(store: Store, job: ReportRequestJob, *, seconds: float | None) -> None:
-    async with store.connection() as connection:
-        await set_lease(connection, job, seconds=seconds)
 
 
 async def _tidy_up(store: Store, pace: Pace, limits: ReportLimits) -> None:

@@ -58,8 +58,7 @@ async def write_report(store: Store, job: ReportRequestJob, *, most_bytes: int) 
             if await hold_report(connection, job):
                 await _write(store, connection, job, most_bytes)
     except ApiError as error:
-        async with store.connection() as connection:
-            await fail_report(connection, job.id, error.message)
+        await fail_report(store, job.id, error.message)
 
 
 def chosen_rows(selector: str, value: str) -> ChosenRows:
@@ -103,8 +102,7 @@ async def _write(store: Store, connection: Connection, job: ReportRequestJob, mo
                     )
             if time.monotonic() - noted > _PROGRESS_SECONDS:
                 noted = time.monotonic()
-                async with store.connection() as visible:
-                    await note_progress(visible, job.id, written * 100 // max(written, expected))
+                await note_progress(store, job.id, written * 100 // max(written, expected))
     await complete_report(connection, job.id, rows=written, chunks=position, size=size)
 
 

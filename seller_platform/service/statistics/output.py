@@ -1,7 +1,6 @@
 """Encodes the rows of one page of statistics: figures, names, stock and trends."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import LiteralString
 
 from psycopg import sql
@@ -106,13 +105,11 @@ _IDENTITY: LiteralString = """position, min(dimension) AS dimension, min(asin) A
            min(product_name COLLATE "C") AS product_name
     FROM page_products GROUP BY position"""
 
-_IDENTITIES: Mapping[str, tuple[LiteralString, ...]] = MappingProxyType(
-    {
-        "sku": ("page.dimension AS sku", "page.asin", "page.product_name"),
-        "asin": ("page.dimension AS asin", "page.product_name"),
-        "parent_asin": ("page.dimension AS parent_asin", "page.product_name"),
-    }
-)
+_IDENTITIES: Mapping[str, tuple[LiteralString, ...]] = {
+    "sku": ("page.dimension AS sku", "page.asin", "page.product_name"),
+    "asin": ("page.dimension AS asin", "page.product_name"),
+    "parent_asin": ("page.dimension AS parent_asin", "page.product_name"),
+}
 
 
 def answered_rows(grouping: Grouping) -> sql.Composed:

@@ -4,7 +4,6 @@ from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from types import MappingProxyType
 from typing import LiteralString
 
 from seller_platform.service.access import SelectedAccounts
@@ -72,43 +71,37 @@ class Plan:
 
 
 # 0001-01-01 of the proleptic calendar is a Monday.
-PERIOD_OF: Mapping[str | None, LiteralString] = MappingProxyType(
-    {
-        None: "date '0001-01-01'",
-        "Date": "stored.local_day",
-        "Week": "(stored.local_day - (stored.local_day - date '0001-01-01') %% 7)",
-        "Month": "date_trunc('month', stored.local_day::timestamp)::date",
-        "Quarter": "date_trunc('quarter', stored.local_day::timestamp)::date",
-        "Semester": "(date_trunc('year', stored.local_day::timestamp)"
-        " + CASE WHEN date_part('month', stored.local_day) > 6 THEN interval '6 months' ELSE interval '0' END)::date",
-        "Year": "date_trunc('year', stored.local_day::timestamp)::date",
-    }
-)
+PERIOD_OF: Mapping[str | None, LiteralString] = {
+    None: "date '0001-01-01'",
+    "Date": "stored.local_day",
+    "Week": "(stored.local_day - (stored.local_day - date '0001-01-01') %% 7)",
+    "Month": "date_trunc('month', stored.local_day::timestamp)::date",
+    "Quarter": "date_trunc('quarter', stored.local_day::timestamp)::date",
+    "Semester": "(date_trunc('year', stored.local_day::timestamp)"
+    " + CASE WHEN date_part('month', stored.local_day) > 6 THEN interval '6 months' ELSE interval '0' END)::date",
+    "Year": "date_trunc('year', stored.local_day::timestamp)::date",
+}
 """The first day of the period that the row `stored` belongs to."""
 
-STEP: Mapping[str, LiteralString] = MappingProxyType(
-    {
-        "Date": "1 day",
-        "Week": "7 days",
-        "Month": "1 month",
-        "Quarter": "3 months",
-        "Semester": "6 months",
-        "Year": "1 year",
-    }
-)
+STEP: Mapping[str, LiteralString] = {
+    "Date": "1 day",
+    "Week": "7 days",
+    "Month": "1 month",
+    "Quarter": "3 months",
+    "Semester": "6 months",
+    "Year": "1 year",
+}
 """The length of a period."""
 
-LABEL: Mapping[str, LiteralString] = MappingProxyType(
-    {
-        "Date": "to_char(page.period::timestamp, 'YYYY-MM-DD')",
-        "Week": """to_char(page.period::timestamp, '"Week" FMIW IYYY')""",
-        "Month": "to_char(page.period::timestamp, 'FMMonth YYYY')",
-        "Quarter": """to_char(page.period::timestamp, '"Q"Q YYYY')""",
-        "Semester": "CASE WHEN extract(month FROM page.period) > 6 THEN 'H2 ' ELSE 'H1 ' END"
-        " || to_char(page.period::timestamp, 'YYYY')",
-        "Year": "to_char(page.period::timestamp, 'YYYY')",
-    }
-)
+LABEL: Mapping[str, LiteralString] = {
+    "Date": "to_char(page.period::timestamp, 'YYYY-MM-DD')",
+    "Week": """to_char(page.period::timestamp, '"Week" FMIW IYYY')""",
+    "Month": "to_char(page.period::timestamp, 'FMMonth YYYY')",
+    "Quarter": """to_char(page.period::timestamp, '"Q"Q YYYY')""",
+    "Semester": "CASE WHEN extract(month FROM page.period) > 6 THEN 'H2 ' ELSE 'H1 ' END"
+    " || to_char(page.period::timestamp, 'YYYY')",
+    "Year": "to_char(page.period::timestamp, 'YYYY')",
+}
 """The API's label of the period that begins on `page.period`."""
 
 

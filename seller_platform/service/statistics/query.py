@@ -96,8 +96,9 @@ async def read_statistics(
             row = await (await connection.execute(_statement(plan), values, prepare=False)).fetchone()
         is_current, total, lacks_rates, has_unnamed, lacks_months, rows = row or (True, 0, False, False, False, "")
         if is_current and lacks_months:
+            statement = store_statement(_beginning(plan), plan)
             is_stored = may_store and await store_months(
-                connection, selected.keys, _storing(plan), values, settings=_SETTINGS
+                connection, selected.keys, statement, values, settings=_SETTINGS
             )
             return await read(is_kept=True, uses_months=is_stored, may_store=False)
         if is_current and has_unnamed and not names_unnamed:
@@ -111,11 +112,6 @@ async def read_statistics(
 def _statement(plan: Plan) -> sql.Composed:
     rows = answered_rows(plan.grouping)
     return sql.Composed((_beginning(plan), segments(plan), named_products(plan), sums(plan), rows))
-
-
-@cache
-def _storing(plan: Plan) -> sql.Composed:
-    return store_statement(_beginning(plan), plan)
 
 
 def _beginning(plan: Plan) -> sql.Composed:

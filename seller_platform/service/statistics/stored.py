@@ -8,20 +8,20 @@ another one. All other statistics are computed from other datasets.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.lists.endpoints import START
 from seller_platform.service.lists.replica import Need, find_gaps
-from seller_platform.service.lists.sql import Days, ListRequest, RowPage, read_page
+from seller_platform.service.lists.sql import Days, ListRequest, PageQuery, RowPage, read_page
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.plan import Grouping
 
-_DATASETS: Mapping[Grouping, Dataset] = MappingProxyType(
-    {Grouping("sku", "Month"): SALES_BY_PRODUCT, Grouping(None, "Date"): SALES_BY_DATE}
-)
+_DATASETS: Mapping[Grouping, Dataset] = {
+    Grouping("sku", "Month"): SALES_BY_PRODUCT,
+    Grouping(None, "Date"): SALES_BY_DATE,
+}
 
 # Receipts and rows are of one moment, and a load in between changes neither.
 _ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -73,7 +73,8 @@ async def read_stored_statistics(
         await connection.execute(_ONE_MOMENT)
         if not await _is_stored(connection, dataset, selected, days, now):
             return None
-        page, _ = await read_page(connection, dataset, selected, replace(list_request, currency=None), days=days)
+        query = PageQuery(dataset, replace(list_request, currency=None), days)
+        page, _ = await read_page(connection, selected, query)
     return page
 
 

@@ -23,9 +23,9 @@ from webauthn.helpers.structs import (
 )
 
 from seller_platform.errors import PasskeyRefusedError
-from seller_platform.service.access import Caller, hash_of
+from seller_platform.service.access import Caller, active_user, hash_of
 from seller_platform.service.http.responses import base_url_of
-from seller_platform.service.pool import Connection, fetch_record, fetch_records
+from seller_platform.service.pool import Connection, fetch_records
 from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.store import user_id_of
 from seller_platform.warehouse.postgres.database import Database
@@ -72,7 +72,6 @@ UPDATE service.passkeys SET sign_count = %(sign_count)s, last_used_at = now()
 WHERE id = %(id)s AND sign_count = %(former)s
 """
 _REMOVE = "DELETE FROM service.passkeys WHERE user_id = %s AND id = %s RETURNING name"
-_CALLER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
 
 
 class Purpose(StrEnum):
@@ -93,14 +92,6 @@ class Passkey:
     sign_count: int
     created_at: datetime
     last_used_at: datetime | None
-
-
-@dataclass(frozen=True)
-class Challenge:
-    """A challenge that was taken for verification."""
-
-    user_id: int
-    challenge: bytes
 
 
 @dataclass(frozen=True)
@@ -152,13 +143,13 @@ async def add_passkey(
     Raises:
         PasskeyRefusedError: The credential does not belong to the challenge, or is stored already.
     """
-    challenge = await _take(connection, session_secret, Purpose.ADD)
-    if challenge.user_id != user_id:
+    challenged_id, challenge = await _take(connection, session_secret, Purpose.ADD)
+    if challenged_id != user_id:
         raise PasskeyRefusedError("was made for another user")
     try:
         verified = webauthn.verify_registration_response(
             credential=_parsed(credential),
-            expected_challenge=challenge.challenge,
+            expected_challenge=challenge,
             expected_rp_id=party.id,
             expected_origin=party.origin,
         )
@@ -202,8 +193,8 @@ async def verify_login(connection: Connection, party: RelyingParty, session_secr
     Raises:
         PasskeyRefusedError: The signature is not one of the user's passkeys, or its counter went back.
     """
-    challenge = await _take(connection, session_secret, Purpose.LOGIN)
-    user = await fetch_record(connection, Caller, _CALLER, (challenge.user_id,))
+    user_id, challenge = await _take(connection, session_secret, Purpose.LOGIN)
+    user = await active_user(connection, user_id)
     if user is None:
         raise PasskeyRefusedError("belongs to a user who is closed")
     passkeys = {passkey.credential_id: passkey for passkey in await passkeys_of(connection, user.id)}
@@ -212,7 +203,7 @@ async def verify_login(connection: Connection, party: RelyingParty, session_secr
         passkey = passkeys[webauthn.base64url_to_bytes(str(parsed["rawId"]))]
         verified = webauthn.verify_authentication_response(
             credential=parsed,
-            expected_challenge=challenge.challenge,
+            expected_challenge=challenge,
             expected_rp_id=party.id,
             expected_origin=party.origin,
             credential_public_key=passkey.public_key,
@@ -241,21 +232,19 @@ def remove_passkeys(database: Database, email: str) -> int:
     """
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
-        names = (
-            connection.execute(delete(PASSKEYS).where(PASSKEYS.c.user_id == user_id).returning(PASSKEYS.c.name))
-            .scalars()
-            .all()
-        )
+        deleted = delete(PASSKEYS).where(PASSKEYS.c.user_id == user_id).returning(PASSKEYS.c.name)
+        names = connection.execute(deleted).scalars().all()
         for name in names:
             record_operator_event(connection, EventKind.PASSKEY_REMOVED, user_id=user_id, details={"name": name})
     return len(names)
 
 
-async def _take(connection: Connection, session_secret: str, purpose: Purpose) -> Challenge:
-    taken = await fetch_record(connection, Challenge, _TAKE, _values(session_secret, purpose, b""))
+async def _take(connection: Connection, session_secret: str, purpose: Purpose) -> tuple[int, bytes]:
+    """Return the user and the challenge of a session, which cannot be taken again."""
+    taken = await (await connection.execute(_TAKE, _values(session_secret, purpose, b""))).fetchone()
     if taken is None:
         raise PasskeyRefusedError("came too late; load the page again")
-    return taken
+    return taken[0], taken[1]
 
 
 def _values(session_secret: str, purpose: Purpose, challenge: bytes) -> dict[str, object]:
