@@ -50,17 +50,6 @@ LISTED_DAYS = 31
 """How many days the live sandbox compares with the stored ones: more than may change, and what velocity needs."""
 
 
-def orders_changing_after(days: int) -> float:
-    """Return the share of a day's orders that change when the day is older than some days."""
-    # An order that is shipped on a day is listed as shipped on the day after.
-    return sum(SETTLED_AFTER[max(0, days - 1) :])
-
-
-def fees_coming_after(days: int) -> float:
-    """Return the share of a day's fees that are listed for the first time when the day is older than some days."""
-    return LATE_FEES * sum(LISTED_AFTER[max(0, days - 1) :])
-
-
 def days_drawn(rng: np.random.Generator, shares: tuple[float, ...], count: int) -> Ints:
     """Return numbers of days from 1 up, drawn by the shares of a law."""
     return 1 + np.searchsorted(np.cumsum(shares)[:-1], rng.random(count), side="right")

@@ -1,41 +1,26 @@
-"""Tests of a live sandbox: its lists on each day, and the rows that a warehouse stores of them."""
+"""Tests of a live sandbox: its lists on each day."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
-from typing import TypeVar
 
 import pytest
-import time_machine
 from sqlalchemy import text
 
-from seller_platform.client.http.api import SellerApi
-from seller_platform.client.oauth.tokens import TokenAuth
-from seller_platform.contract import DATASETS, Account, Dataset, Window, dataset_named
-from seller_platform.errors import ImplausibleReadingError, ReadingHeldError, RequestError
-from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.contract import DATASETS, Dataset, Window
+from seller_platform.errors import RequestError
 from seller_platform.sandbox import load_sandbox
-from seller_platform.sandbox.late_changes import (
-    LATE_FEES,
-    RESTATED_BASIS_POINTS,
-    fees_coming_after,
-    orders_changing_after,
-)
+from seller_platform.sandbox.late_changes import RESTATED_BASIS_POINTS
 from seller_platform.sandbox.live import DayChanges, LiveOptions, LiveSandbox
 from seller_platform.sandbox.marketplaces import account_at
-from seller_platform.sandbox.outages import Outages
-from seller_platform.service.users.store import grant_accounts
-from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.history.settledness import lookbacks, settledness
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.sandbox.test_agreement import DISAGREEMENTS, at
-from seller_platform_tests.support.postgres import TEMPLATE, drop_database
+from seller_platform_tests.support.postgres import TEMPLATE
 from seller_platform_tests.support.sandbox_tables import TABLES, rows
-from seller_platform_tests.support.served import ANN, issue_token, served
 
-pytestmark = pytest.mark.nightly  # weeks of a sandbox, and the law of its changes
+pytestmark = pytest.mark.nightly  # weeks of a sandbox; cli/sandbox/test_live plays days
 
 SINCE, FIRST, UNTIL = date(2026, 2, 20), date(2026, 1, 1), date(2026, 3, 9)
 OPTIONS = LiveOptions(SINCE, accounts=2, months=2, orders_per_month=150, seed=1)
@@ -43,12 +28,6 @@ LISTS = [
     dataset for dataset in DATASETS if dataset.table in TABLES and dataset.name not in ("accounts", "cost_periods")
 ]
 SNAPSHOTS = [dataset for dataset in LISTS if not dataset.is_dated]
-ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
-INVENTORY = dataset_named("inventory")
-TOLERANCE_PERCENT = 3
-"""By how many percent of all orders settledness may differ from the law, whatever the season."""
-
-_Row = TypeVar("_Row")
 
 
 def begin(database: Database, options: LiveOptions) -> LiveSandbox:
@@ -142,67 +121,6 @@ def test_fees_of_a_closed_month_are_restated(live_sandbox: tuple[Database, dict[
     assert most == pytest.approx(RESTATED_BASIS_POINTS / 10_000, abs=0.01)
 
 
-def test_settledness_and_lookback_are_those_of_the_law(database: Database) -> None:
-    """The view counts the last 90 days only, so this sandbox ends today."""
-    today = datetime.now(UTC).date()
-    options = LiveOptions(today - timedelta(days=40), accounts=1, months=2, orders_per_month=3000, seed=3)
-    sandbox = begin(database, options)
-    for _ in sandbox.steps(lambda: datetime.now(UTC), until=today - timedelta(days=1)):
-        pass
-    # Each day was read on the day after it, and not within the minutes of this test.
-    with database.begin() as connection:
-        connection.execute(text("UPDATE platform.loads SET started_at = window_end + time '12:00'"))
-    key = options.accounts_on(today)[0].key
-
-    measured = settledness(database, [ORDERS, TRANSACTIONS], [key])
-
-    percent = measured["orders", key].percent
-    for days in (1, 2, 3, 5, 7, 10, 14, 21):
-        assert float(percent[days]) == pytest.approx(100 * orders_changing_after(days), abs=TOLERANCE_PERCENT), days
-    assert percent[10] == percent[30] == 0
-    assert measured["transactions", key].percent[3] > measured["transactions", key].percent[14] == 0
-    assert lookbacks(database, [ORDERS], [key], adaptive=True) == {("orders", key): 10}
-    late = rows(
-        database,
-        "SELECT count(*) FILTER (WHERE former IS NULL AND window_end - local_day > 1) AS late, count(*) AS fees "
-        "FROM seller.transactions AS fee JOIN platform.loads ON loads.id = load_id "
-        "LEFT JOIN LATERAL (SELECT true FROM history.transactions AS former WHERE former.gone_load_id = fee.load_id "
-        "  AND (former.order_id, former.sku, former.posted_date) = (fee.order_id, fee.sku, fee.posted_date) LIMIT 1) "
-        "  AS gone (former) ON true WHERE transaction_type = 'Fee' AND order_id IS NOT NULL",
-    )[0]
-    assert late[0] / late[1] == pytest.approx(LATE_FEES, abs=0.03)
-    assert fees_coming_after(1) == pytest.approx(LATE_FEES)
-
-
-def test_an_outage_is_held_and_not_stored_and_nothing_else_is(database: Database, postgres: EmbeddedServer) -> None:
-    """A warehouse reads the lists of each day, and each implausible one a second time."""
-    url = postgres.database("live_upstream", template=TEMPLATE)
-    days = Window(date(2026, 2, 20), date(2026, 3, 9))
-    failing = _OnDays(
-        {("transactions", date(2026, 3, 1)), ("inventory", date(2026, 3, 4)), ("orders", date(2026, 3, 6))}
-    )
-    options = LiveOptions(days.start, accounts=1, months=2, orders_per_month=300, seed=1, outages=failing)
-    account = options.accounts_on(days.start)[0]
-    try:
-        with Database(url) as upstream, served(upstream, url) as service:
-            sandbox = begin(upstream, options)
-            grant_accounts(upstream, ANN, [account.key])
-            with SellerApi(service.base_url, auth=TokenAuth(issue_token(upstream, ANN))) as api:
-                held = set()
-                for step in sandbox.steps(lambda: datetime.now(UTC), until=days.end):
-                    assert step is not None
-                    held |= {(name, step.day) for name in _held(api, database, account.account, step.day)}
-                    assert {(name, step.day) for name, _ in step.outages} == {
-                        each for each in failing.lists if each[1] == step.day
-                    }
-            for dataset in (ORDERS, TRANSACTIONS, INVENTORY):
-                assert newest(upstream, dataset)[-300:] == newest(database, dataset)[-300:]
-    finally:
-        drop_database(postgres, "live_upstream")
-
-    assert held == failing.lists
-
-
 def test_accounts_are_added_and_removed(database: Database) -> None:
     options = LiveOptions(SINCE, accounts=2, months=1, orders_per_month=30, seed=1, turnover_days=2)
 
@@ -293,33 +211,3 @@ def test_orders_of_the_present_day_are_listed_when_they_are_placed(database: Dat
         newest = max(datetime.fromisoformat(str(placed)) for _, placed, *_ in listed[number].values())
         moment = datetime.fromisoformat(f"{times[number]}-08:00")
         assert moment - timedelta(hours=4) < newest <= moment
-
-
-@dataclass(frozen=True)
-class _OnDays(Outages):
-    """Empties certain lists on certain days."""
-
-    lists: frozenset[tuple[str, date]] | set[tuple[str, date]]
-
-    def __init__(self, lists: set[tuple[str, date]]) -> None:
-        super().__init__(0, 0)
-        object.__setattr__(self, "lists", lists)
-
-    def listed(self, rows: Sequence[_Row], *, account: int, dataset: str, day: date) -> Sequence[_Row]:
-        return [] if (dataset, day) in self.lists else rows
-
-
-def _held(api: SellerApi, database: Database, account: Account, today: date) -> list[str]:
-    """Read the lists that changed as of a day at its noon, and return which were held."""
-    held = []
-    for dataset in (ORDERS, TRANSACTIONS, INVENTORY):
-        window = Window(today - timedelta(days=14), today) if dataset.is_dated else Window.day(today)
-        known = KnownAccount(account.key, "default", account)
-        with time_machine.travel(datetime.combine(today, time(12), UTC)):
-            try:
-                load_slice(api, database, known, dataset, window, run_id=None)
-            except ImplausibleReadingError:
-                with pytest.raises(ReadingHeldError):
-                    load_slice(api, database, known, dataset, window, run_id=None, is_second=True)
-                held.append(dataset.name)
-    return held
