@@ -152,19 +152,6 @@ def test_an_earlier_first_month_extends_the_history(variables: dict[str, str], d
     assert sorted(months) == [("2025-12-01",), ("2026-01-01",), ("2026-02-01",)]
 
 
-def test_a_grant_that_the_upstream_forgot_ends_with_exit_code_3(
-    upstream: independent_upstream.IndependentUpstream, variables: dict[str, str]
-) -> None:
-    connect(variables)
-    upstream.refresh.clear()
-    upstream.access.clear()
-
-    result = run(["sync", "--from", "2026-01", "--to", "2026-01"], variables)
-
-    assert result.returncode == 3, result.stdout + result.stderr
-    assert "seller-platform connect" in result.stderr
-
-
 def test_statistics_that_are_not_offered_are_named_and_stop_nothing(
     upstream: independent_upstream.IndependentUpstream, variables: dict[str, str]
 ) -> None:

@@ -169,13 +169,6 @@ def test_their_client_refreshes_and_says_why_a_token_is_refused(filled: Served) 
             client.user.get_me()
 
 
-def test_their_client_reads_user_accounts_and_status(client: SellerLegendClient) -> None:
-    status, accounts = client.get_service_status(), client.user.get_accounts()["accounts"]
-
-    assert status["status"] == "active"
-    assert [account["account_title"] for account in accounts] == ["Shop US", "Shop DE", "Twin", "Twin"]
-
-
 _LISTS: Mapping[str, tuple[Callable[..., dict[str, Any]], int]] = {
     "orders": (lambda client, **options: client.sales.get_orders(**options), 260),
     "daily_product_sales": (lambda client, **options: client.sales.get_per_day_per_product(**options), 510),
@@ -198,27 +191,23 @@ def test_their_client_reads_every_page_of_a_list(client: SellerLegendClient, nam
     assert set(first["data"][0]) == {column.name for column in dataset.columns}
 
 
-def test_their_client_filters_by_the_channel_in_its_own_words(client: SellerLegendClient) -> None:
+def test_their_client_reads_everything_else(client: SellerLegendClient) -> None:
     pair: dict[str, Any] = {"seller_id": "S1", "marketplace_id": "US", **_DAYS}
+    views: list[tuple[Any, str]] = [("product", "sku"), ("product", "asin"), ("date", "day"), ("date", "month")]
 
+    status, accounts = client.get_service_status(), client.user.get_accounts()["accounts"]
     totals = [client.sales.get_orders(sales_channel=channel, **pair)["total"] for channel in ("amazon", "non-amazon")]
-
-    assert totals == [1, 1]
-
-
-def test_their_client_reads_notifications(client: SellerLegendClient) -> None:
     lists = [client.notifications.get_list(kind, **_ACCOUNT)["data"] for kind in ("price_alerts", "restock_alerts")]
+    dashboards = [
+        client.sales.get_statistics_dashboard(view, group, currency="USD", **_ACCOUNT, **_DAYS)["data"]
+        for view, group in views
+    ]
 
+    assert status["status"] == "active"
+    assert [account["account_title"] for account in accounts] == ["Shop US", "Shop DE", "Twin", "Twin"]
+    assert totals == [1, 1]
     assert [{row["type"] for row in rows} for rows in lists] == [{"price_alerts"}, {"restock_alerts"}]
-
-
-@pytest.mark.parametrize(
-    ("view", "group"), [("product", "sku"), ("product", "asin"), ("date", "day"), ("date", "month")]
-)
-def test_their_client_reads_statistics(client: SellerLegendClient, view: Any, group: str) -> None:
-    dashboard = client.sales.get_statistics_dashboard(view, group, currency="USD", **_ACCOUNT, **_DAYS)
-
-    assert sum(row["units_ordered"] for row in dashboard["data"]) == 6
+    assert [sum(row["units_ordered"] for row in rows) for rows in dashboards] == [6] * 4
 
 
 def test_their_client_writes_reads_and_deletes_costs(client: SellerLegendClient) -> None:
