@@ -18,14 +18,14 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK, AUTHORIZED_DOC, judge_connections_again
-from seller_platform.orchestration.assets.checks import LEDGERS_DO_NOT_REPEAT, Judgement, checks_of, judgements
+from seller_platform.orchestration.assets.checks import Judgement, checks_of, judgements
 from seller_platform.orchestration.assets.events import judged
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.monitoring.doubtful_slices import changed_datasets
-from seller_platform.warehouse.monitoring.repeated_ledgers import compare_ledgers
+from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER, compare_ledgers
 from seller_platform.warehouse.postgres.database import Database
 
 SENSOR = "checks_of_slices"
@@ -55,7 +55,7 @@ def checks_for(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetChecks
         database = warehouse.database
         if not context.run.asset_selection:
             recount(database, dataset)
-            if LEDGERS_DO_NOT_REPEAT in checks_of(dataset):
+            if dataset == LEDGER:
                 compare_ledgers(database)
         yield from executed(context, key, _all_judgements(context.instance, warehouse, placement, dataset))
 

@@ -1,30 +1,37 @@
-"""Slices of which a check may fail, by the rows of `platform.slices`; all others are counted."""
+"""What is wrong with the slices of a dataset, for its checks; all others are counted."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from psycopg.rows import dict_row, tuple_row
+from psycopg.rows import class_row, tuple_row
 
 from seller_platform.contract import Dataset
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database, driver_of
 
-# The condition is that of the index `ix_slices_troubled`.
 _COUNT = """
 SELECT count(*), coalesce(sum(rows), 0)::bigint FROM platform.slices
 WHERE dataset = %(dataset)s AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
 """
-_DOUBTFUL = """
-SELECT account, coalesce(title, '') AS title, month, rows, recounted_rows, error, message, failed_since,
-       failed_run_id, read_at, mismatched_load_ids, noted_load_ids, held_load_ids
-FROM platform.slices LEFT JOIN platform.accounts ON accounts.key = slices.account
-WHERE dataset = %(dataset)s AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
-  AND (error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}' OR noted_load_ids <> '{}'
-       OR recounted_rows IS NOT NULL)
-ORDER BY month DESC, account
+_DOUBTS = """
+SELECT doubt.account, coalesce(title, '') AS title, doubt.month, kind, doubt.error,
+       coalesce(recounted_rows, slice.rows, 0) AS stored, announced, coalesce(since, read_at) AS since, doubt.message,
+       coalesce(next_step, 'Follow the reason, then materialize the partition.') AS next_step, is_warning
+FROM (
+    SELECT dataset, account, month, kind, error, since, load_id, message, next_step, false AS is_warning
+    FROM platform.troubled_slices
+    UNION ALL
+    SELECT dataset, account, month, kind, error, since, load_id, message, next_step, is_warning
+    FROM platform.noted_slices
+) AS doubt
+LEFT JOIN platform.slices AS slice ON slice.dataset = doubt.dataset AND slice.account = doubt.account
+                                  AND slice.month IS NOT DISTINCT FROM doubt.month
+LEFT JOIN platform.loads AS load ON load.id = doubt.load_id
+LEFT JOIN platform.accounts ON accounts.key = doubt.account
+WHERE doubt.dataset = %(dataset)s
+  AND (%(accounts)s::text[] IS NULL OR doubt.account = ANY (%(accounts)s::text[]))
+ORDER BY doubt.month DESC, doubt.account, doubt.load_id DESC
 """
-_LOADS = "SELECT * FROM platform.loads WHERE id = ANY (%(ids)s)"
 _CHANGED = """
 SELECT DISTINCT dataset FROM platform.slices
 WHERE transaction_id >= pg_snapshot_xmin(%(before)s::pg_snapshot)
@@ -36,47 +43,42 @@ SELECT pg_current_snapshot()::text, pg_snapshot_xmax(%(before)s::pg_snapshot) <=
 
 
 @dataclass(frozen=True)
-class DoubtfulSlice:
-    """A slice that is held, failed or noted, or whose rows do not add up.
+class Doubt:
+    """What is wrong with a slice for one reason, as `platform.problems` has it.
 
     Attributes:
         account: The key of the account; of the list of accounts the connection.
         title: The account's title, if it has one.
         month: Its first day; None of a list without days.
-        rows: How many rows its loads stored.
-        recounted_rows: How many rows were counted since, if not as many.
-        error: The class of the error when it was last tried; None if it was loaded.
-        mismatches: The loads that do not add up to their total.
-        noted: The loads with notes.
-        holds: The readings that are held.
+        error: The class of the error of a failed slice.
+        stored: How many rows are stored.
+        announced: The total of the load that shows it, if it has one.
     """
 
     account: str
     title: str
     month: date | None
-    rows: int
-    recounted_rows: int | None
+    kind: str
     error: str | None
-    message: str | None
-    failed_since: datetime | None
-    failed_run_id: str | None
-    read_at: datetime | None
-    mismatches: Sequence[Receipt]
-    noted: Sequence[Receipt]
-    holds: Sequence[Receipt]
+    stored: int
+    announced: int | None
+    since: datetime | None
+    message: str
+    next_step: str
+    is_warning: bool
 
 
 @dataclass(frozen=True)
 class CheckedSlices:
-    """The slices of a dataset that were loaded or tried: how many, with how many rows, and those in doubt."""
+    """The slices of a dataset that were loaded or tried: how many, with how many rows, and what is wrong."""
 
     count: int
     rows: int
-    doubtful: Sequence[DoubtfulSlice]
+    doubts: Sequence[Doubt]
 
 
 def checked_slices(database: Database, dataset: Dataset, accounts: Collection[str] | None) -> CheckedSlices:
-    """Return the slices of a dataset, newest months first.
+    """Return the slices of a dataset, and what is wrong with them, newest months first.
 
     Args:
         accounts: The keys of the accounts, or of the list of accounts the connections; None for all.
@@ -85,16 +87,8 @@ def checked_slices(database: Database, dataset: Dataset, accounts: Collection[st
     with database.begin() as connection:
         driver = driver_of(connection)
         count, stored = driver.cursor(row_factory=tuple_row).execute(_COUNT, bound).fetchone() or (0, 0)
-        slices = driver.cursor(row_factory=dict_row).execute(_DOUBTFUL, bound).fetchall()
-        columns = ("mismatched_load_ids", "noted_load_ids", "held_load_ids")
-        ids = [load for each in slices for column in columns for load in each[column]]
-        rows = driver.cursor(row_factory=dict_row).execute(_LOADS, {"ids": ids})
-        receipts = {row["id"]: Receipt.of(row) for row in rows}
-    doubtful = []
-    for each in slices:
-        mismatches, noted, holds = ([receipts[load] for load in each.pop(column)] for column in columns)
-        doubtful.append(DoubtfulSlice(**each, mismatches=mismatches, noted=noted, holds=holds))
-    return CheckedSlices(count, stored, doubtful)
+        doubts = driver.cursor(row_factory=class_row(Doubt)).execute(_DOUBTS, bound).fetchall()
+    return CheckedSlices(count, stored, doubts)
 
 
 def changed_datasets(database: Database, before: str) -> tuple[frozenset[str] | None, str]:

@@ -70,13 +70,13 @@ _IS_UNTROUBLED = sql.SQL("""
 _TROUBLED = """
 CREATE VIEW platform.troubled_slices AS
 SELECT dataset, account, month, CASE error WHEN 'RequestsUsedUpError' THEN 'postponed' ELSE 'failed' END AS kind,
-       failed_since AS since, CAST(NULL AS bigint) AS load_id, failed_run_id AS run_id, message,
+       error, failed_since AS since, CAST(NULL AS bigint) AS load_id, failed_run_id AS run_id, message,
        CAST(NULL AS text) AS next_step, load_id IS NOT NULL AS was_loaded
 FROM platform.slices
 WHERE error IS NOT NULL AND error <> 'ReadingHeldError'
   AND (error <> 'NotOfferedError' OR (dataset, account) IN (SELECT dataset, account FROM platform.offered_slices))
 UNION ALL
-SELECT slice.dataset, slice.account, month, 'held', held.started_at, held.id, held.run_id,
+SELECT slice.dataset, slice.account, month, 'held', NULL, held.started_at, held.id, held.run_id,
        format('%s of %s, %s..%s: %s. The stored rows stay, the reading is held.', slice.dataset, slice.account,
               window_start, window_end - 1, notes #>> '{held,reason}'),
        format('Compare with the upstream, then publish it with `seller-platform accept %s` or the job accept_held of '
@@ -86,7 +86,7 @@ SELECT slice.dataset, slice.account, month, 'held', held.started_at, held.id, he
 FROM platform.slices AS slice JOIN platform.loads AS held ON held.id = held_load_ids[cardinality(held_load_ids)]
 WHERE held_load_ids <> '{}'
 UNION ALL
-SELECT slice.dataset, slice.account, month, 'mismatched', load.started_at, load.id, load.run_id,
+SELECT slice.dataset, slice.account, month, 'mismatched', NULL, load.started_at, load.id, load.run_id,
        format('%s of %s, %s..%s: the list announced %s rows, and %s were read.', slice.dataset, slice.account,
               window_start, window_end - 1, announced, load.rows),
        'Load the partition again; if the numbers stay, report them to the upstream.', true
@@ -95,13 +95,14 @@ JOIN platform.loads AS load ON load.id = mismatched_load_ids[cardinality(mismatc
 WHERE mismatched_load_ids <> '{}'
 """
 
-# What the newest load of a slice noted. A settled window may still be corrected by a few rows.
+# What loads noted of which days are stored, and what was found out since. A settled window may change by a few rows.
 _NOTED = """
 CREATE VIEW platform.noted_slices AS
-SELECT slice.dataset, slice.account, month, noted.kind, load.started_at AS since, load.id AS load_id, load.run_id,
-       noted.message, noted.next_step, noted.kind NOT IN ('keyless', 'unusable') AS is_warning
+SELECT slice.dataset, slice.account, month, noted.kind, CAST(NULL AS text) AS error, load.started_at AS since,
+       load.id AS load_id, load.run_id, noted.message, noted.next_step,
+       noted.kind NOT IN ('keyless', 'unusable') AS is_warning
 FROM platform.slices AS slice
-JOIN platform.loads AS load ON load.id = slice.load_id
+JOIN platform.loads AS load ON load.id = ANY (noted_load_ids)
 CROSS JOIN LATERAL (
     SELECT string_agg(format('%s from %s to %s', key, value ->> 'before', value ->> 'after'), '; ')
     FROM jsonb_each(CASE jsonb_typeof(restatement) WHEN 'object' THEN restatement ELSE '{}' END)
@@ -115,18 +116,19 @@ CROSS JOIN LATERAL (VALUES
     ('moved', format('The total changed from %s to %s while the parts of the list were read; they add up to a total in '
                      'between.', notes #>> '{moved,before}', notes #>> '{moved,after}'),
      'Wait: the next refresh reads the days again.'),
-    ('keyless', format('%s of %s rows have no value in their key. They are stored as they were sent.',
-                       notes #>> '{null_keys,rows}', load.rows),
-     'Report it to the upstream; the check keys_are_present names the rows.'),
+    ('keyless', format('%s of %s rows have no value in their key: %s. They are stored as they were sent.',
+                       notes #>> '{null_keys,rows}', load.rows, platform.rows_named(notes -> 'null_keys')),
+     'Report it to the upstream.'),
     ('duplicated', format('%s of %s rows have the key of another row. They are stored as they were sent.',
                           notes ->> 'duplicate_keys', load.rows),
      'Ask the upstream which of them is right.'),
-    ('replaced', format('%s of %s rows have text that PostgreSQL does not store. U+FFFD is stored in its place.',
-                        notes #>> '{replaced_text,rows}', load.rows),
-     'Report it to the upstream; the check text_is_as_sent names the rows.'),
-    ('undeclared', format('The upstream sent fields that are not declared: %s. They are kept in the column extra.',
-                          (SELECT string_agg(name, ', ') FROM jsonb_array_elements_text(notes -> 'unknown_fields')
-                                                              AS field (name))),
+    ('replaced', format('%s of %s rows have text that PostgreSQL does not store (NUL, half of a surrogate pair, or '
+                        'bytes that are no UTF-8): %s. U+FFFD is stored in its place.',
+                        notes #>> '{replaced_text,rows}', load.rows, platform.rows_named(notes -> 'replaced_text')),
+     'Report it to the upstream.'),
+    ('undeclared', format('The upstream sent fields that are not declared: %s. Their values are kept in the column '
+                          '`extra`.', (SELECT string_agg(name, ', ')
+                                       FROM jsonb_array_elements_text(notes -> 'unknown_fields') AS field (name))),
      'Declare them to have columns of their own.'),
     ('unusable', format('Accounts cannot be read: %s. All others are read.',
                         (SELECT string_agg(format('%s: %s', key, value), '; ')
@@ -152,19 +154,48 @@ WHERE CASE noted.kind
       WHEN 'unusable' THEN notes -> 'unusable_accounts' <> '{}'
       WHEN 'rezoned' THEN notes -> 'moved_accounts' <> '{}'
       WHEN 'unusual' THEN notes -> 'unusual_days' <> '{}' END
+UNION ALL
+SELECT dataset, account, month, 'recounted', NULL, read_at, load_id, NULL,
+       format('%s rows are stored, but the loads stored %s: another program changed the table.', recounted_rows, rows),
+       'Materialize the partition; that stores what is listed.', false
+FROM platform.slices
+WHERE recounted_rows IS NOT NULL
+UNION ALL
+(SELECT DISTINCT ON (account, month)
+        'transactions', account, month, 'repeated', NULL, noticed_at, CAST(NULL AS bigint), NULL,
+        format('%s of %s rows with an order (%s %%) are also in the ledger of account %s%s: sums over these accounts '
+               'count %s twice.', rows, compared, round(100.0 * rows / compared, 1), other,
+               CASE WHEN count(*) OVER (PARTITION BY account, month) > 1
+                    THEN format(' and of %s more', count(*) OVER (PARTITION BY account, month) - 1) END,
+               (SELECT string_agg(trim(format('%s %s', key, value)), ', ' ORDER BY key) FROM jsonb_each_text(amounts))),
+        'Sum up only one of the accounts, and ask the upstream why it answers the same transactions for both.', true
+ FROM platform.repeated_ledgers
+ ORDER BY account, month, rows DESC)
+"""
+_ROWS_NAMED = """
+CREATE OR REPLACE FUNCTION platform.rows_named(noted jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT string_agg(format('row %s of page %s (%s)', entry ->> 'row', entry ->> 'page',
+                             (SELECT string_agg(name, ', ')
+                              FROM jsonb_array_elements_text(entry -> 'columns') AS field (name))), '; ')
+           || CASE WHEN CAST(noted ->> 'rows' AS integer) > jsonb_array_length(noted -> 'first')
+                   THEN format(' and %s more',
+                               CAST(noted ->> 'rows' AS integer) - jsonb_array_length(noted -> 'first')) ELSE '' END
+    FROM jsonb_array_elements(noted -> 'first') AS entry
+$$;
+COMMENT ON FUNCTION platform.rows_named IS 'The rows that a load noted, as text.'
 """
 
 _PROBLEMS = sql.SQL("""
 CREATE VIEW platform.problems AS
 SELECT * FROM (
-    SELECT dataset, account, month, kind, since, load_id, run_id, message, next_step, false AS is_warning
+    SELECT dataset, account, month, kind, error, since, load_id, run_id, message, next_step, false AS is_warning
     FROM platform.troubled_slices
     UNION ALL
     SELECT * FROM platform.noted_slices
 ) AS of_slices
 WHERE account NOT IN (SELECT key FROM platform.accounts WHERE retired_at IS NOT NULL)
 UNION ALL
-SELECT dataset, account, month, kind, NULL, NULL, NULL,
+SELECT dataset, account, month, kind, NULL, NULL, NULL, NULL,
        CASE kind WHEN 'missing' THEN 'It was never loaded.' WHEN 'incomplete' THEN 'Days of it were never loaded.'
             ELSE 'It was not read for more than {hours} hours.' END,
        'Check that the schedules and the daemon run; then launch the job '
@@ -173,7 +204,7 @@ SELECT dataset, account, month, kind, NULL, NULL, NULL,
 FROM platform.unread_slices(now(), coalesce((SELECT first_day FROM platform.history_start),
                                             (SELECT min(month) FROM platform.slices), current_date))
 UNION ALL
-SELECT dataset, account, NULL, 'late', max(current_at), NULL, NULL,
+SELECT dataset, account, NULL, 'late', NULL, max(current_at), NULL, NULL,
        'It was not read up to the present day for more than {hours} hours.',
        'Check that the schedules and the daemon run; then launch the job refresh_now, or run `seller-platform sync`.',
        false
@@ -183,15 +214,7 @@ GROUP BY dataset, account
 HAVING count(load_id) > 0 AND coalesce(max(current_at), '-infinity') < now() - interval '{hours} hours'
    AND NOT bool_or(month > now() - interval '32 days' AND NOT ({is_untroubled}))
 UNION ALL
-(SELECT DISTINCT ON (account, month)
-        'transactions', account, month, 'repeated', noticed_at, NULL, NULL,
-       format('%s of %s rows with an order are also in the ledger of account %s: sums over both count them twice.',
-              rows, compared, other),
-       'Sum up only one of the accounts, and ask the upstream why it answers the same transactions for both.', true
-FROM platform.repeated_ledgers
-ORDER BY account, month, rows DESC)
-UNION ALL
-SELECT 'marts.' || mart, account, window_start, 'contradicted', started_at, NULL, run_id, value ->> 'sentence',
+SELECT 'marts.' || mart, account, window_start, 'contradicted', NULL, started_at, NULL, run_id, value ->> 'sentence',
        value ->> 'next_step', CAST(value ->> 'is_warning' AS boolean)
 FROM platform.mart_builds AS build, jsonb_each(contradictions)
 WHERE contradictions IS NOT NULL AND NOT EXISTS (
@@ -200,7 +223,8 @@ WHERE contradictions IS NOT NULL AND NOT EXISTS (
       AND later.window_start IS NOT DISTINCT FROM build.window_start)
 UNION ALL
 SELECT 'accounts', name, NULL,
-       CASE WHEN grants.connection IS NULL OR refused IS NOT NULL THEN 'refused' ELSE 'expiring' END, NULL, NULL, NULL,
+       CASE WHEN grants.connection IS NULL OR refused IS NOT NULL THEN 'refused' ELSE 'expiring' END,
+       NULL, NULL, NULL, NULL,
        CASE WHEN grants.connection IS NULL THEN format('there is no grant for connection ''%s''.', name)
             WHEN refused IS NOT NULL THEN format('connection ''%s'' must be authorised again: %s.', name, refused)
             ELSE format('the grant of connection ''%s'' was last refreshed on %s and is not honoured after %s.', name,
@@ -216,8 +240,9 @@ _COLUMNS = {
     "account": "Key of the account; of the dataset accounts the connection.",
     "month": "The first day of the month; null where the list has no days.",
     "kind": "failed, postponed, held, mismatched, missing, incomplete, late; of a grant refused, expiring; what a load "
-    "noted: restated, moved, keyless, duplicated, replaced, undeclared, unusable, rezoned, unusual, repeated; of a "
-    "mart contradicted.",
+    "noted: restated, moved, keyless, duplicated, replaced, undeclared, unusable, rezoned, unusual; recounted, "
+    "repeated; of a mart contradicted.",
+    "error": "The class of the error of a failed slice.",
     "since": "Since when, where that is known.",
     "load_id": "The load that shows it, where there is one: platform.loads.id.",
     "run_id": "The Dagster run that shows it, where there is one.",
@@ -251,6 +276,7 @@ def create_problems(connection: Connection) -> None:
     driver.execute(_OFFERED.format(datasets=sql.SQL(", ").join(datasets), computed=sql.Literal(computed)))
     driver.execute(_UNREAD.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format()))
     driver.execute(_TROUBLED)
+    driver.execute(_ROWS_NAMED)
     driver.execute(_NOTED)
     lifetime, warned_before = (
         sql.Literal(each) for each in (timedelta(seconds=REFRESH_TOKEN_SECONDS), WARN_BEFORE_DEATH)
@@ -263,5 +289,5 @@ def create_problems(connection: Connection) -> None:
     driver.execute("COMMENT ON FUNCTION platform.unread_slices IS 'Slices that should have been read until a moment.'")
     comment_on_view(driver, "offered_slices", "What each upstream offers of each account.", _COLUMNS_OF_OFFERED)
     comment_on_view(driver, "troubled_slices", "Slices that are failed, held or mismatched.", _COLUMNS_OF_TROUBLED)
-    comment_on_view(driver, "noted_slices", "What the newest loads of slices noted.", _COLUMNS)
+    comment_on_view(driver, "noted_slices", "What loads of slices noted, and what was found out since.", _COLUMNS)
     comment_on_view(driver, "problems", "What is wrong with slices and grants now, one row for each thing.", _COLUMNS)

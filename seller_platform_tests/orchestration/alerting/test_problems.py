@@ -194,7 +194,9 @@ def test_a_held_reading_is_reported_for_each_account_with_its_step(shop: Shop) -
 def test_a_mismatch_and_what_a_load_noted_are_reported(shop: Shop) -> None:
     shop.load(ORDERS, KEYS[0], MARCH, verdict="mismatch")
     shop.load(ORDERS, KEYS[1], MARCH, notes={"was_settled": True})
-    shop.load(ORDERS, KEYS[2], MARCH, notes={"null_keys": {"rows": 3, "first": []}})
+    shop.load(
+        ORDERS, KEYS[2], MARCH, notes={"null_keys": {"rows": 3, "first": [{"row": 4, "page": 1, "columns": ["sku"]}]}}
+    )
     for key in KEYS[:2]:
         shop.load(TRANSACTIONS, key, MARCH, notes={"unknown_fields": ["colour"]})
     shop.tick()
@@ -212,11 +214,12 @@ def test_a_mismatch_and_what_a_load_noted_are_reported(shop: Shop) -> None:
         ),
         (
             f"Keyless: seller/orders of {named[2]}",
-            "3 of 11 rows have no value in their key. They are stored as they were sent.",
+            "3 of 11 rows have no value in their key: row 4 of page 1 (sku) and 2 more. They are stored as they were "
+            "sent.",
         ),
         (
             f"Warning: Undeclared: seller/transactions of {named[0]}; {named[1]}",
-            "The upstream sent fields that are not declared: colour. They are kept in the column extra.",
+            "The upstream sent fields that are not declared: colour. Their values are kept in the column `extra`.",
         ),
     }
 
@@ -231,7 +234,7 @@ def test_a_mismatch_and_what_a_load_noted_are_reported(shop: Shop) -> None:
     [
         ({"moved": {"before": 3, "after": 4}}, "Warning: Moved"),
         ({"duplicate_keys": 2}, "Warning: Duplicated"),
-        ({"replaced_text": {"rows": 1, "first": []}}, "Warning: Replaced"),
+        ({"replaced_text": {"rows": 1, "first": [{"row": 1, "page": 1, "columns": ["sku"]}]}}, "Warning: Replaced"),
         ({"unusable_accounts": {"A1.US": "it has no time zone"}}, "Unusable"),
         ({"moved_accounts": {"A1.US": "it is in UTC now"}}, "Warning: Rezoned"),
         ({"unusual_days": {"2026-03-03": {"rows": 1, "expected": 90}}}, "Warning: Unusual"),

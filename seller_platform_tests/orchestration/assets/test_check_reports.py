@@ -222,7 +222,7 @@ def test_a_row_deleted_by_hand_fails_from_execute_to_the_next_load(reports: Repo
 
     assert (unseen, reported) == ("SUCCEEDED", "FAILED")
     assert not found.passed
-    assert "2 rows are stored, but its loads stored 3" in str(found.description)
+    assert "2 rows are stored, but the loads stored 3" in str(found.description)
     assert reports.newest(TRANSACTIONS)[0] == "SUCCEEDED"
 
 
