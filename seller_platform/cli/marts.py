@@ -1,7 +1,7 @@
 """`seller-platform marts`: builds the tables of schema `marts`, through Dagster."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal
@@ -15,6 +15,7 @@ from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
+from seller_platform.counts import count_of
 from seller_platform.errors import (
     CheckFailedError,
     NotConnectedError,
@@ -25,8 +26,10 @@ from seller_platform.errors import (
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
 from seller_platform.warehouse.marts import Mart, marts_with
+from seller_platform.warehouse.marts.builds import checked_partitions
 from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states, rows_built
 from seller_platform.warehouse.marts.formulas import own_formula
+from seller_platform.warehouse.postgres.database import Database
 
 _COLUMNS = ("account", "months", TableColumn("partitions", rank=1), "rows", "result")
 
@@ -188,9 +191,20 @@ def _build(installation: Installation, chosen: Sequence[Mart], due: Sequence[Par
     return _Ended(
         rows_built(installation.database, [end.run_id for end in ends]),
         {name: problem for end in ends for name, problem in end.failures.items()},
-        [each for end in ends for each in end.failed_checks],
+        list(_failed_checks(installation.database, parts, {end.run_id for end in ends})),
         max(end.exit_code for end in ends),
     )
+
+
+def _failed_checks(database: Database, parts: Iterable[tuple[Mart, object]], runs: Collection[str]) -> Iterator[str]:
+    """Yield the failed checks that are errors, of what runs have built."""
+    for mart, _ in parts:
+        for partition in checked_partitions(database, mart)[1]:
+            of = f"{partition.account}, {partition.month:%Y-%m}" if partition.month else partition.account
+            for check in mart.all_checks if partition.run_id in runs else ():
+                if check.name in partition.checks and not check.is_warning:
+                    rows = count_of(partition.checks[check.name]["contradictions"], "row", "contradicts")
+                    yield f"{check.name} of {mart.table}, {of}: {rows} this: {check.doc}"
 
 
 def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], ended: _Ended, output: Output) -> None:

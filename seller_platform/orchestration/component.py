@@ -26,7 +26,7 @@ from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for, freshness_for
 from seller_platform.orchestration.assets.exports import export_definitions, export_followers
 from seller_platform.orchestration.assets.freshness import freshness_definitions
-from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers
+from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, marts_of
 from seller_platform.orchestration.assets.reports import report_definitions
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.automation.schedules import schedule_definitions
@@ -213,7 +213,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                     resources=_resources(self.history_start),
                 ),
                 discovery_definitions(placement=placement),
-                check_definitions(datasets, placement),
+                check_definitions((*datasets, *marts_of(datasets, formula)), placement),
                 mart_definitions(history_start, placement, datasets, formula),
                 export_definitions(history_start, settings.export_dir, placement, datasets),
                 following_definitions(

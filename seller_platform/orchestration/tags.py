@@ -33,7 +33,5 @@ HISTORY_CHART = "rows_by_month"
 WAITS = "waits"
 """Metadata of an observation: a sentence that says for what a partition waits."""
 
-REPORTED_BY_RUN = "reported_by_run"
-"""The metadata of a failed check whose failure the run reports already."""
 EXIT_CODE = "exit_code"
 """Metadata of a failed step: the exit code that fits its failures."""

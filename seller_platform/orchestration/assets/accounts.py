@@ -169,7 +169,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
-        for event in events_of(key, instance, _events(database, dataset, loaded, placement)):
+        for event in events_of(key, _events(database, dataset, loaded, placement)):
             instance.report_runless_asset_event(event)
         state = stored.after(by_name, answers, now, every)
         judgement = judge_connections(warehouse, state.denials, now, placement)

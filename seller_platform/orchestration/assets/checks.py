@@ -1,11 +1,12 @@
-"""The checks of datasets: rules over all slices that are stored now, evaluated by two statements for an asset.
+"""The checks of datasets and marts: rules over all slices and partitions that are stored now.
 
 A check has no partitions: its evaluation says how many slices break its rule, and lists the first hundred with the
 reason and the next step. A slice that could not be loaded breaks the rule of its error, if one has it.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from typing import Any
 
 import dagster as dg
@@ -15,6 +16,8 @@ from seller_platform.contract import Dataset, Slicing, Source
 from seller_platform.counts import count_of
 from seller_platform.errors import ContractViolationError, ListChangedError, SellerPlatformError
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization
+from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.marts.builds import checked_partitions
 from seller_platform.warehouse.monitoring.doubtful_slices import Doubt, checked_slices
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER
 from seller_platform.warehouse.postgres.database import Database
@@ -35,13 +38,12 @@ class Judgement:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def evaluation(
-        self, asset: dg.AssetKey, check: str, target: JudgedMaterialization | None, partition: str | None = None
+        self, asset: dg.AssetKey, check: str, target: JudgedMaterialization | None
     ) -> dg.AssetCheckEvaluation:
         """Return the result as the evaluation of a check for a materialization."""
         return dg.AssetCheckEvaluation(
             asset_key=asset,
             check_name=check,
-            partition=partition,
             passed=self.passed,
             severity=self.severity,
             description=runnable(self.description),
@@ -173,20 +175,74 @@ def checks_of(dataset: Dataset) -> tuple[SliceRule, ...]:
     return tuple(rule for rule in RULES if rule.applies_to(dataset))
 
 
+def docs_of(source: Dataset | Mart) -> dict[str, str]:
+    """Return the description of each check of a dataset or a mart, by name."""
+    return {each.name: each.doc for each in (checks_of(source) if isinstance(source, Dataset) else source.all_checks)}
+
+
 def judgements(
-    database: Database, dataset: Dataset, keys: Collection[str] | None = None
+    database: Database, source: Dataset | Mart, keys: Collection[str] | None = None
 ) -> Iterator[tuple[str, Judgement]]:
-    """Yield the name and the result of each check of a dataset, over its slices as they are now.
+    """Yield the name and the result of each check of a dataset or a mart, over what is stored of it now.
 
     Args:
         keys: Of the accounts, or of the list of accounts the names of the connections; None for all.
     """
+    if isinstance(source, Dataset):
+        yield from _of_slices(database, source, keys)
+        return
+    count, failed = checked_partitions(database, source, keys)
+    for check in source.all_checks:
+        severity = _WARN if check.is_warning else _ERROR
+        of_check = [(each, each.checks[check.name]) for each in failed if check.name in each.checks]
+        broken = [
+            (
+                _cells(each.account, each.title, each.month, since=each.tried_at, stored=facts["rows"]),
+                Breach(
+                    f"{extent(facts)} of {source.table} contradict it",
+                    f"{check.repair[0].upper()}{check.repair[1:]}, and materialize the partition.",
+                    severity,
+                ),
+            )
+            for each, facts in of_check
+        ]
+        numbers = {"partitions": count, "failed_partitions": len(broken)}
+        judgement = judgement_of(check.doc, count_of(count, "partition"), broken, numbers)
+        examples = {"examples": of_check[0][1]["examples"]} if of_check else {}
+        yield check.name, replace(judgement, metadata={**judgement.metadata, **examples})
+
+
+def extent(facts: Mapping[str, Any]) -> str:
+    """Return how many rows contradict a check of a mart, as `12 of 340 rows (3.5 %)`.
+
+    The query of a check may return a sum instead of rows of the mart; then there is no share.
+
+    Args:
+        facts: Of a partition: `contradictions`, `rows` and `examples`.
+    """
+    count, rows = facts["contradictions"], facts["rows"]
+    if not 0 < count <= rows or not any("sku" in row or "local_day" in row for row in facts["examples"]):
+        return count_of(count, "row")
+    return f"{count:,} of {count_of(rows, 'row')} ({100 * count / rows:.1f} %)"
+
+
+def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | None) -> Iterator[tuple[str, Judgement]]:
     slices = checked_slices(database, dataset, keys)
     noun = "list" if dataset.slicing is Slicing.CONNECTION else "slice"
     for rule in checks_of(dataset):
         first = {(each.account, each.month): each for each in reversed(slices.doubts) if rule.is_broken_by(each)}
         broken = [
-            (_cells(each), Breach(each.message, each.next_step, _WARN if each.is_warning else _ERROR))
+            (
+                _cells(
+                    each.account,
+                    each.title,
+                    each.month,
+                    since=each.since,
+                    stored=each.stored,
+                    announced=each.announced,
+                ),
+                Breach(each.message, each.next_step, _WARN if each.is_warning else _ERROR),
+            )
             for each in reversed(first.values())
         ]
         numbers = {"slices": slices.count, "rows": slices.rows, "failed_slices": len(broken)}
@@ -225,12 +281,21 @@ def judgement_of(doc: str, checked: str, broken: Broken, numbers: Mapping[str, i
     )
 
 
-def _cells(doubt: Doubt) -> dict[str, str]:
+def _cells(
+    account: str,
+    title: str,
+    month: date | None,
+    *,
+    since: datetime | None = None,
+    stored: int | None = None,
+    announced: int | None = None,
+) -> dict[str, str]:
+    """Return the cells of a line that name a slice or a partition."""
     return {
-        "account": doubt.account,
-        "title": doubt.title,
-        "month": f"{doubt.month:%Y-%m}" if doubt.month else "",
-        "stored": str(doubt.stored),
-        "announced": "" if doubt.announced is None else str(doubt.announced),
-        "since": f"{doubt.since:%Y-%m-%d %H:%M} UTC" if doubt.since else "",
+        "account": account,
+        "title": title,
+        "month": f"{month:%Y-%m}" if month else "",
+        "stored": "" if stored is None else str(stored),
+        "announced": "" if announced is None else str(announced),
+        "since": f"{since:%Y-%m-%d %H:%M} UTC" if since else "",
     }

@@ -1,4 +1,4 @@
-"""Materializations of loads, and what their evaluations need.
+"""Materializations of loads, and what evaluations of checks need.
 
 A run over many partitions yields events for each of them: results returned from the function would give every
 partition the same metadata.
@@ -7,12 +7,12 @@ partition the same metadata.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import dagster as dg
 
-# The evaluation of a partition's check must refer to the materialization it judged, or the UI counts the check as
-# missing. Dagster fills this in for results, not for evaluations, and has no public name for it.
+# An evaluation must refer to the newest materialization, or the UI counts the check as missing. Dagster fills this in
+# for results, not for evaluations, and has no public name for it.
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
@@ -28,7 +28,6 @@ from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.assets.descriptions import describe_dataset
 from seller_platform.orchestration.partitions import asset_key, backfill_policy_of
 from seller_platform.orchestration.placement import WHOLE, Placement
-from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import CHANGED_ROWS, NOTHING_STORED
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
@@ -44,8 +43,6 @@ _OF_NOTHING = MappingProxyType({"dagster/data_version": NOTHING_STORED})
 _NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 ROW_COUNT_CHECK = "row_count_matches_total"
-
-CheckRun: TypeAlias = Callable[[dg.AssetExecutionContext, WarehouseResource], Iterator[object]]
 
 
 def table_schema(table: Table) -> dg.TableSchema:
@@ -71,7 +68,7 @@ def dataset_asset(
 
     Args:
         description: What the asset does; by default what a row of the dataset is.
-        options: Further arguments of `checkable_asset`.
+        options: Further arguments of `event_asset`.
     """
     spec = dg.AssetSpec(
         placement.asset_key(dataset),
@@ -86,22 +83,13 @@ def dataset_asset(
         },
         partitions_def=partitions,
     )
-    return checkable_asset(spec, pool=placement.pool, op_tags=placement.tags, **options)
+    return event_asset(spec, pool=placement.pool, op_tags=placement.tags, **options)
 
 
-def checkable_asset(
-    spec: dg.AssetSpec,
-    *,
-    check_specs: Sequence[dg.AssetCheckSpec] = (),
-    execute_checks: CheckRun = lambda _context, _warehouse: iter(()),
-    **options: Any,
-) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
-    """Return the decorator of an asset whose checks can be executed without it.
-
-    Dagster offers that for the checks of a `multi_asset` that can be subset, be it of one asset.
+def event_asset(spec: dg.AssetSpec, **options: Any) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
+    """Return the decorator of an asset whose function yields the events of its partitions and then `outputs`.
 
     Args:
-        execute_checks: Yields the evaluations of the checks that a run has chosen without the asset.
         options: Further arguments of `dagster.multi_asset`.
     """
     partitions = spec.partitions_def
@@ -109,16 +97,11 @@ def checkable_asset(
     def decorate(function: Callable[..., Iterator[object]]) -> dg.AssetsDefinition:
         @wraps(function)
         def body(context: dg.AssetExecutionContext, **resources: Any) -> Iterator[object]:
-            if context.selected_asset_keys:
-                yield from events_of(spec.key, context.instance, function(context, **resources))
-            else:
-                yield from events_of(spec.key, context.instance, execute_checks(context, resources["warehouse"]))
-                yield from outputs(context)
+            yield from events_of(spec.key, function(context, **resources))
 
         return dg.multi_asset(
             name=spec.key.to_python_identifier(),
             specs=[spec],
-            check_specs=check_specs,
             can_subset=True,
             backfill_policy=None if partitions is None else backfill_policy_of(partitions),
             **options,
@@ -127,28 +110,12 @@ def checkable_asset(
     return decorate
 
 
-def events_of(key: dg.AssetKey, instance: dg.DagsterInstance, events: Iterable[Any]) -> Iterator[Any]:
+def events_of(key: dg.AssetKey, events: Iterable[Any]) -> Iterator[Any]:
     """Yield the events of one asset under its key, to which other projects may have added a prefix."""
-    targets: dict[str | None, JudgedMaterialization | None] = {}
     for event in events:
         if isinstance(event, dg.AssetMaterialization) and event.asset_key != key:
-            targets.clear()
             yield dg.AssetMaterialization(
                 asset_key=key, partition=event.partition, metadata=event.metadata, tags=event.tags
-            )
-        elif isinstance(event, dg.AssetCheckEvaluation) and event.asset_key != key:
-            if event.partition not in targets:
-                targets[event.partition] = judged(instance, key, event.partition)
-            yield dg.AssetCheckEvaluation(
-                asset_key=key,
-                check_name=event.check_name,
-                partition=event.partition,
-                passed=event.passed,
-                severity=event.severity,
-                description=event.description,
-                metadata=event.metadata,
-                blocking=event.blocking,
-                target_materialization_data=targets[event.partition],
             )
         else:
             yield event
@@ -248,11 +215,9 @@ def partition_tags(partition: str | None) -> dict[str, str]:
     return {}
 
 
-def judged(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None) -> JudgedMaterialization | None:
-    """Return the newest materialization of an asset's partition, as evaluations refer to it."""
-    newest = instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None), limit=1
-    )
+def judged(instance: dg.DagsterInstance, key: dg.AssetKey) -> JudgedMaterialization | None:
+    """Return the newest materialization of an asset, as evaluations refer to it."""
+    newest = instance.fetch_materializations(key, limit=1)
     if not newest.records:
         return None
     record = newest.records[0]

@@ -192,7 +192,7 @@ def export_asset(
         loop = PartitionLoop(context.log, f"{source.name} of ")
         keys: Sequence[str | None] = (None,) if partitions is None else context.partition_keys
         written = (event for _, event in loop.attempt(keys, write))
-        yield from events_of(asset, context.instance, written)
+        yield from events_of(asset, written)
         yield from outputs(context)
         loop.fail_partitions(source.name, "exported")
 

@@ -88,14 +88,12 @@ class RunEnd:
         failures: The failed partitions, each with its reason.
         exit_code: The exit code that fits the failures.
         not_offered: Sentences that name what the upstream does not offer.
-        failed_checks: The failed checks that are errors, each with its partition and description.
     """
 
     run_id: str
     failures: dict[str, str]
     exit_code: int
     not_offered: frozenset[str]
-    failed_checks: tuple[str, ...] = ()
 
 
 def snapshot_groups(datasets: Sequence[Dataset]) -> Iterator[Sequence[Dataset]]:
@@ -227,9 +225,9 @@ def execute(
     # A run that waits in no queue must not let others wait, least of all when its process is killed.
     own = {name: value for name, value in planned.tags.items() if name != ACCOUNT_TAG}
     with attended(instance, planned.run_id):
-        result = job.execute_in_process(
+        keys = {asset_key(dataset) for dataset in planned.datasets}
+        result = job.get_subset(asset_selection=keys, asset_check_selection=set()).execute_in_process(
             instance=instance,
-            asset_selection=[asset_key(dataset) for dataset in planned.datasets],
             tags={**own, **IN_PROCESS},
             run_id=planned.run_id,
             run_config=QUIET,
@@ -260,12 +258,7 @@ def run_end(result: dg.ExecuteInProcessResult) -> RunEnd:
             else:
                 failures[f"{(event.step_key or '').replace('__', '.')} {name}"] = str(value.value)
     exit_code = max(exit_codes, default=0 if result.success else 1)
-    failed_checks = tuple(
-        f"{each.check_name} of {each.asset_key.to_user_string()}, {each.partition or 'all'}: {each.description or ''}"
-        for each in result.get_asset_check_evaluations()
-        if not each.passed and each.severity is dg.AssetCheckSeverity.ERROR
-    )
-    return RunEnd(result.run_id, failures, exit_code, frozenset(not_offered), failed_checks)
+    return RunEnd(result.run_id, failures, exit_code, frozenset(not_offered))
 
 
 @dataclass(frozen=True)

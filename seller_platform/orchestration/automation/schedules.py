@@ -224,6 +224,7 @@ def _schedule(
             yield dg.RunRequest(
                 run_key=":".join([names, *filter(None, (run.first, run.last))]),
                 asset_selection=[placement.asset_key(dataset) for dataset in run.datasets],
+                asset_check_keys=[],  # the step reports them
                 tags=run.tags_with(known),
             )
         if not planned:

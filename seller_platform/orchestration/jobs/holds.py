@@ -81,7 +81,7 @@ def accept_job(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Jo
             context.log.info("load %s is published by load %s: %s rows", load, receipt.id, receipt.rows)
             datasets.add(dataset_named(receipt.dataset))
             key = placement.asset_key(dataset_named(receipt.dataset))
-            yield from events_of(key, context.instance, [load_report(database, receipt)])
+            yield from events_of(key, [load_report(database, receipt)])
         report_after_step(context, database, placement, *datasets)
         reasons = "; ".join(str(error) for error in loop.failures.values())
         loop.fail(f"{len(loop.failures)} of {count_of(len(chosen), 'held reading', 'was')} not published: {reasons}")

@@ -137,7 +137,7 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         # The refusals that `status` shows are about months, which the daily refresh reads.
         results = load_each(requests, loader, second_reading_seconds=warehouse.second_reading_seconds, records=False)
         key = placement.asset_key(DATASET)
-        yield from events_of(key, context.instance, _reported(context, seller_api, results, placement))
+        yield from events_of(key, _reported(context, seller_api, results, placement))
 
     @dg.job(name=placement.name_of("read_orders_today"), description=read_today.description)
     def read_orders_today() -> None:

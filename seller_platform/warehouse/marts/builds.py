@@ -1,14 +1,15 @@
 """Builds: a partition of a mart is replaced whole, in one transaction, with a receipt."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, func, insert, select, text
 
 from seller_platform.contract import Window
@@ -162,7 +163,15 @@ def build_partition(
                     "snapshot": snapshot,
                 }
                 connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
-                keep_made(connection, derived, state, run_id=run_id, digest=digest, build_id=build.id)
+                keep_made(
+                    connection,
+                    derived,
+                    state,
+                    run_id=run_id,
+                    digest=digest,
+                    build_id=build.id,
+                    failed_checks=_failed(check_results, rows),
+                )
         except WarehouseError as error:
             if state is not None:
                 with connection.begin():
@@ -171,58 +180,77 @@ def build_partition(
     return build
 
 
-@dataclass(frozen=True)
-class Recheck:
-    """The checks of a partition as it is stored now.
+def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
+    """Evaluate the checks of partitions as they are stored now, without building them, and store the results.
 
-    Attributes:
-        build_id: The newest build of the partition.
-        rows: How many rows that build stored.
-        check_results: One for each check of the mart; empty if rows and inputs are those of the build.
+    Partitions are left out that passed, whose rows are those of their newest build, and whose inputs did not change
+    since. One statement finds the others, which are returned.
     """
-
-    account: str
-    window: Window | None
-    build_id: int
-    rows: int
-    check_results: tuple[CheckResult, ...]
-
-
-def recheck(
-    database: Database,
-    mart: Mart,
-    parts: Sequence[tuple[str, Window | None]] | None = None,
-    *,
-    skips: Callable[[str, Window | None], bool] = lambda _account, _window: False,
-) -> Iterator[Recheck]:
-    """Yield the checks of partitions as they are stored now, without building them.
-
-    Args:
-        parts: The partitions; None for all.
-        skips: Of all partitions, whether the checks of one are evaluated only if its rows are not those of its newest
-            build, or its inputs changed since. One statement finds that.
-    """
-    bound = {
-        "mart": mart.name,
-        "all": parts is None,
-        "accounts": [account for account, _ in parts or ()],
-        "months": [window and window.start for _, window in parts or ()],
-        "datasets": [source.dataset.name for source in mart.inputs],
-    }
+    bound = {"mart": mart.name, "datasets": [source.dataset.name for source in mart.inputs]}
     month: sql.Composable = sql.SQL("NULL::date")
     if mart.day:
         month = sql.SQL("date_trunc('month', {})::date").format(sql.Identifier(mart.day))
     columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in mart.columns)
-    statement = sql.SQL(_BUILT).format(table=mart.identifier, month=month, columns=columns)
+    statement = sql.SQL(_DOUBTFUL).format(table=mart.identifier, month=month, columns=columns)
+    evaluated = []
     with database.begin() as connection:
         driver = driver_of(connection)
         driver.execute(_CHECK_SETTINGS)
         for row in _rows(driver, statement, bound):
             window = None if row["window_start"] is None else Window(row["window_start"], row["window_end"])
             bindings = _bindings(mart, row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
-            checks = () if parts is None and row["is_unchanged"] and skips(row["account"], window) else mart.all_checks
-            results = tuple(_check(driver, check, bindings) for check in checks)
-            yield Recheck(row["account"], window, row["id"], row["rows"], results)
+            failed = _failed([_check(driver, check, bindings) for check in mart.all_checks], row["rows"])
+            facts = {**bound, "account": row["account"], "month": row["window_start"], "failed": Jsonb(failed)}
+            driver.execute(_KEEP_CHECKS, facts if failed else {**facts, "failed": None})
+            evaluated.append((row["account"], window))
+    return evaluated
+
+
+def _failed(results: Iterable[CheckResult], rows: int) -> dict[str, object]:
+    """Return the checks that fail as `platform.derived_partitions` keeps them."""
+    return {
+        result.check.name: {
+            "contradictions": result.contradictions,
+            "rows": rows,
+            "examples": [
+                {name: None if value is None else str(value) for name, value in row.items()} for row in result.examples
+            ],
+        }
+        for result in results
+        if not result.passed
+    }
+
+
+@dataclass(frozen=True)
+class FailedPartition:
+    """A partition of a mart whose checks fail.
+
+    Attributes:
+        month: Its first day; None of a whole account.
+        checks: What contradicts each check that fails, by name.
+    """
+
+    account: str
+    title: str
+    month: date | None
+    run_id: str | None
+    tried_at: datetime
+    checks: Mapping[str, Mapping[str, Any]]
+
+
+def checked_partitions(
+    database: Database, mart: Mart, accounts: Collection[str] | None = None
+) -> tuple[int, list[FailedPartition]]:
+    """Return how many partitions of a mart are built, and those whose checks fail, newest months first.
+
+    Args:
+        accounts: The keys of the accounts; None for all.
+    """
+    bound = {"mart": mart.name, "accounts": None if accounts is None else list(accounts)}
+    with database.begin() as connection:
+        driver = driver_of(connection)
+        (counted,) = _rows(driver, _COUNT_PARTITIONS, bound)
+        return counted["count"], [FailedPartition(**row) for row in _rows(driver, _FAILED_PARTITIONS, bound)]
 
 
 def chosen_parameters(mart: Mart, given: Mapping[str, int]) -> dict[str, int]:
@@ -283,37 +311,52 @@ def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[No
 
 
 # The condition on inputs is wide: it takes loads of other months that a partition may be computed from, too.
-_BUILT = """
+_DOUBTFUL = """
 WITH newest AS (
     SELECT DISTINCT ON (account, window_start)
            id, account, window_start, window_end, parameters, rows, digest, snapshot
     FROM platform.mart_builds
     WHERE mart = %(mart)s
-      AND (%(all)s OR (account, coalesce(window_start, 'epoch')) IN (
-          SELECT account, coalesce(month, 'epoch') FROM unnest(%(accounts)s::text[], %(months)s::date[])
-                                                        AS chosen (account, month)))
     ORDER BY account, window_start, id DESC
 ),
 stored AS (
     SELECT account, month, sha256(convert_to(string_agg(line, chr(10) ORDER BY line), 'UTF8')) AS digest
-    FROM (SELECT account, {month} AS month, row({columns})::text COLLATE "C" AS line FROM {table} WHERE %(all)s)
-         AS lines
+    FROM (SELECT account, {month} AS month, row({columns})::text COLLATE "C" AS line FROM {table}) AS lines
     GROUP BY account, month
 )
-SELECT newest.*,
-       newest.digest = coalesce(stored.digest, sha256('')) AND NOT EXISTS (
-           SELECT FROM platform.loads
-           WHERE loads.dataset = ANY (%(datasets)s) AND loads.account = newest.account AND loads.changed
-             AND loads.transaction_id >= coalesce(pg_snapshot_xmin(newest.snapshot), '0')
-             AND NOT coalesce(pg_visible_in_snapshot(loads.transaction_id, newest.snapshot), false)
-             AND loads.verdict <> 'held'
-             AND (newest.window_start IS NULL
-                  OR loads.window_start < newest.window_end + 93 AND loads.window_end > newest.window_start - 31)
-       ) AS is_unchanged
+SELECT newest.*
 FROM newest
+JOIN platform.derived_partitions AS made
+  ON made.folder = '' AND made.name = %(mart)s AND made.account = newest.account
+ AND made.month IS NOT DISTINCT FROM newest.window_start
 LEFT JOIN stored ON stored.account = newest.account AND stored.month IS NOT DISTINCT FROM newest.window_start
+WHERE failed_checks IS NOT NULL OR newest.digest <> coalesce(stored.digest, sha256('')) OR EXISTS (
+    SELECT FROM platform.loads
+    WHERE loads.dataset = ANY (%(datasets)s) AND loads.account = newest.account AND loads.changed
+      AND loads.transaction_id >= coalesce(pg_snapshot_xmin(newest.snapshot), '0')
+      AND NOT coalesce(pg_visible_in_snapshot(loads.transaction_id, newest.snapshot), false)
+      AND loads.verdict <> 'held'
+      AND (newest.window_start IS NULL
+           OR loads.window_start < newest.window_end + 93 AND loads.window_end > newest.window_start - 31)
+)
 ORDER BY newest.account, newest.window_start
 """
+_KEEP_CHECKS = """
+UPDATE platform.derived_partitions SET failed_checks = %(failed)s
+WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
+"""
+_COUNT_PARTITIONS = sql.SQL("""
+SELECT count(*) AS count FROM platform.derived_partitions
+WHERE folder = '' AND name = %(mart)s AND digest IS NOT NULL
+  AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
+""")
+_FAILED_PARTITIONS = sql.SQL("""
+SELECT account, coalesce(title, '') AS title, month, run_id, tried_at, failed_checks AS checks
+FROM platform.derived_partitions LEFT JOIN platform.accounts ON accounts.key = account
+WHERE folder = '' AND name = %(mart)s AND failed_checks IS NOT NULL
+  AND (%(accounts)s::text[] IS NULL OR account = ANY (%(accounts)s::text[]))
+ORDER BY month DESC, account
+""")
 _CHECK_SETTINGS = "SET LOCAL work_mem = '128MB'; SET LOCAL jit = off"
 _DELETE = "DELETE FROM {table} WHERE {inside}"
 _INSERT = """

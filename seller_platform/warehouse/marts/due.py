@@ -4,13 +4,14 @@ A mart or the files of a table are *derived*: computed from slices, partition by
 `platform.derived_partitions` has the newest try of each partition.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
 from psycopg import sql
 from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, func, select
 
 from seller_platform.clocks import utc_now
@@ -84,12 +85,13 @@ WHERE missing = '{}' AND (NOT is_tried OR run_id IS NULL
 
 _KEEP = """
 INSERT INTO platform.derived_partitions AS former (folder, name, account, month, changes, version, run_id, tried_at,
-                                                   digest, changed_build_id)
+                                                   digest, changed_build_id, failed_checks)
 VALUES (%(folder)s, %(name)s, %(account)s, %(month)s, %(changes)s, %(version)s, %(run_id)s, %(tried_at)s, %(digest)s,
-        %(build_id)s)
+        %(build_id)s, %(failed_checks)s)
 ON CONFLICT (folder, name, account, month) DO UPDATE SET
     changes = excluded.changes, version = excluded.version, run_id = excluded.run_id, tried_at = excluded.tried_at,
-    digest = excluded.digest, error = NULL, message = NULL, failed_since = NULL,
+    digest = excluded.digest, failed_checks = excluded.failed_checks,
+    error = NULL, message = NULL, failed_since = NULL,
     changed_build_id = CASE WHEN former.digest = excluded.digest THEN former.changed_build_id
                             ELSE excluded.changed_build_id END
 """
@@ -238,13 +240,16 @@ def keep_made(
     run_id: str | None,
     digest: bytes,
     build_id: int | None = None,
+    failed_checks: Mapping[str, object] | None = None,
 ) -> None:
     """Store that a partition was made of the inputs that a state had.
 
     Args:
         build_id: The number of the build of a mart.
+        failed_checks: What contradicts its checks, by name.
     """
-    values = _values(derived, state, run_id) | {"digest": digest, "build_id": build_id}
+    facts = {"digest": digest, "build_id": build_id, "failed_checks": Jsonb(failed_checks) if failed_checks else None}
+    values = _values(derived, state, run_id) | facts
     driver_of(connection).execute(_KEEP, values)
 
 

@@ -97,7 +97,7 @@ class Shop:
                     description=str(failed.get(key) or self.checks.get(key)),
                     target_materialization_data=None
                     if key in failed
-                    else judged(context.instance, dg.AssetKey(asset_key), key),
+                    else judged(context.instance, dg.AssetKey(asset_key)),
                 )
             yield dg.Output(None, output_name=f"{'__'.join(asset_key)}_rows")
             if failed:

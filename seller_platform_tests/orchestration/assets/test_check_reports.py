@@ -202,10 +202,10 @@ def test_the_sensor_reports_what_changed_without_a_run_and_nothing_else(reports:
     )
     after_a_failure = [reports.tick(), reports.tick()]
 
-    assert first == "3 datasets have changed"
-    assert idle == ["0 datasets have changed"] * 2
-    assert after_a_run == ["1 dataset has changed", "0 datasets have changed"]
-    assert after_a_failure == ["1 dataset has changed", "0 datasets have changed"]
+    assert first == "3 assets have changed"
+    assert idle == ["0 assets have changed"] * 2
+    assert after_a_run == ["1 asset has changed", "0 assets have changed"]
+    assert after_a_failure == ["1 asset has changed", "0 assets have changed"]
     assert reports.newest(TRANSACTIONS, "fields_are_known")[0] == "FAILED"
 
 

@@ -9,18 +9,15 @@ from seller_platform.orchestration.assets.events import dataset_asset, outputs, 
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts, asset_key
 
 INVENTORY, STOCK = dataset_named("inventory"), dataset_named("warehouse_stock")
-CHECK = "is_checked"
 
 
 def _assets(*, fails: bool = False) -> list[dg.AssetsDefinition]:
-    """Return two assets that follow one another; the first reports two partitions and a check of each."""
-    check = dg.AssetCheckSpec(CHECK, asset=asset_key(INVENTORY), partitions_def=ACCOUNT_PARTITIONS)
+    """Return two assets that follow one another; the first reports two partitions."""
 
-    @dataset_asset(INVENTORY, ACCOUNT_PARTITIONS, check_specs=[check])
+    @dataset_asset(INVENTORY, ACCOUNT_PARTITIONS)
     def first(context: dg.AssetExecutionContext) -> Iterator[object]:
         for partition in context.partition_keys:
             yield dg.AssetMaterialization(asset_key(INVENTORY), partition=partition, tags=partition_tags(partition))
-            yield dg.AssetCheckEvaluation(asset_key(INVENTORY), CHECK, passed=True, partition=partition)
         if fails:
             raise dg.Failure("a partition failed", allow_retries=False)
         yield from outputs(context)
@@ -55,7 +52,6 @@ def test_each_partition_is_reported_once_and_the_next_step_runs() -> None:
 
     assert result.success
     assert reported == {"inventory": ["S1.US", "S2.DE"], "warehouse_stock": ["S1.US", "S2.DE"]}
-    assert [each.partition for each in result.get_asset_check_evaluations()] == ["S1.US", "S2.DE"]
 
 
 def test_steps_after_a_failed_one_do_not_run() -> None:

@@ -15,16 +15,18 @@ from seller_platform.contract import LISTS, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.errors import FormulaError
 from seller_platform.orchestration.assets.accounts import accounts_asset
+from seller_platform.orchestration.assets.check_reports import checks_for
+from seller_platform.orchestration.assets.checks import extent
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.descriptions import describe_mart
-from seller_platform.orchestration.assets.marts import extent, mart_definitions, mart_followers, mart_key
+from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, mart_key
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
-from seller_platform.warehouse.marts.builds import CheckResult, build_partition
+from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.formulas import EntryPattern, Formula, FormulaLine, Part
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
@@ -136,7 +138,7 @@ def test_every_mart_is_an_asset_with_columns_lineage_and_checks(marts: Marts, ma
     assert {key.asset_key.path[1] for deps in lineage.deps_by_column.values() for key in deps} == {
         each.dataset.name for each in mart.inputs
     }
-    assert [check.name for check in asset.check_specs] == [check.name for check in mart.all_checks]
+    assert {key.name for key in checks_for(mart).check_keys} == {check.name for check in mart.all_checks}
     assert asset.backfill_policy is not None
     assert asset.backfill_policy.max_partitions_per_run == (36 if mart.is_monthly else 100)
 
@@ -160,12 +162,13 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
     assert "Nothing was sold and nothing was charged." in empty["chart"]
     assert january["digest"] != empty["digest"]
     for check in PROFIT.all_checks:
-        records = marts.instance.event_log_storage.get_asset_check_execution_history(
+        (record,) = marts.instance.event_log_storage.get_asset_check_execution_history(
             dg.AssetCheckKey(mart_key(PROFIT), check.name), limit=20
         )
-        evaluations = [record.evaluation for record in records if record.evaluation is not None]
-        assert {evaluation.partition for evaluation in evaluations} == partitions
-        assert all(each.passed and each.target_materialization_data is not None for each in evaluations)
+        assert record.evaluation is not None
+        assert record.evaluation.description == f"{check.doc} That is true of 4 partitions."
+        assert (record.partition, record.evaluation.passed) == (None, True)
+        assert record.evaluation.target_materialization_data is not None
 
 
 def test_a_failed_check_shows_examples(marts: Marts) -> None:
@@ -178,18 +181,16 @@ def test_a_failed_check_shows_examples(marts: Marts) -> None:
     assert record.evaluation is not None
     assert not record.evaluation.passed
     assert record.evaluation.severity is dg.AssetCheckSeverity.WARN
-    assert "1 row of marts.cost_coverage contradicts this" in (record.evaluation.description or "")
-    assert "enter costs of the products" in (record.evaluation.description or "")
+    assert "S1.US, 2026-01: 1 row of marts.cost_coverage contradict" in (record.evaluation.description or "")
+    assert "Enter costs of the products" in (record.evaluation.description or "")
     assert record.evaluation.metadata["examples"].value == [
         {"product_sales": "10.00", "sales_without_cost": "10.00", "share_covered": "0.00"}
     ]
 
 
 def test_a_failed_check_says_how_many_of_the_rows_contradict_it() -> None:
-    check = PROFIT.all_checks[0]
-
-    assert extent(CheckResult(check, 12, ({"sku": "A"},)), 340) == "12 of 340 rows (3.5 %)"
-    assert extent(CheckResult(check, 1, ({"sales": 3},)), 340) == "1 row"
+    assert extent({"contradictions": 12, "rows": 340, "examples": [{"sku": "A"}]}) == "12 of 340 rows (3.5 %)"
+    assert extent({"contradictions": 1, "rows": 340, "examples": [{"sales": 3}]}) == "1 row"
 
 
 def test_a_partition_that_fails_is_named_and_the_others_are_built(marts: Marts) -> None:

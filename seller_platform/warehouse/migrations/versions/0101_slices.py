@@ -155,6 +155,11 @@ def upgrade() -> None:
         sa.Column("tried_at", moment, nullable=False, comment="When the newest try ended."),
         sa.Column("digest", sa.LargeBinary(), comment="Digest of what was made last; null before it was made."),
         sa.Column("changed_build_id", sa.BigInteger(), comment="The build of a mart that changed its rows last."),
+        sa.Column(
+            "failed_checks",
+            postgresql.JSONB(),
+            comment="What contradicts the checks of a mart that fail, by name; null if none do.",
+        ),
         sa.Column("error", sa.Text(), comment="The class of the error of the newest try; null if it succeeded."),
         sa.Column("message", sa.Text(), comment="What happened, and the next step."),
         sa.Column("failed_since", moment, comment="When it failed first, after it was made last."),
