@@ -188,18 +188,16 @@ def title_of(failures: Sequence[Failure], names: Mapping[str, str]) -> str:
     subjects = []
     for subject, of_subject in by_subject.items():
         parts = [part for failure in of_subject for part in failure.parts]
-        named = [_named(*part, names) for part in dict.fromkeys(parts)][:_NAMED_PARTS]
+        named = []
+        for account, month in list(dict.fromkeys(parts))[:_NAMED_PARTS]:
+            titled = f"{names[account][:_LONGEST_NAME]} ({account})" if names.get(account) else account
+            named.append(f"{titled}, {month:%Y-%m}" if month else titled)
         left = sum(failure.count for failure in of_subject) - len(named)
         more = f" and {left} more" if left > 0 and named else ""
         subjects.append(f"{subject} of {'; '.join(named)}{more}" if named else subject)
     warning = "Warning: " if all(failure.is_warning for failure in failures) else ""
     kind = failures[0].kind
     return f"{warning}{kind[0].upper()}{kind[1:]}: {'; '.join(subjects)}"
-
-
-def _named(account: str, month: date | None, names: Mapping[str, str]) -> str:
-    titled = f"{names[account][:_LONGEST_NAME]} ({account})" if names.get(account) else account
-    return f"{titled}, {month:%Y-%m}" if month else titled
 
 
 def more_text(groups: Sequence[Sequence[Failure]], *, link: str | None, names: Mapping[str, str]) -> str:

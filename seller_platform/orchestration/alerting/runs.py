@@ -65,16 +65,12 @@ def failures_of_runs(
     alerts.retried = dict(list(alerts.retried.items())[-_RUNS_PER_TICK:])
 
 
-def resolved_runs(instance: dg.DagsterInstance, causes: Mapping[str, Cause]) -> set[str]:
-    """Return the keys of the causes of which every job has succeeded since, and every asset was materialized."""
-    return {
-        key
-        for key, cause in causes.items()
-        if not any(_is_open(instance, subject, runs, cause) for subject, runs in cause.open_until.items())
-    }
+def is_open(instance: dg.DagsterInstance, cause: Cause) -> bool:
+    """Return whether a job of a cause has not succeeded since, or an asset was not materialized."""
+    return any(_is_failed(instance, subject, runs, cause) for subject, runs in cause.open_until.items())
 
 
-def _is_open(instance: dg.DagsterInstance, subject: str, runs: list[str], cause: Cause) -> bool:
+def _is_failed(instance: dg.DagsterInstance, subject: str, runs: list[str], cause: Cause) -> bool:
     """Return whether a job or an asset still has to succeed; of a partition its newest run decides."""
     if subject.startswith(_JOB):
         succeeded = dg.RunsFilter(

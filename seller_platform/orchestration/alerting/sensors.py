@@ -26,6 +26,7 @@ from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.account_names import name_of
 from seller_platform.orchestration.alerting.causes import (
     Alerts,
+    Cause,
     Failure,
     accounts_named,
     failure_text,
@@ -42,7 +43,7 @@ from seller_platform.orchestration.alerting.delivery import (
     secrets_of,
 )
 from seller_platform.orchestration.alerting.foreign_checks import failures_of_checks, newest_evaluation
-from seller_platform.orchestration.alerting.runs import failures_of_runs, newest_run_failure, resolved_runs
+from seller_platform.orchestration.alerting.runs import failures_of_runs, is_open, newest_run_failure
 from seller_platform.orchestration.alerting.security import security_sensor
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings
@@ -91,8 +92,8 @@ class Tick:
 Read = Callable[[Tick, Alerts], Sequence[Failure]]
 """Returns failures; of a sensor that reads events those that are new."""
 
-Resolve = Callable[[Tick, Alerts, Collection[str]], set[str]]
-"""Returns the keys of the open causes that are resolved, given those of the failures."""
+IsOpen = Callable[[Tick, str, Cause, Collection[str]], bool]
+"""Returns whether a cause is still open, by its key, itself and the keys of all causes of the failures."""
 
 
 def alert_definitions(
@@ -105,17 +106,32 @@ def alert_definitions(
     """
     targets = "once for each cause, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log."
 
-    def sensor(name: str, what: str, read: Read, resolve: Resolve) -> dg.SensorDefinition:
-        return _sensor(placement.name_of(name), f"Reports {what}, {targets}", read, resolve, tick_of)
+    def sensor(name: str, what: str, read: Read, is_open: IsOpen) -> dg.SensorDefinition:
+        return _sensor(placement.name_of(name), f"Reports {what}, {targets}", read, is_open, tick_of)
 
     def tick_of(instance: dg.DagsterInstance, settings: Settings) -> Tick:
         return Tick(instance, settings, clock(), placement, expected)
 
     return dg.Definitions(
         sensors=[
-            sensor("problems", "what platform.problems names", _read_problems, _resolve_problems),
-            sensor("run_failures", "runs that failed for another reason", _read_runs, _resolve_runs),
-            sensor("check_failures", "failed checks of the project's own assets", _read_checks, _resolve_checks),
+            sensor(
+                "problems",
+                "what platform.problems names",
+                _read_problems,
+                lambda _tick, key, _cause, failing: key in failing,
+            ),
+            sensor(
+                "run_failures",
+                "runs that failed for another reason",
+                _read_runs,
+                lambda tick, _key, cause, _failing: is_open(tick.instance, cause),
+            ),
+            sensor(
+                "check_failures",
+                "failed checks of the project's own assets",
+                lambda tick, alerts: list(failures_of_checks(tick.instance, alerts, tick.has_settled)),
+                lambda _tick, _key, cause, _failing: any(cause.open_until.values()),
+            ),
             security_sensor(clock, placement),
         ],
         resources={"alerts": _ALERTS},
@@ -126,7 +142,7 @@ def _sensor(
     name: str,
     description: str,
     read: Read,
-    resolve: Resolve,
+    is_open: IsOpen,
     tick_of: Callable[[dg.DagsterInstance, Settings], Tick],
 ) -> dg.SensorDefinition:
     @dg.sensor(
@@ -141,7 +157,7 @@ def _sensor(
             return dg.SensorResult(skip_reason=_NEEDS_A_SERVER)
         stored, problem = _stored_alerts(context.cursor, tick.instance, read), None
         try:
-            for level, text in _messages(tick, stored, read, resolve):
+            for level, text in _messages(tick, stored, read, is_open):
                 message = redacted(text, secrets_of(tick.settings))
                 _LOG.log(level, "%s", message)
                 if tick.settings.alert_webhook_url is not None:
@@ -174,12 +190,12 @@ def _stored_alerts(cursor: str | None, instance: dg.DagsterInstance, read: Read)
     return alerts
 
 
-def _messages(tick: Tick, alerts: Alerts, read: Read, resolve: Resolve) -> Iterator[tuple[int, str]]:
+def _messages(tick: Tick, alerts: Alerts, read: Read, is_open: IsOpen) -> Iterator[tuple[int, str]]:
     """Yield the messages of new and of resolved causes with their levels in the log."""
     secrets, open_before = secrets_of(tick.settings), dict(alerts.causes)
     failures = [replace(each, sentence=redacted(each.sentence, secrets)) for each in read(tick, alerts)]
     by_cause = alerts.add(failures, tick.now)
-    resolved = resolve(tick, alerts, by_cause)
+    resolved = {key for key, cause in alerts.causes.items() if not is_open(tick, key, cause, by_cause)}
     alerts.causes = {key: cause for key, cause in alerts.causes.items() if key not in resolved}
     new = {key: each for key, each in by_cause.items() if key in alerts.causes and key not in open_before}
     names, url = _names(tick, new.values()), tick.settings.dagster_url
@@ -219,33 +235,15 @@ def _failure_of(problem: Problem, placement: Placement) -> Failure:
     )
 
 
-def _resolve_problems(_: Tick, alerts: Alerts, causes: Collection[str]) -> set[str]:
-    return alerts.causes.keys() - set(causes)
-
-
 def _read_runs(tick: Tick, alerts: Alerts) -> Sequence[Failure]:
+    alerts.causes = {
+        key: cause for key, cause in alerts.causes.items() if tick.now - cause.failed_at < _FORGOTTEN_AFTER
+    }
     failures = list(failures_of_runs(tick.instance, alerts, tick.has_settled))
-    known = _sentences(tick) if failures else set()
-    return [failure for failure in failures if failure.sentence.rstrip(".") not in known]
-
-
-def _sentences(tick: Tick) -> set[str]:
-    """Return what the sensor of problems reports, as a run says it."""
-    return {f"{each.sentence} {each.next_step}".rstrip(" .") for each in _read_problems(tick, Alerts())}
-
-
-def _resolve_runs(tick: Tick, alerts: Alerts, _: Collection[str]) -> set[str]:
-    forgotten = {key for key, cause in alerts.causes.items() if tick.now - cause.failed_at > _FORGOTTEN_AFTER}
-    alerts.causes = {key: cause for key, cause in alerts.causes.items() if key not in forgotten}
-    return resolved_runs(tick.instance, alerts.causes)
-
-
-def _read_checks(tick: Tick, alerts: Alerts) -> Sequence[Failure]:
-    return list(failures_of_checks(tick.instance, alerts, tick.has_settled))
-
-
-def _resolve_checks(_: Tick, alerts: Alerts, __: Collection[str]) -> set[str]:
-    return {key for key, cause in alerts.causes.items() if not any(cause.open_until.values())}
+    # A run says the next step together with the reason.
+    named = _read_problems(tick, alerts) if failures else ()
+    sentences = {f"{each.sentence} {each.next_step}".rstrip(" .") for each in named}
+    return [failure for failure in failures if failure.sentence.rstrip(".") not in sentences]
 
 
 def _link(failure: Failure, dagster_url: str | None) -> str | None:

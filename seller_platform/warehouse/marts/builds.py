@@ -54,7 +54,7 @@ class CheckResult:
         return self.contradictions == 0
 
     def described(self, mart: Mart) -> Mapping[str, object]:
-        """Return what contradicts the check as a receipt keeps it."""
+        """Return what contradicts the check, as `platform.derived_partitions` keeps it."""
         examples = (
             ", ".join(f"{name} {value}" for name, value in row.items() if value is not None)
             for row in self.examples[:_EXAMPLES]
@@ -156,10 +156,6 @@ def build_partition(
                     "window_end": end,
                     "version": mart.version,
                     "run_id": run_id,
-                    "contradictions": {
-                        each.check.name: each.described(mart) for each in check_results if not each.passed
-                    }
-                    or None,
                     "snapshot": snapshot,
                 }
                 connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
@@ -170,7 +166,7 @@ def build_partition(
                     run_id=run_id,
                     digest=digest,
                     build_id=build.id,
-                    failed_checks=_failed(check_results, rows),
+                    failed_checks=_failed(mart, check_results, rows),
                 )
         except WarehouseError as error:
             if state is not None:
@@ -199,17 +195,18 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
         for row in _rows(driver, statement, bound):
             window = None if row["window_start"] is None else Window(row["window_start"], row["window_end"])
             bindings = _bindings(mart, row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
-            failed = _failed([_check(driver, check, bindings) for check in mart.all_checks], row["rows"])
+            failed = _failed(mart, [_check(driver, check, bindings) for check in mart.all_checks], row["rows"])
             facts = {**bound, "account": row["account"], "month": row["window_start"], "failed": Jsonb(failed)}
             driver.execute(_KEEP_CHECKS, facts if failed else {**facts, "failed": None})
             evaluated.append((row["account"], window))
     return evaluated
 
 
-def _failed(results: Iterable[CheckResult], rows: int) -> dict[str, object]:
+def _failed(mart: Mart, results: Iterable[CheckResult], rows: int) -> dict[str, object]:
     """Return the checks that fail as `platform.derived_partitions` keeps them."""
     return {
         result.check.name: {
+            **result.described(mart),
             "contradictions": result.contradictions,
             "rows": rows,
             "examples": [

@@ -34,11 +34,6 @@ BUILDS = Table(
     ),
     Column("version", Text, comment="Digest of the code that computed them; null for builds of earlier versions."),
     Column("run_id", Text, comment="The Dagster run."),
-    Column(
-        "contradictions",
-        JSONB(none_as_null=True),
-        comment="The checks that rows contradict, each with a sentence and the next step; null if there are none.",
-    ),
     Column("started_at", DateTime(timezone=True), nullable=False, comment="When the build began."),
     Column("finished_at", DateTime(timezone=True), nullable=False, comment="When its rows were stored."),
     Column(
@@ -47,7 +42,6 @@ BUILDS = Table(
         comment="Which transactions the build saw; null after a move to another server.",
     ),
     Index(None, "mart", "account", "window_start"),
-    Index("ix_mart_builds_contradicted", "mart", "account", postgresql_where=text("contradictions IS NOT NULL")),
     Index("ix_mart_builds_next_transaction", text("pg_snapshot_xmax(snapshot)")),
     schema=PLATFORM,
     comment="The receipts of marts: one row for each time a partition was built.",

@@ -42,7 +42,7 @@ class Problem:
 
 # A list of accounts is requested again within minutes without a run. What the planner leaves for later is no problem.
 _PROBLEMS = text("""
-    SELECT kind, is_warning, dataset, message, min(next_step), count(*),
+    SELECT kind, is_warning, dataset, message, min(next_step), count(DISTINCT (account, month)),
            (array_agg(account ORDER BY account, month))[1:3], (array_agg(month ORDER BY account, month))[1:3],
            min(since), max(run_id)
     FROM platform.problems

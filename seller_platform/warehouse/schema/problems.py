@@ -144,7 +144,7 @@ CROSS JOIN LATERAL (VALUES
                         FROM jsonb_each(notes -> 'unusual_days'))),
      'Wait: the next refresh reads them again. If the numbers stay, compare with the upstream.')
 ) AS noted (kind, message, next_step)
-WHERE CASE noted.kind
+WHERE noted_load_ids <> '{}' AND CASE noted.kind
       WHEN 'restated' THEN restated.changes IS NOT NULL
       WHEN 'moved' THEN notes ? 'moved'
       WHEN 'keyless' THEN notes ? 'null_keys'
@@ -214,13 +214,13 @@ GROUP BY dataset, account
 HAVING count(load_id) > 0 AND coalesce(max(current_at), '-infinity') < now() - interval '{hours} hours'
    AND NOT bool_or(month > now() - interval '32 days' AND NOT ({is_untroubled}))
 UNION ALL
-SELECT 'marts.' || mart, account, window_start, 'contradicted', NULL, started_at, NULL, run_id, value ->> 'sentence',
+SELECT CASE folder WHEN '' THEN 'marts.' ELSE 'exports.' END || name, account, month, 'failed', error, failed_since,
+       NULL, run_id, message, NULL, false
+FROM platform.derived_partitions WHERE error <> 'InputProblemError'
+UNION ALL
+SELECT 'marts.' || name, account, month, 'contradicted', NULL, tried_at, NULL, run_id, value ->> 'sentence',
        value ->> 'next_step', CAST(value ->> 'is_warning' AS boolean)
-FROM platform.mart_builds AS build, jsonb_each(contradictions)
-WHERE contradictions IS NOT NULL AND NOT EXISTS (
-    SELECT FROM platform.mart_builds AS later
-    WHERE later.mart = build.mart AND later.account = build.account AND later.id > build.id
-      AND later.window_start IS NOT DISTINCT FROM build.window_start)
+FROM platform.derived_partitions, jsonb_each(failed_checks) WHERE failed_checks IS NOT NULL
 UNION ALL
 SELECT 'accounts', name, NULL,
        CASE WHEN grants.connection IS NULL OR refused IS NOT NULL THEN 'refused' ELSE 'expiring' END,
@@ -236,7 +236,7 @@ WHERE grants.connection IS NULL OR refused IS NOT NULL OR issued_at + {lifetime}
 """)
 
 _COLUMNS = {
-    "dataset": "The table in schema seller; of a mart marts.NAME.",
+    "dataset": "The table in schema seller; of a mart marts.NAME, of files exports.NAME.",
     "account": "Key of the account; of the dataset accounts the connection.",
     "month": "The first day of the month; null where the list has no days.",
     "kind": "failed, postponed, held, mismatched, missing, incomplete, late; of a grant refused, expiring; what a load "

@@ -288,21 +288,32 @@ def test_a_grant_that_is_about_to_end_and_a_missing_one_are_reported(shop: Shop)
 
 def test_rows_that_contradict_a_check_of_a_mart_are_reported(shop: Shop) -> None:
     mart = next(each for each in MARTS if each.is_monthly)
-    mark_loaded(shop.database, mart, KEYS[0], MARCH)
     found = '{"sums_agree": {"sentence": "2 rows contradict it.", "next_step": "Enter costs.", "is_warning": true}}'
     with shop.database.begin() as connection:
-        connection.execute(text("UPDATE platform.mart_builds SET contradictions = :found"), {"found": found})
+        connection.execute(
+            text("""
+                INSERT INTO platform.derived_partitions (folder, name, account, month, changes, version, tried_at,
+                                                         contradictions)
+                VALUES ('', :mart, :account, :month, 1, '1', now(), :found)
+            """),
+            {"mart": mart.name, "account": KEYS[0], "month": MARCH.start, "found": found},
+        )
     shop.tick()
-    mark_loaded(shop.database, mart, KEYS[0], MARCH)
-    shop.tick()
+    failed = "contradictions = NULL, error = 'MartBuildError', message = 'It was not built.', failed_since = now()"
+    for values in (failed, "error = 'InputProblemError', message = 'It waits.'"):
+        with shop.database.begin() as connection:
+            connection.execute(text(f"UPDATE platform.derived_partitions SET {values}"))
+        shop.tick()
 
-    message, resolved = shop.receiver.texts
+    message, not_built, resolved, built = shop.receiver.texts
     assert message.splitlines()[:3] == [
         f"Warning: Contradicted: marts/{mart.name} of Möbel Söhne, DE, EUR ({KEYS[0]}), 2026-03",
         "2 rows contradict it.",
         "Enter costs.",
     ]
+    assert not_built.startswith(f"Failed: marts/{mart.name} of Möbel Söhne")
     assert resolved.startswith(f"Resolved: Warning: Contradicted: marts/{mart.name} of")
+    assert built.startswith(f"Resolved: Failed: marts/{mart.name} of")
 
 
 def test_what_was_not_read_is_reported_not_on_an_accounts_first_day(shop: Shop) -> None:

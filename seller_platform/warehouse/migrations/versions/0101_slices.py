@@ -174,19 +174,3 @@ def upgrade() -> None:
         schema="platform",
         postgresql_nulls_not_distinct=True,
     )
-    op.add_column(
-        "mart_builds",
-        sa.Column(
-            "contradictions",
-            postgresql.JSONB(),
-            comment="The checks that rows contradict, each with a sentence and the next step; null if there are none.",
-        ),
-        schema="platform",
-    )
-    op.create_index(
-        "ix_mart_builds_contradicted",
-        "mart_builds",
-        ["mart", "account"],
-        schema="platform",
-        postgresql_where=sa.text("contradictions IS NOT NULL"),
-    )
