@@ -40,14 +40,7 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.marts.due import (
-    EVERY_ACCOUNT,
-    Derived,
-    DerivedInput,
-    keep_failure,
-    keep_made,
-    partition_states,
-)
+from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, Derived, DerivedInput, keep_try, state_of
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.readers.relations import SOURCES, Source, relation_of
 from seller_platform.warehouse.schema.tables import table_for
@@ -169,7 +162,7 @@ def export_asset(
             account, month = (None, None) if key is None else read_partition_key(key)
             before, run_id = newest_event(context.instance), context.run.run_id
             with warehouse.database.begin() as connection:
-                (state,) = partition_states(connection, files, [account or EVERY_ACCOUNT], [month] if month else [])
+                state = state_of(connection, files, account or EVERY_ACCOUNT, month)
             try:
                 exported = export_partition(warehouse.database, source, account, month, folder)
             except NotLoadedError:
@@ -180,11 +173,11 @@ def export_asset(
                 return materialization_of_nothing(asset, key, reason, tags=tags)
             except SellerPlatformError as error:
                 with suppress(WarehouseUnavailableError), warehouse.database.begin() as connection:
-                    keep_failure(connection, files, state, error, run_id=run_id)
+                    keep_try(connection, files, state, run_id=run_id, error=error)
                 raise
             digest = digest_of(exported)
             with warehouse.database.begin() as connection:
-                keep_made(connection, files, state, run_id=run_id, digest=bytes.fromhex(digest))
+                keep_try(connection, files, state, run_id=run_id, digest=bytes.fromhex(digest))
             known = None if account is None else warehouse.names.get(account)
             tags = provenance_tags(digest, files.version, versions, before)
             return materialization(source, key, exported, tags, known)

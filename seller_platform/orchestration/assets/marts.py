@@ -36,7 +36,7 @@ from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import Chart, ChartForm, Input, Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build, build_partition, chosen_parameters
-from seller_platform.warehouse.marts.due import Derived, keep_failure, partition_states
+from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
 from seller_platform.warehouse.marts.formulas import Formula
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.monitoring.slice_problems import slice_problems
@@ -127,8 +127,8 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
             if failed is not None:
                 derived = Derived.of(mart)
                 with suppress(WarehouseUnavailableError), warehouse.database.begin() as connection:
-                    (state,) = partition_states(connection, derived, [account], [month] if month else [])
-                    keep_failure(connection, derived, state, failed, run_id=context.run.run_id)
+                    state = state_of(connection, derived, account, month)
+                    keep_try(connection, derived, state, run_id=context.run.run_id, error=failed)
                 raise failed
             before = newest_event(context.instance)
             build = build_partition(

@@ -22,7 +22,7 @@ from seller_platform.orchestration.automation.runs import UNDER_WAY, PlannedRun,
 from seller_platform.orchestration.partitions import account_partitions, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.orchestration.tags import ACCOUNT_TAG
 from seller_platform.warehouse.marts import Input, Mart
 from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, Derived, PartitionState, partition_states
 from seller_platform.warehouse.monitoring.slice_problems import Problems, slice_problems
@@ -94,7 +94,7 @@ def following_definitions(
         due = _due(database, followers, listed, history_start, now.date())
         ready = _without_failed_inputs(database, due, now.date(), placement)
         free = _without_those_under_way(context, ready, listed)
-        requests = list(_requests(database, free, listed, now))
+        requests = list(_requests(free, listed, now))
         yield from requests
         if not _count(ready):
             context.update_cursor(f"{newest}@{now.isoformat()}")
@@ -231,10 +231,9 @@ def _pending(context: dg.SensorEvaluationContext) -> Iterator[Any]:
                 yield of_backfill.get_targeted_partitions_without_materialization_status()
 
 
-def _requests(database: Database, free: _States, listed: Sequence[str], now: datetime) -> Iterator[dg.RunRequest]:
+def _requests(free: _States, listed: Sequence[str], now: datetime) -> Iterator[dg.RunRequest]:
     """Yield the runs, newest months first. The same run is requested once an hour, for it may end without a trace."""
     chosen = {each: states for each, states in free.items() if states}
-    known = accounts(database) if chosen else []
     runs: list[tuple[PlannedRun, dict[str, Follower]]] = []
     for of_marts in (True, False):
         group = {each.source.name: each for each in chosen if (each.mart is not None) is of_marts}
@@ -252,7 +251,8 @@ def _requests(database: Database, free: _States, listed: Sequence[str], now: dat
         yield dg.RunRequest(
             run_key=f"{names}:{run.first}:{run.last}:{changes}:{now:%Y-%m-%dT%H}",
             asset_selection=[each.key for each in followers],
-            tags=run.tags_with(known),
+            # With the tag of its account, a run would wait for the loads of the account.
+            tags={name: value for name, value in run.tags.items() if name != ACCOUNT_TAG},
         )
 
 

@@ -16,7 +16,7 @@ from seller_platform.contract import Window
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.warehouse.marts.declaration import Mart, MartCheck, Query
-from seller_platform.warehouse.marts.due import Derived, keep_failure, keep_made, partition_states
+from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
 from seller_platform.warehouse.marts.tables import ACCOUNT, BUILD_ID, BUILDS
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -129,7 +129,7 @@ def build_partition(
                 started_at = datetime.now(UTC)
                 driver = driver_of(connection)
                 driver.execute(_ONE_MOMENT)
-                (state,) = partition_states(connection, derived, [account], [window] if window else [])
+                state = state_of(connection, derived, account, window)
                 driver.execute(_SETTINGS)
                 bindings[BUILD_ID], snapshot = connection.execute(text(_BEGUN)).one()
                 rows, digest = _replace(driver, mart, bindings)
@@ -159,7 +159,7 @@ def build_partition(
                     "snapshot": snapshot,
                 }
                 connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
-                keep_made(
+                keep_try(
                     connection,
                     derived,
                     state,
@@ -171,7 +171,7 @@ def build_partition(
         except WarehouseError as error:
             if state is not None:
                 with connection.begin():
-                    keep_failure(connection, derived, state, error, run_id=run_id)
+                    keep_try(connection, derived, state, run_id=run_id, error=error)
             raise
     return build
 

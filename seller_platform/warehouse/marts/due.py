@@ -7,10 +7,10 @@ A mart or the files of a table are *derived*: computed from slices, partition by
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg import sql
-from psycopg.rows import dict_row
+from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, func, select
 
@@ -35,17 +35,17 @@ WITH part AS (
     SELECT account, month FROM unnest(%(accounts)s::text[]) AS account, unnest(%(months)s::date[]) AS month
 ),
 input (name, is_required, is_monthly, months_before, months_after) AS (
-    SELECT * FROM unnest(%(inputs)s::text[], %(required)s::boolean[], %(monthly)s::boolean[], %(before)s::int[],
-                         %(after)s::int[])
+    SELECT * FROM unnest(%(input)s::text[], %(is_required)s::boolean[], %(is_monthly)s::boolean[],
+                         %(months_before)s::int[], %(months_after)s::int[])
 ),
 changed AS (
     SELECT dataset AS name, CASE WHEN %(of_all)s THEN '' ELSE account END AS account, month, changed_load_id AS number
     FROM platform.slices
-    WHERE dataset = ANY (%(inputs)s) AND (%(of_all)s OR account = ANY (%(accounts)s)) AND load_id IS NOT NULL
+    WHERE dataset = ANY (%(input)s) AND (%(of_all)s OR account = ANY (%(accounts)s)) AND load_id IS NOT NULL
     UNION ALL
     SELECT name, account, month, changed_build_id
     FROM platform.derived_partitions
-    WHERE folder = '' AND name = ANY (%(inputs)s) AND account = ANY (%(accounts)s) AND changed_build_id IS NOT NULL
+    WHERE folder = '' AND name = ANY (%(input)s) AND account = ANY (%(accounts)s) AND changed_build_id IS NOT NULL
 ),
 read AS (
     SELECT account, read_by.month, sum(number) AS changes, array_agg(DISTINCT name) AS names
@@ -73,7 +73,8 @@ state AS (
         SELECT CAST(coalesce(own.changes, 0) + coalesce(whole.changes, 0) AS bigint) AS changes
     ) AS made_of
 )
-SELECT account, month, missing, changes, is_tried AND error IS NULL AS is_current FROM state {condition}
+SELECT %(name)s::text AS name, account, month, missing, changes, is_tried AND error IS NULL AS is_current
+FROM state {condition}
 ORDER BY account, month
 """)
 
@@ -85,40 +86,31 @@ WHERE missing = '{}' AND (NOT is_tried OR run_id IS NULL
 
 _KEEP = """
 INSERT INTO platform.derived_partitions AS former (folder, name, account, month, changes, version, run_id, tried_at,
-                                                   digest, changed_build_id, failed_checks)
-VALUES (%(folder)s, %(name)s, %(account)s, %(month)s, %(changes)s, %(version)s, %(run_id)s, %(tried_at)s, %(digest)s,
-        %(build_id)s, %(failed_checks)s)
+                                                   digest, changed_build_id, failed_checks, error, message,
+                                                   failed_since)
+VALUES (%(folder)s, %(name)s, %(account)s, %(month)s, %(changes)s, %(version)s, %(run_id)s, %(now)s, %(digest)s,
+        %(build_id)s, %(failed_checks)s, %(error)s, %(message)s,
+        CASE WHEN %(error)s::text IS NOT NULL THEN %(now)s END)
 ON CONFLICT (folder, name, account, month) DO UPDATE SET
     changes = excluded.changes, version = excluded.version, run_id = excluded.run_id, tried_at = excluded.tried_at,
-    digest = excluded.digest, failed_checks = excluded.failed_checks,
-    error = NULL, message = NULL, failed_since = NULL,
-    changed_build_id = CASE WHEN former.digest = excluded.digest THEN former.changed_build_id
-                            ELSE excluded.changed_build_id END
-"""
-
-_KEEP_FAILURE = """
-INSERT INTO platform.derived_partitions AS former (folder, name, account, month, changes, version, run_id, tried_at,
-                                                   error, message, failed_since)
-VALUES (%(folder)s, %(name)s, %(account)s, %(month)s, %(changes)s, %(version)s, %(run_id)s, %(tried_at)s, %(error)s,
-        %(message)s, %(tried_at)s)
-ON CONFLICT (folder, name, account, month) DO UPDATE SET
-    changes = excluded.changes, version = excluded.version, run_id = excluded.run_id, tried_at = excluded.tried_at,
-    error = excluded.error, message = excluded.message,
-    failed_since = coalesce(former.failed_since, excluded.failed_since)
+    digest = coalesce(excluded.digest, former.digest), error = excluded.error, message = excluded.message,
+    changed_build_id = CASE WHEN coalesce(excluded.digest = former.digest, former.digest IS NOT NULL)
+                            THEN former.changed_build_id ELSE excluded.changed_build_id END,
+    failed_checks = CASE WHEN excluded.error IS NULL THEN excluded.failed_checks ELSE former.failed_checks END,
+    failed_since = CASE WHEN excluded.error IS NOT NULL THEN coalesce(former.failed_since, excluded.failed_since) END
 """
 
 
-@dataclass(frozen=True)
-class DerivedInput:
+class DerivedInput(NamedTuple):
     """A dataset or a mart that something is computed from.
 
     Attributes:
-        required: Whether there is nothing to compute before it was loaded.
+        is_required: Whether there is nothing to compute before it was loaded.
         is_monthly: Whether a month is computed from months of it, and not from all of the account.
     """
 
-    name: str
-    required: bool = True
+    input: str
+    is_required: bool = True
     is_monthly: bool = False
     months_before: int = 0
     months_after: int = 0
@@ -165,18 +157,22 @@ class PartitionState:
     """A partition of something derived, and why it needs no try.
 
     Attributes:
-        window: The month; None where the partition is a whole account.
+        month: The first day of the month; None where the partition is a whole account.
         missing: The required inputs that were never loaded; with any, nothing can be made.
         is_current: Whether neither an input nor its definition changed since it was made.
-        changes: Stands for the rows of its inputs; larger after each change.
+        changes: Stands for the rows of its inputs; another number after each change.
     """
 
     name: str
     account: str
-    window: Window | None
-    missing: tuple[str, ...]
+    month: date | None
+    missing: Sequence[str]
     is_current: bool
     changes: int
+
+    @property
+    def window(self) -> Window | None:
+        return None if self.month is None else Window.month_of(self.month)
 
     @property
     def reason(self) -> str | None:
@@ -200,66 +196,64 @@ def partition_states(
         months: The months of what is monthly.
         only_due: Only those that a run should make now. One that failed is due once an input changed, or an hour later.
     """
-    inputs = derived.inputs
-    windows = {each.start: each for each in months} if derived.is_monthly else {None: None}
     bindings: dict[str, Any] = {
         "folder": derived.folder,
         "name": derived.name,
         "version": derived.version,
         "of_all": derived.is_of_all,
         "accounts": [EVERY_ACCOUNT] if derived.is_of_all else list(accounts),
-        "months": list(windows),
-        "inputs": [each.name for each in inputs],
-        "required": [each.required for each in inputs],
-        "monthly": [each.is_monthly for each in inputs],
-        "before": [each.months_before for each in inputs],
-        "after": [each.months_after for each in inputs],
+        "months": [month.start for month in months] if derived.is_monthly else [None],
         "waits": InputProblemError.__name__,
         "failed_before": utc_now() - RETRIED_AFTER,
     }
+    for name, values in zip(DerivedInput._fields, zip(*derived.inputs, strict=True), strict=True):
+        bindings[name] = list(values)
     statement = _STATES.format(condition=_ARE_DUE if only_due else sql.SQL(""))
-    with driver_of(connection).cursor(row_factory=dict_row) as cursor:
-        return [
-            PartitionState(
-                derived.name,
-                row["account"],
-                windows[row["month"]],
-                tuple(row["missing"]),
-                row["is_current"],
-                row["changes"],
-            )
-            for row in cursor.execute(statement, bindings)
-        ]
+    with driver_of(connection).cursor(row_factory=class_row(PartitionState)) as cursor:
+        return cursor.execute(statement, bindings).fetchall()
 
 
-def keep_made(
+def state_of(connection: Connection, derived: Derived, account: str, month: Window | None) -> PartitionState:
+    """Return a single partition; a try begins with it."""
+    (state,) = partition_states(connection, derived, [account], [month] if month else [])
+    return state
+
+
+def keep_try(
     connection: Connection,
     derived: Derived,
     state: PartitionState,
     *,
     run_id: str | None,
-    digest: bytes,
+    digest: bytes | None = None,
     build_id: int | None = None,
     failed_checks: Mapping[str, object] | None = None,
+    error: SellerPlatformError | None = None,
 ) -> None:
-    """Store that a partition was made of the inputs that a state had.
+    """Store that a partition was made of the inputs that its state has, or why not. What was made before stays.
 
     Args:
+        digest: Of what was made; None after an error.
         build_id: The number of the build of a mart.
         failed_checks: What contradicts its checks, by name.
     """
-    facts = {"digest": digest, "build_id": build_id, "failed_checks": Jsonb(failed_checks) if failed_checks else None}
-    values = _values(derived, state, run_id) | facts
+    values = {
+        "folder": derived.folder,
+        "name": derived.name,
+        "account": state.account,
+        "month": state.month,
+        "changes": state.changes,
+        "version": derived.version,
+        "run_id": run_id,
+        "now": utc_now(),
+        "digest": digest,
+        "build_id": build_id,
+        "failed_checks": Jsonb(failed_checks) if failed_checks else None,
+        "error": error and error.code,
+        # PostgreSQL stores every character but NUL, which a message may quote.
+        "message": error and str(error).replace("\x00", ""),
+    }
     driver_of(connection).execute(_KEEP, values)
-
-
-def keep_failure(
-    connection: Connection, derived: Derived, state: PartitionState, error: SellerPlatformError, *, run_id: str | None
-) -> None:
-    """Store that a partition could not be made of the inputs that a state had. What was made before stays."""
-    # PostgreSQL stores every character but NUL, which a message may quote.
-    facts = {"error": error.code, "message": str(error).replace("\x00", "")}
-    driver_of(connection).execute(_KEEP_FAILURE, _values(derived, state, run_id) | facts)
 
 
 def rows_built(database: Database, run_ids: Sequence[str]) -> dict[tuple[str, str, date | None], int]:
@@ -271,16 +265,3 @@ def rows_built(database: Database, run_ids: Sequence[str]) -> dict[tuple[str, st
     with database.begin() as connection:
         rows = connection.execute(statement.group_by(built.mart, built.account, built.window_start))
         return {(mart, account, first): count for mart, account, first, count in rows}
-
-
-def _values(derived: Derived, state: PartitionState, run_id: str | None) -> dict[str, object]:
-    return {
-        "folder": derived.folder,
-        "name": derived.name,
-        "account": state.account,
-        "month": state.window and state.window.start,
-        "changes": state.changes,
-        "version": derived.version,
-        "run_id": run_id,
-        "tried_at": utc_now(),
-    }
