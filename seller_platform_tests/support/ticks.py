@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import dagster as dg
+from dagster._core.execution.backfill import PartitionBackfill
 
+from seller_platform.clocks import utc_now
 from seller_platform.orchestration.automation.following import SENSOR
 from seller_platform.orchestration.resources import WarehouseResource
 
@@ -43,6 +45,24 @@ class Ticks:
             for key in request.asset_selection or ():
                 requested[key.to_user_string()] |= self._partitions(request.tags)
         return dict(requested)
+
+    def request_backfill(self, key: dg.AssetKey) -> PartitionBackfill:
+        """Store a backfill of all partitions of an asset, whose runs are yet to be requested."""
+        backfill = PartitionBackfill.from_asset_partitions(
+            backfill_id=key.to_user_string(),
+            asset_graph=self.definitions.resolve_asset_graph(),
+            partition_names=None,
+            asset_selection=[key],
+            backfill_timestamp=utc_now().timestamp(),
+            tags={},
+            dynamic_partitions_store=self.instance,
+            all_partitions=True,
+            title=None,
+            description=None,
+            run_config=None,
+        )
+        self.instance.add_backfill(backfill)
+        return backfill
 
     def _partitions(self, tags: Mapping[str, str]) -> set[str]:
         """Return the partitions of a range: every account between its ends, in every month between them."""

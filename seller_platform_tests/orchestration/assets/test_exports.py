@@ -177,11 +177,14 @@ def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platfor
     again = ticks.tick()
     mark_loaded(platform.database, ORDERS, KEYS[0], MONTHS[0])
     changed = ticks.tick()
+    ticks.request_backfill(export_key(ORDERS))
+    during_a_backfill = ticks.tick()
 
     assert before == {"export/accounts": {"all"}}
     assert loaded == {"export/orders": {str(partition_key(key, MONTHS[0])) for key in KEYS}}
     assert exported == again == {}
     assert changed == {"export/orders": {str(partition_key(KEYS[0], MONTHS[0]))}}
+    assert during_a_backfill == {}, "the backfill writes it"
 
 
 def test_files_of_a_mart_follow_builds_that_changed_its_rows(platform: Platform, tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
-from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.execution.backfill import BulkActionStatus
 from sqlalchemy import text
 
-from seller_platform.clocks import utc_now
 from seller_platform.contract import LISTS, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.orchestration.assets.accounts import accounts_asset
@@ -91,21 +90,7 @@ def test_what_a_run_under_way_builds_or_loads_is_not_requested(
 
 
 def test_what_a_backfill_has_yet_to_build_is_not_requested(ticks: Ticks) -> None:
-    graph = ticks.definitions.resolve_asset_graph()
-    backfill = PartitionBackfill.from_asset_partitions(
-        backfill_id="everything",
-        asset_graph=graph,
-        partition_names=None,
-        asset_selection=[mart_key(PROFIT)],
-        backfill_timestamp=utc_now().timestamp(),
-        tags={},
-        dynamic_partitions_store=ticks.instance,
-        all_partitions=True,
-        title=None,
-        description=None,
-        run_config=None,
-    )
-    ticks.instance.add_backfill(backfill)
+    backfill = ticks.request_backfill(mart_key(PROFIT))
 
     during = ticks.tick()
     ticks.instance.update_backfill(backfill._replace(status=BulkActionStatus.CANCELED))
