@@ -191,7 +191,7 @@ class _Range:
 
     def has(self, account: str, month: Window | None) -> bool:
         """Return whether the run has a partition, or any of an account."""
-        is_of_account = self.accounts is None or account in (EVERY_ACCOUNT, *self.accounts)
+        is_of_account = self.accounts is None or account == EVERY_ACCOUNT or account in self.accounts
         is_of_month = month is None or self.months is None or self.months[0] <= str(month.start) <= self.months[1]
         return is_of_account and is_of_month
 
@@ -207,16 +207,21 @@ def _without_those_under_way(context: dg.SensorEvaluationContext, ready: _States
     runs = context.instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY, created_after=newer))
     ranges, pending = [_Range.of(run, listed) for run in runs], list(_pending(context))
 
-    def is_free(follower: Follower, state: PartitionState) -> bool:
-        key, inputs = follower.key, {follower.key, *follower.inputs}
-        if any(inputs & each.assets and each.has(state.account, state.window) for each in ranges):
-            return False
-        if state.account == EVERY_ACCOUNT:
-            return not any(key in each.asset_keys for each in pending)
-        partition = str(partition_key(state.account, state.window))
-        return not any(key in each.asset_keys and partition in each.get_partitions_subset(key) for each in pending)
+    def free(follower: Follower, states: Sequence[PartitionState]) -> list[PartitionState]:
+        key, assets = follower.key, {follower.key, *follower.inputs}
+        of_runs = [each for each in ranges if assets & each.assets]
+        of_backfills = [each for each in pending if key in each.asset_keys]
+        if of_backfills and follower.derived.is_of_all:
+            return []
+        subsets = [each.get_partitions_subset(key) for each in of_backfills]
+        return [
+            state
+            for state in states
+            if not any(each.has(state.account, state.window) for each in of_runs)
+            and not any(str(partition_key(state.account, state.window)) in each for each in subsets)
+        ]
 
-    return {each: [state for state in states if is_free(each, state)] for each, states in ready.items()}
+    return {each: free(each, states) for each, states in ready.items() if states}
 
 
 def _pending(context: dg.SensorEvaluationContext) -> Iterator[Any]:

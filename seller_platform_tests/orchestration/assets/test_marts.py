@@ -9,6 +9,8 @@ from typing import Any
 import dagster as dg
 import psycopg
 import pytest
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.loader import LoadingContextForTest
 from sqlalchemy import text
 
 from seller_platform.contract import LISTS, Window, dataset_named
@@ -20,10 +22,11 @@ from seller_platform.orchestration.assets.checks import extent
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.descriptions import describe_mart
+from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, mart_key
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
-from seller_platform.orchestration.partitions import add_accounts, partition_key
+from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import build_partition
@@ -210,6 +213,23 @@ def test_a_partition_that_fails_is_named_and_the_others_are_built(marts: Marts) 
     assert failure.user_failure_data is not None
     assert set(failure.user_failure_data.metadata) == {february, "exit_code"}
     assert "account_profit_daily of S1.US" in str(failure.user_failure_data.metadata[february].value)
+
+
+def test_the_ui_shows_a_partition_as_outdated_once_an_input_changed(marts: Marts) -> None:
+    def load(version: str) -> StaleStatus:
+        for name, partition in (("accounts", None), ("transactions", january), ("cost_periods", "S1.US")):
+            tags = {"dagster/data_version": version if partition else "1", **partition_tags(partition)}
+            event = dg.AssetMaterialization(asset_key(dataset_named(name)), partition=partition, tags=tags)
+            marts.instance.report_runless_asset_event(event)
+        loading = LoadingContextForTest(marts.instance)
+        resolver = CachingStaleStatusResolver(marts.instance, marts.definitions.resolve_asset_graph(), loading)
+        return resolver.get_status(mart_key(PROFIT), str(january))
+
+    january = partition_key("S1.US", JANUARY)
+    before = load("1")
+    assert marts.run(PROFIT, january, january).success
+
+    assert (before, load("1"), load("2")) == (StaleStatus.MISSING, StaleStatus.FRESH, StaleStatus.STALE)
 
 
 def test_parameters_are_the_configuration_of_the_asset(marts: Marts) -> None:
