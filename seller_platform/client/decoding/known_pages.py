@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from seller_platform.client.decoding.error_answers import ERROR_FIELDS, check_no_error
+from seller_platform.client.decoding.error_answers import ERROR_FIELDS
 from seller_platform.client.decoding.strict import COUNTS, Envelope, envelope_of
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.loads import PageFacts
@@ -65,7 +65,6 @@ class CutBody:
         Raises:
             ErrorAnswerError: An error stands beside them.
         """
-        check_no_error({name: getattr(self._beside, name) for name in ERROR_FIELDS})
         return envelope_of(self._beside)
 
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.decoding.error_answers import ERROR_FIELDS, check_no_error
+from seller_platform.client.decoding.error_answers import ERROR_FIELDS
 from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of
 from seller_platform.client.decoding.values import Reader, reader_of, shape_of
 from seller_platform.contract import Column, Dataset, Source
@@ -59,11 +59,9 @@ def _opened(dataset: Dataset, body: bytes, rows_field: str) -> tuple[str, Sequen
             raise ContractViolationError(dataset.name, f"the answer is an array, not an object with {rows_field}")
         return "bare", bare, Envelope()
     page = _OBJECT.decode(body)
-    check_no_error({name: msgspec.json.decode(page[name]) for name in ERROR_FIELDS if name in page})
-    sent = bytes(page.get(rows_field, b""))
-    envelope = envelope_of(
-        SimpleNamespace(**{name: _scalar(page.get(name)) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)})
-    )
+    errors = {name: msgspec.json.decode(page.get(name, b"null")) for name in ERROR_FIELDS}
+    counts = {name: _scalar(page.get(name)) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)}
+    envelope, sent = envelope_of(SimpleNamespace(**errors, **counts)), bytes(page.get(rows_field, b""))
     match sent[:1]:
         case b"[":
             return "array", _ARRAY.decode(sent), envelope

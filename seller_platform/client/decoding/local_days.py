@@ -9,7 +9,7 @@ from itertools import repeat
 from operator import add, itemgetter
 from zoneinfo import ZoneInfo
 
-from seller_platform.contract.accounts import zone_or_none
+from seller_platform.contract.accounts import Account, zone_or_none
 from seller_platform.errors import UnusableAccountError
 
 # YYYY-MM-DDTHH | :MM:SS | fraction and offset. A page has few different hours, and the hour gives the day.
@@ -25,15 +25,16 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _LONGEST_MEMORY = 20_000
 
 
-def zone_named(name: str | None, account: str) -> ZoneInfo:
+def zone_of(account: Account) -> ZoneInfo:
     """Return the zone of an account.
 
     Raises:
-        UnusableAccountError: No zone has that name.
+        UnusableAccountError: It names none, or none that exists.
     """
-    zone = zone_or_none(name)
+    zone, name = zone_or_none(account.timezone), account.timezone
     if zone is None:
-        raise UnusableAccountError(account, f"time zone {name!r} is not known" if name else "it has no time zone")
+        problem = f"time zone {name!r} is not known" if name else "it has no time zone"
+        raise UnusableAccountError(account.key, problem)
     return zone
 
 

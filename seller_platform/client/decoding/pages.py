@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property, partial
-from operator import add, itemgetter
+from operator import add, attrgetter, itemgetter
 from typing import Any, overload
 from zoneinfo import ZoneInfo
 
@@ -104,13 +104,13 @@ class PageDecoder:
     ) -> None:
         self.dataset, self.zone = dataset, zone
         self._rows_field, self._slice_value = rows_field, (str(slice_value),)
-        self._shape = Shape(tuple(column.name for column in dataset.columns))
+        self._shape = Shape(tuple(map(attrgetter("name"), dataset.columns)))
         self._columns = list(enumerate(dataset.columns))
         self._day = self._shape.fields.index(dataset.day) if dataset.day else None
         is_moment = self._day is not None and dataset.columns[self._day].kind is Kind.TIMESTAMP
         self._local_days = local_days(zone) if is_moment else None
-        self._known = known
-        self._keys = PageKeys(dataset, zone, slice_value)
+        self._known = known if known is not None else {}
+        self._keys = PageKeys(dataset, zone, slice_value) if known is not None else None
 
     def decode(self, body: bytes, window: Window | None = None, *, number: int = 1, value: str | None = None) -> Page:
         """Return the page that a body holds.
@@ -124,8 +124,8 @@ class PageDecoder:
             ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
             UnreadableBodyError: The body is not JSON, carries an error, or has nothing where the rows should be.
         """
-        cut = CutBody.of(body) if self._known is not None else None
-        if cut is None or self._known is None:
+        cut = CutBody.of(body) if self._keys is not None else None
+        if cut is None or self._keys is None:
             return self._decoded(body, None, window, number)
         key = self._keys.key(cut.rows, window, value)
         facts = self._known.get(key)
@@ -199,7 +199,12 @@ class PageDecoder:
                 values, envelope = decoder.decode(body)
             else:
                 values, envelope = decoder.decode_rows(cut.rows), cut.envelope()
-            self._check_values(values, body)
+            if holds_nul(body):
+                return None
+            for position, column in self._columns:
+                # The day of a timestamp is computed below, which checks it.
+                if column.kind in _CHECKS and not (column.kind is Kind.TIMESTAMP and position == self._day):
+                    _CHECKS[column.kind](list(map(itemgetter(position), values)))
             if self._day is None:
                 return Page([row + slice_value for row in values], {}, *envelope)
             days = list(map(itemgetter(self._day), values))
@@ -208,14 +213,6 @@ class PageDecoder:
             return Page(list(map(add, values, zip(days, strict=True))), {}, *envelope)
         except (msgspec.DecodeError, RecursionError, ValueError):
             return None
-
-    def _check_values(self, values: Sequence[Row], body: bytes) -> None:
-        """Raise ValueError where a value of the right type cannot be stored as sent."""
-        if holds_nul(body):
-            raise ValueError("perhaps a NUL character")
-        for number, column in self._columns:
-            if column.kind in _CHECKS and not (column.kind is Kind.TIMESTAMP and number == self._day):
-                _CHECKS[column.kind](list(map(itemgetter(number), values)))
 
     def _differences(self, page: Page, other: Page) -> Mapping[int, Sequence[str]]:
         """Return the names of the columns that differ in two decodings of the same page, by the row's position."""

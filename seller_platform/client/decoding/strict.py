@@ -25,7 +25,7 @@ _TYPES: dict[Kind, Any] = {
 }
 COUNTS = [(name, int | float | str | None, None) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)]
 _ERRORS: list[tuple[str, Any, None]] = [(name, Any, None) for name in ERROR_FIELDS]
-_counts_of = attrgetter(TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)
+_counts_of, _errors_of = attrgetter(TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE), attrgetter(*ERROR_FIELDS)
 
 
 class Envelope(NamedTuple):
@@ -77,9 +77,8 @@ class StrictDecoder:
         page = self._decoder.decode(body)
         if self._is_bare:
             return list(map(msgspec.structs.astuple, page)), Envelope()
-        check_no_error({name: getattr(page, name) for name in ERROR_FIELDS})
-        rows = page.data.values() if self._is_keyed else page.data
-        return list(map(msgspec.structs.astuple, rows)), envelope_of(page)
+        envelope, rows = envelope_of(page), page.data.values() if self._is_keyed else page.data
+        return list(map(msgspec.structs.astuple, rows)), envelope
 
     def decode_rows(self, rows: memoryview) -> list[tuple[Any, ...]]:
         """Return the rows of a page, given the bytes of their array.
@@ -93,21 +92,24 @@ class StrictDecoder:
 @lru_cache(256)
 def strict_decoder(dataset: Dataset, shape: Shape) -> StrictDecoder | None:
     """Return the decoder of a shape; None where some column has no strict type."""
-    if any(column.kind not in _TYPES for column in dataset.columns):
+    if not _TYPES.keys() >= set(map(attrgetter("kind"), dataset.columns)):
         return None
     return StrictDecoder(dataset, shape)
 
 
 def envelope_of(page: Any) -> Envelope:
-    """Return the counts that a decoded page carries beside its rows."""
-    return Envelope(*map(_count, _counts_of(page)))
+    """Return the counts that a decoded page carries beside its rows, in any accepted spelling.
 
-
-def _count(sent: float | str | None) -> int | None:
-    """Return a count in any accepted spelling; None where the text is no count."""
-    if isinstance(sent, str):
-        text = sent.replace(",", "").strip()
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
-    if sent is None or sent < 0 or sent != sent // 1 or sent > LARGEST_BIGINT:
-        return None
-    return int(sent)
+    Raises:
+        ErrorAnswerError: An error stands beside them.
+    """
+    check_no_error(dict(zip(ERROR_FIELDS, _errors_of(page), strict=True)))
+    counts: list[int | None] = []
+    for sent in _counts_of(page):
+        if isinstance(sent, str):
+            text = sent.replace(",", "").strip()
+            counts.append(int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None)
+        else:
+            is_count = sent is not None and sent >= 0 and sent == sent // 1 and sent <= LARGEST_BIGINT
+            counts.append(int(sent) if is_count else None)
+    return Envelope(*counts)

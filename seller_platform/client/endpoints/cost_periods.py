@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
-from seller_platform.client.decoding.local_days import zone_named
+from seller_platform.client.decoding.local_days import zone_of
 from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import exact_number, shape_of
 from seller_platform.client.http.api import SellerApi
@@ -122,7 +122,7 @@ class CostLookup:
 
     def __init__(self, api: SellerApi, account: Account, snapshot_day: date) -> None:
         self._api, self._account, self._day = api, account, snapshot_day
-        self._zone = zone_named(account.timezone, account.key)
+        self._zone = zone_of(account)
 
     def find(self, sku: str) -> LookedUp:
         """Return the upstream's answer about a product.

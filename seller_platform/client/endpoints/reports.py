@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from seller_platform.client.decoding.local_days import zone_named
+from seller_platform.client.decoding.local_days import zone_of
 from seller_platform.client.endpoints.report_rows import ReportReader, ReportRow
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.responses import json_object, shortened
@@ -110,7 +110,7 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
         RequestRefusedError: The upstream refused the request for good; 409 where the report is not ready.
         UpstreamUnavailableError: There was no good answer, or none that was whole.
     """
-    zone = zone_named(account.timezone, account.key)
+    zone = zone_of(account)
 
     def read(pieces: Iterator[bytes]) -> tuple[int, int, ReportReader]:
         sink.restart()

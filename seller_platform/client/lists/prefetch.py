@@ -80,7 +80,7 @@ class PageFetcher:
     def _page(self, query: ListQuery, answer: Answer) -> Page:
         """Return the page of an answer; if its body cannot be read, request it again."""
         try:
-            page = self._decoded(query, answer)
+            page = self._decoder.decode(answer.body, query.window, number=query.page, value=query.value)
         except UnreadableBodyError:
             self.requests += answer.requests
             return self.one(query)
@@ -99,14 +99,11 @@ class PageFetcher:
     def _late(self, query: ListQuery, answer: Answer) -> Page:
         """Return a page whose answer was counted before."""
         try:
-            page = self._decoded(query, answer)
+            page = self._decoder.decode(answer.body, query.window, number=query.page, value=query.value)
         except UnreadableBodyError:
             return self.one(query)
         self.unknown_fields |= page.unknown_fields
         return page
-
-    def _decoded(self, query: ListQuery, answer: Answer) -> Page:
-        return self._decoder.decode(answer.body, query.window, number=query.page, value=query.value)
 
     def _counted(self, query: ListQuery, answer: Answer, page: Page) -> Page:
         self.requests += answer.requests

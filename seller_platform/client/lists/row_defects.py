@@ -13,15 +13,11 @@ class RowDefects:
     """Counts the rows of a slice without their whole key, and those with replaced text.
 
     Attributes:
-        count: Rows since the last restart; one with both defects counts twice.
+        count: Rows so far; one with both defects counts twice.
     """
 
     def __init__(self, dataset: Dataset) -> None:
         self._columns = [(number, column.name) for number, column in enumerate(dataset.columns) if column.key]
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget every row."""
         self.count = 0
         self._notes: dict[str, dict[str, Any]] = {}
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 
-from seller_platform.client.decoding.local_days import zone_named
+from seller_platform.client.decoding.local_days import zone_of
 from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.pagination import WalkEndedError
@@ -73,7 +73,7 @@ def _read(  # noqa: PLR0917  # the facts of `read_slice`
     plans: Iterable[Sequence[Window | None]],
     look_ahead: int,
 ) -> LoadFacts:
-    zone, slice_value = zone_named(account.timezone, account.key), window.start if window else snapshot_day
+    zone, slice_value = zone_of(account), window.start if window else snapshot_day
     decoder = PageDecoder(dataset, zone, slice_value, known=memory.known if memory else None)
     with PageFetcher(api, decoder, look_ahead) as fetcher:
         reader = WindowReader(fetcher, ListQuery(dataset, account, window), sink, memory)

@@ -9,7 +9,7 @@ that are about as long as the whole, and share rows, are not stored before a sec
 
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from seller_platform.client.decoding.pages import Page
 from seller_platform.client.lists.pagination import ReadResult, is_short
@@ -58,15 +58,16 @@ class SplitListReader:
             ]
             for value in self._split_by.values
         ]
-        firsts = (
-            [list(self._reader.fetcher.firsts([parts[0].query])) for parts in by_value] if len(windows) == 1 else []
-        )
-        # Smaller windows follow on the whole one: its first pages show best what the parts share.
-        self._firsts = [first for (first,) in firsts] or self._firsts
-        if firsts and self._ignores(whole, self._firsts):
-            return self._unfiltered(windows, self._counts(whole.total, [first.total for first in self._firsts]))
+        firsts: list[Page] = []
+        if len(windows) == 1:
+            for parts in by_value:
+                firsts += self._reader.fetcher.firsts([parts[0].query])
+            # Smaller windows follow on the whole one: its first pages show best what the parts share.
+            self._firsts = firsts
+            if self._ignores(whole, firsts):
+                return self._unfiltered(windows, self._counts(whole.total, list(map(attrgetter("total"), firsts))))
         results = [
-            self._reader.read_all(parts, firsts[number] if firsts else None) for number, parts in enumerate(by_value)
+            self._reader.read_all(parts, [firsts[number]] if firsts else None) for number, parts in enumerate(by_value)
         ]
         if whole.total is None:
             return self._without_totals(whole, results, windows)
@@ -85,7 +86,8 @@ class SplitListReader:
         Equal totals alone do not say so: a first row may have come for another value meanwhile, and where rows are
         merged, each product may be sold in all channels each day.
         """
-        if {first.total for first in firsts} != {whole.total} or len({len(first.rows) for first in firsts}) > 1:
+        size = len(firsts[0].rows)
+        if any(first.total != whole.total or len(first.rows) != size for first in firsts):
             return False
         if whole.total is None and any(first.rows != firsts[0].rows for first in firsts):
             return False

@@ -5,7 +5,7 @@ A part is a list of one window and one value of a filter.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from seller_platform.client.decoding.known_pages import LateRows
 from seller_platform.client.decoding.pages import Page, Row, decoded
@@ -65,7 +65,7 @@ class WindowReader:
     def restart(self) -> None:
         """Forget what was read so far."""
         self.pages = 0
-        self.defects.restart()
+        self.defects = RowDefects(self.query.dataset)
         self.sink.restart()
 
     def attempt(self, windows: Sequence[Window | None]) -> SliceAttempt:
@@ -86,7 +86,7 @@ class WindowReader:
         """
         result = ReadResult()
         if firsts is None:
-            firsts = self.fetcher.firsts(part.query for part in parts)
+            firsts = self.fetcher.firsts(map(attrgetter("query"), parts))
         for part, first in zip(parts, firsts, strict=True):
             result += self._read(part, first)
         return result

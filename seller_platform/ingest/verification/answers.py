@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from seller_platform.client.decoding.local_days import zone_named
+from seller_platform.client.decoding.local_days import zone_of
 from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
@@ -96,7 +96,7 @@ def count_at_source(query: AccountQuery, source: SellerApi) -> int:
         read_answer(query, source, answer)
         return answer.count
     slice_day = query.window.start if query.window else query.snapshot_day
-    decoder = PageDecoder(dataset, zone_named(account.timezone, account.key), slice_day)
+    decoder = PageDecoder(dataset, zone_of(account), slice_day)
     windows: Sequence[Window | None] = list(query.window.months()) if query.window else [None]
     values = dataset.split_by.values if dataset.split_by and dataset.split_by.required else (None,)
     size = min(dataset.page_sizes, default=None)
