@@ -1,7 +1,7 @@
 """The `seller-platform` command: parses arguments, joins the floors, prints.
 
 - `connect`: authorises a connection
-- `sync`: loads through Dagster
+- `sync`: loads lists and costs
 - `load_plan`: what `sync` would take
 - `status`: one screen of what is stored, late, held or failed
 - `inspection`: commands that show stored rows, their source and their changes
@@ -38,7 +38,7 @@ _COMMANDS = {
     "demo": ("sandbox.demo", "Connect to the sandbox, load all lists and costs, check the rows, and print a table."),
     "dev": ("sandbox.dev", "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C."),
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
-    "sync": ("sync", "Load the API's lists and costs into PostgreSQL, through Dagster."),
+    "sync": ("sync", "Load the API's lists and costs into PostgreSQL."),
     "report": ("reports", "Request reports, list them, download them, and load their rows."),
     "marts": ("marts", "Build the tables of schema marts, which are computed from the lists."),
     "export": ("export", "Write what was loaded and built as Parquet files."),

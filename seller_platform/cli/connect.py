@@ -1,8 +1,10 @@
 """`seller-platform connect`: authorises a connection and discovers its accounts."""
 
 import sys
+import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from http import HTTPStatus
 
@@ -17,7 +19,12 @@ from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.wire import SERVICE_STATUS, USER_ME
 from seller_platform.counts import count_of
-from seller_platform.errors import InvalidSettingError, UnusableAccountError, UpstreamUnavailableError
+from seller_platform.errors import (
+    InvalidSettingError,
+    NotConnectedError,
+    UnusableAccountError,
+    UpstreamUnavailableError,
+)
 from seller_platform.ingest.connections.authorization import authorize
 from seller_platform.ingest.connections.upstream import (
     DEFAULT_CONNECTION,
@@ -29,7 +36,7 @@ from seller_platform.ingest.connections.upstream import (
     upstream_to_connect,
 )
 from seller_platform.ingest.loads.accounts import discover
-from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.connections.accounts import KnownAccount, connections
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.loads.history_start import (
     extend_history,
@@ -202,3 +209,25 @@ def open_stored_api(installation: Installation, connection: str) -> SellerApi:
     settings, database, box = installation.settings, installation.database, installation.box
     upstream = upstream_of(connection, settings, database, box)
     return open_api(upstream, connection, database, box, settings.home)
+
+
+@contextmanager
+def open_stored_apis(installation: Installation) -> Iterator[Callable[[str], SellerApi]]:
+    """Lend a function that opens the API of a stored connection once; threads may call it, until the block ends.
+
+    Raises:
+        NotConnectedError: No connection is authorised yet.
+    """
+    if not connections(installation.database):
+        raise NotConnectedError
+    with ExitStack() as opened:
+        apis: dict[str, SellerApi] = {}
+        opening = threading.Lock()
+
+        def api(connection: str) -> SellerApi:
+            with opening:
+                if connection not in apis:
+                    apis[connection] = opened.enter_context(open_stored_api(installation, connection))
+                return apis[connection]
+
+        yield api

@@ -4,8 +4,7 @@ import getpass
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,16 @@ from uuid import UUID
 
 import click
 
-from seller_platform.cli.connect import open_stored_api
-from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
+from seller_platform.cli.connect import open_stored_apis
+from seller_platform.cli.installation import open_served_installation, open_stored_installation
 from seller_platform.cli.output import Document, Moment, Outcome, Output, fail, json_option, printable
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
-from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.counts import count_of
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
 from seller_platform.ingest.cost_plans.files import plan_document, read_plan
-from seller_platform.ingest.cost_plans.planning import Apis, ChangeKind, Planned, changes_of, make_plan, plan_undo
+from seller_platform.ingest.cost_plans.planning import ChangeKind, Planned, changes_of, make_plan, plan_undo
 from seller_platform.ingest.cost_plans.sheets import read_costs
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, periods_document
@@ -166,7 +164,7 @@ def plan(*, source: str, out: Path | None, output: Output) -> None:
 
     A line with only account and sku also removes the costs of the SKU.
     """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
-    with open_served_installation() as installation, open_apis(installation) as apis:
+    with open_served_installation() as installation, open_stored_apis(installation) as apis:
         currencies = {each.key: each.account.currency_code for each in accounts(installation.database)}
         target = read_costs(installation.database, source, currencies)
         with output.progress("Comparing the costs with those of the upstream"):
@@ -191,7 +189,7 @@ def apply(*, plan: str, seconds: float, output: Output) -> None:
     The costs are read back until they agree, and the proof is stored. A plan is refused if the upstream's costs have
     changed since it was made. An interrupted plan continues; a plan that was applied before changes nothing.
     """
-    with open_served_installation() as installation, open_apis(installation) as apis:
+    with open_served_installation() as installation, open_stored_apis(installation) as apis:
         stored = read_plan(installation.database, plan)
         with output.progress(f"Writing {count_of(len(stored.writes), 'SKU')}", None):
             applied = apply_plan(
@@ -212,7 +210,7 @@ def apply(*, plan: str, seconds: float, output: Output) -> None:
 @json_option(PlanningDocument)
 def undo(*, plan: str, out: Path | None, output: Output) -> None:
     """Make the plan that restores the costs before an applied plan. Nothing is written."""
-    with open_served_installation() as installation, open_apis(installation) as apis:
+    with open_served_installation() as installation, open_stored_apis(installation) as apis:
         applied = read_plan(installation.database, plan)
         with output.progress("Reading the costs of the upstream"):
             planned = plan_undo(apis, installation.database, applied, made_by=user_name())
@@ -237,23 +235,6 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"user {os.getuid()}"
-
-
-@contextmanager
-def open_apis(installation: Installation) -> Iterator[Apis]:
-    """Yield a function that returns the API of a connection, opened once.
-
-    All APIs are closed after the block.
-    """
-    opened: dict[str, SellerApi] = {}
-    with ExitStack() as stack:
-
-        def api(connection: str) -> SellerApi:
-            if connection not in opened:
-                opened[connection] = stack.enter_context(open_stored_api(installation, connection))
-            return opened[connection]
-
-        yield api
 
 
 def _show(planned: Planned, out: Path | None, output: Output) -> None:

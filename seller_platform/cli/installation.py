@@ -105,6 +105,27 @@ def open_served_installation() -> Iterator[Installation]:
         yield installation
 
 
+def report_loads(installation: Installation) -> None:
+    """Report to Dagster what it does not know yet, where this installation has a Dagster home.
+
+    Otherwise a sensor reports it, once Dagster runs.
+    """
+    home = installation.settings.home
+    if not os.environ.get("DAGSTER_HOME") and not (home / "dagster").is_dir():
+        return
+    with progress("Reporting to Dagster"):
+        # Importing Dagster takes a second.
+        from seller_platform.orchestration.assets.reporting import report
+        from seller_platform.orchestration.instance.command_runs import end_dead_runs
+        from seller_platform.orchestration.instance.home import open_instance
+
+        with open_instance(home) as instance:
+            dead = end_dead_runs(instance)
+            report(instance, installation.database)
+    if dead:
+        note(f"Runs of commands that were killed are marked as canceled: {dead}.")
+
+
 def make_home(settings: Settings, server_home: Path | None = None) -> None:
     """Create the home folder and its embedded server if they do not exist.
 

@@ -3,28 +3,26 @@
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO, get_args
+from typing import BinaryIO, get_args
 
 import click
 import msgspec
 
-from seller_platform.cli.connect import open_stored_api
+from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
 from seller_platform.cli.output import Document, Moment, Outcome, Output, fail, json_option
 from seller_platform.cli.sync import SyncDocument, Synced, problem_of
 from seller_platform.cli.sync import report as report_loads
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.client.endpoints.reports import download_body
-from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
 from seller_platform.counts import count_of
-from seller_platform.errors import NotConnectedError, ReportFailedError, RequestError, RetryableError
+from seller_platform.errors import ReportFailedError, RequestError, RetryableError
 from seller_platform.files import draft_beside
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
@@ -35,7 +33,7 @@ from seller_platform.ingest.loads.reports import (
     request_report,
     take_failures,
 )
-from seller_platform.warehouse.connections.accounts import account_of, accounts_named, connections
+from seller_platform.warehouse.connections.accounts import account_of, accounts_named
 from seller_platform.warehouse.jobs.report_jobs import (
     AWAITED,
     LOST,
@@ -147,7 +145,7 @@ def request(
 ) -> None:
     """Request one report for each account, unless a report with the same content is open."""
     order = ReportOrder(selector, value, form, timedelta(hours=hours))
-    with open_served_installation() as installation, _open_apis(installation) as apis:
+    with open_served_installation() as installation, open_stored_apis(installation) as apis:
         now, chosen = utc_now(), accounts_named(installation.database, names)
         for account in chosen:
             order.value_for(account, now)  # raises before any report is requested
@@ -218,7 +216,7 @@ def download(*, number: int, target: Path | None, form: Format, wait: bool) -> N
     NUMBER is the number that `seller-platform report list` shows. Nothing is written unless the whole report came.
     """
     output = Output(as_json=False)
-    with open_served_installation() as installation, _open_apis(installation) as apis:
+    with open_served_installation() as installation, open_stored_apis(installation) as apis:
         job = find_job(installation.database, number)
         account = account_of(installation.database, job.account)
         api = apis(account.connection)
@@ -241,7 +239,7 @@ def load(*, names: tuple[str, ...], output: Output) -> None:
 
     Where Dagster's daemon runs, its sensor does the same.
     """
-    with open_served_installation() as installation, _open_apis(installation) as apis:
+    with open_served_installation() as installation, open_stored_apis(installation) as apis:
         database = installation.database
         chosen = accounts_named(database, names)
         with output.progress("Polling", None):
@@ -274,26 +272,6 @@ def _load(installation: Installation, keys: Sequence[str], output: Output) -> Sy
     receipts = [each for end in ends for each in receipts_of_run(installation.database, end.run_id)]
     failures = {name: problem for end in ends for name, problem in end.failures.items()}
     return Synced(receipts, failures, max(end.exit_code for end in ends))
-
-
-@contextmanager
-def _open_apis(installation: Installation) -> Iterator[Any]:
-    """Lend a function that returns the API of a connection, until the block ends.
-
-    Raises:
-        NotConnectedError: No connection is authorised yet.
-    """
-    if not connections(installation.database):
-        raise NotConnectedError
-    with ExitStack() as opened:
-        apis: dict[str, SellerApi] = {}
-
-        def api(connection: str) -> SellerApi:
-            if connection not in apis:
-                apis[connection] = opened.enter_context(open_stored_api(installation, connection))
-            return apis[connection]
-
-        yield api
 
 
 def _require_completed(job: ReportJob) -> None:

@@ -1,19 +1,21 @@
-"""`seller-platform sync`: loads the API's lists and costs into PostgreSQL, through Dagster."""
+"""`seller-platform sync`: loads the API's lists and costs into PostgreSQL."""
 
-import gc
-import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
+from seller_platform.cli.installation import (
+    Installation,
+    open_served_installation,
+    open_stored_installation,
+    report_loads,
+)
 from seller_platform.cli.load_plan import PlanDocument, show_plan
-from seller_platform.cli.output import Document, Outcome, Output, ShowProgress, fail, json_option
+from seller_platform.cli.output import Document, Outcome, Output, fail, json_option
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
@@ -23,6 +25,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import (
     CheckFailedError,
     NotConnectedError,
+    NotOfferedError,
     SellerPlatformError,
     SlicesFailedError,
     UnknownAccountError,
@@ -35,12 +38,13 @@ from seller_platform.warehouse.loads.history_start import (
     keep_history_start,
     months_of_history,
 )
-from seller_platform.warehouse.loads.receipts import count_loads, receipts_of_run
 from seller_platform.warehouse.loads.slices import Receipt
 
 if TYPE_CHECKING:
+    from seller_platform.client.http.api import SellerApi
+    from seller_platform.ingest.loads.due_slices import DueSlice
+    from seller_platform.ingest.loads.loading import SliceResult
     from seller_platform.ingest.loads.requested_slices import LoadRequest
-    from seller_platform.orchestration.automation.backfill import LoadPlan
 
 _COLUMNS = (
     TableColumn("slices", rank=2),
@@ -114,6 +118,33 @@ class Synced:
     not_offered: frozenset[str] = frozenset()
     titles: Mapping[str, str] = field(default_factory=dict)
 
+    def and_loaded(
+        self,
+        results: "Sequence[SliceResult]",
+        later: Mapping["DueSlice", SellerPlatformError],
+        titles: Mapping[str, str],
+    ) -> "Synced":
+        """Return the result with that of slices.
+
+        Args:
+            later: Slices that the requests of today do not suffice for, with the reason of each.
+        """
+        receipts = [each.receipt for each in results if each.receipt is not None]
+        not_offered = {str(each.error) for each in results if isinstance(each.error, NotOfferedError)}
+        failed = {
+            each.request.name: each.error
+            for each in results
+            if each.error is not None and not isinstance(each.error, NotOfferedError)
+        }
+        errors = {**failed, **{str(each): error for each, error in later.items()}}
+        return Synced(
+            [*self.receipts, *receipts],
+            {**self.failures, **{name: str(error) for name, error in errors.items()}},
+            max([self.exit_code, *(error.exit_code for error in errors.values())]),
+            self.not_offered | not_offered,
+            titles,
+        )
+
 
 @dataclass(frozen=True)
 class SyncScope:
@@ -153,7 +184,7 @@ def sync(
     only_plan: bool,
     output: Output,
 ) -> None:
-    """Load the API's lists and costs into PostgreSQL, through Dagster.
+    """Load the API's lists and costs into PostgreSQL.
 
     Without --from, --to and --full it reads only days that are not stored yet or may have changed since. Costs take a
     request for each product. They are read once a day, unless --full or --dataset cost_periods asks for them.
@@ -170,6 +201,7 @@ def sync(
         return
     with open_served_installation() as installation:
         synced = run_sync(installation, selection, output)
+        report_loads(installation)
     report(output, synced, problem_of(synced))
 
 
@@ -180,84 +212,63 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         NotConnectedError: No connection is authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
-    scope = _scope_of(installation, selection, _chosen_datasets(installation, selection), output)
-    with _processes_for(installation, selection, scope):
-        return _load(installation, selection, scope, output)
-
-
-def _processes_for(
-    installation: Installation, selection: SliceOptions, scope: SyncScope
-) -> AbstractContextManager[object]:
-    """Return a context with loading processes, if enough rows of the stored accounts will be read.
-
-    They import their libraries while this process imports Dagster and discovers the accounts.
-    """
     # Imported here because `--help` needs no HTTP.
-    from seller_platform.ingest.loads.expectation import expected_rows, processes_for
+    from seller_platform.cli.connect import open_stored_apis
+    from seller_platform.ingest.loads.due_slices import divide, postpone
+    from seller_platform.ingest.loads.loading import SliceLoader, load_each
+    from seller_platform.ingest.loads.processes import processes_for
+    from seller_platform.ingest.loads.requested_slices import requested_slices
 
-    settings, database, named = installation.settings, installation.database, selection.accounts
-    chosen = [key for key, title in account_titles(database).items() if named is None or {key, title} & {*named}]
-    months, now = scope.months if selection.whole else None, datetime.now(UTC)
-    rows = expected_rows(database, scope.datasets, chosen, now=now, since=scope.since, months=months)
-    return processes_for(rows, settings, database.url)
-
-
-def _load(installation: Installation, selection: SliceOptions, scope: SyncScope, output: Output) -> Synced:
-    """Discover the accounts, load the selected slices of the scope, and return the result."""
-    with output.progress("Starting Dagster", None), _without_collections():
-        # Importing Dagster takes a second; the definitions read the environment, which `demo` sets first.
-        from seller_platform.orchestration.automation.runs import PlannedRun, execute
-        from seller_platform.orchestration.definitions import defs
-        from seller_platform.orchestration.instance.command_runs import end_dead_runs
-        from seller_platform.orchestration.instance.home import open_instance
-        from seller_platform.orchestration.partitions import account_partitions
-
-        job = defs.resolve_implicit_global_asset_job_def()
-
-    with open_instance(installation.settings.home) as instance:
-        if dead := end_dead_runs(instance):
-            output.say(f"Runs of commands that were killed are marked as canceled: {dead}.")
-        discovery = PlannedRun((ACCOUNTS,))
+    settings, database, now = installation.settings, installation.database, datetime.now(UTC)
+    scope = _scope_of(installation, selection, _chosen_datasets(installation, selection), output)
+    with open_stored_apis(installation) as api:
         with output.progress("Discovering the accounts", None):
-            discovered = execute(discovery, job, instance)
-        discovered_connections = {
-            receipt.account for receipt in receipts_of_run(installation.database, discovery.run_id)
-        }
-        if not discovered_connections:
-            _require_stored(installation, selection.accounts, discovered.failures, output)
-            return Synced([], discovered.failures, discovered.exit_code, titles=account_titles(installation.database))
-        readable = {each.key for each in accounts(installation.database) if each.connection in discovered_connections}
+            synced = _discovered(installation, api)
+        if not synced.receipts:
+            _require_stored(installation, selection.accounts, synced.failures, output)
+            return synced
+        read = {receipt.account for receipt in synced.receipts}
+        readable = {each.key for each in accounts(database) if each.connection in read}
         keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
-        planned = _plan(installation, selection, scope, keys, account_partitions(instance))
+        loader = SliceLoader(database, api, now, adaptive=settings.lookback == "adaptive")
+        per_day = settings.requests_per_day
+        slices = requested_slices(
+            database,
+            load_request(selection, scope, keys),
+            now=now,
+            adaptive=loader.adaptive,
+            ranked=per_day is not None,
+        )
+        division = divide(database, slices, requests_per_day=per_day, now=now)
+        postpone(database, division)
+        requests = [each.request for each in division.in_order()]
+        results = []
         with (
-            output.progress(f"Loading {count_of(len(keys), 'account')}", planned.slices) as show,
-            _counted(installation, planned.runs, show),
+            output.progress(f"Loading {count_of(len(keys), 'account')}", len(requests)) as show,
+            processes_for(division.rows, settings, database.url) as processes,
         ):
-            ends = [execute(run, job, instance) for run in planned.runs]
-    failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
-    failures |= {name: str(error) for name, error in planned.later.items()}
-    receipts = [
-        receipt
-        for run_id in (discovery.run_id, *(end.run_id for end in ends))
-        for receipt in receipts_of_run(installation.database, run_id)
-    ]
-    not_offered = frozenset(message for end in ends for message in end.not_offered)
-    exit_code = max(each.exit_code for each in (discovered, *ends, *planned.later.values()))
-    return Synced(receipts, failures, exit_code, not_offered, account_titles(installation.database))
+            pause = settings.second_reading_seconds
+            for result in load_each(requests, loader, processes=processes, second_reading_seconds=pause):
+                results.append(result)
+                show(len(results))
+    return synced.and_loaded(results, division.later, account_titles(database))
 
 
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Collect no garbage within the block, and never what it leaves.
+def _discovered(installation: Installation, api: "Callable[[str], SellerApi]") -> Synced:
+    """Discover the accounts of every connection."""
+    from seller_platform.ingest.loads.accounts import discover  # as above
 
-    A tenth of the time of importing Dagster is collections, and modules are no garbage.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
+    database, receipts, failures = installation.database, list[Receipt](), dict[str, SellerPlatformError]()
+    pause = installation.settings.second_reading_seconds
+    for each in connections(database):
+        try:
+            _, receipt = discover(api(each.name), database, each, run_id=None, second_reading_seconds=pause)
+            receipts.append(receipt)
+        except SellerPlatformError as error:
+            failures[f"{ACCOUNTS.table} {each.name}"] = error
+    reasons = {name: str(error) for name, error in failures.items()}
+    exit_code = max((error.exit_code for error in failures.values()), default=0)
+    return Synced(receipts, reasons, exit_code, titles=account_titles(database))
 
 
 def _require_stored(
@@ -325,28 +336,6 @@ def _chosen_datasets(installation: Installation, selection: SliceOptions) -> Seq
 def _months_of(selection: SliceOptions, datasets: Sequence[Dataset], since: date) -> list[Window]:
     is_dated = any(dataset.is_dated for dataset in datasets)
     return months_of(selection, since) if selection.whole and is_dated else []
-
-
-def _plan(
-    installation: Installation,
-    selection: SliceOptions,
-    scope: SyncScope,
-    keys: Sequence[str],
-    listed: Sequence[str],
-) -> "LoadPlan":
-    """Return the runs that load the selected slices of these accounts."""
-    # Imported here because Dagster takes a second to import, which `--help` does not need.
-    from seller_platform.orchestration.automation.backfill import plan_load
-
-    settings = installation.settings
-    return plan_load(
-        installation.database,
-        load_request(selection, scope, keys),
-        now=datetime.now(UTC),
-        listed=listed,
-        adaptive=settings.lookback == "adaptive",
-        requests_per_day=settings.requests_per_day,
-    )
 
 
 def load_request(selection: SliceOptions, scope: SyncScope, keys: Sequence[str]) -> "LoadRequest":
@@ -461,22 +450,3 @@ def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
         RequestError: There are none, or some are earlier than history may begin.
     """
     return months_of_history(selection.first_month, selection.last_month, history_start)
-
-
-@contextmanager
-def _counted(installation: Installation, planned: Sequence[Any], show: ShowProgress) -> Iterator[None]:
-    """Show how many receipts the runs have written, until the block ends."""
-    run_ids = [run.run_id for run in planned]
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(0.3):
-            show(count_loads(installation.database, run_ids))
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()

@@ -20,13 +20,13 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import SettingsError
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
-from seller_platform.orchestration.assets.check_reports import check_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for, freshness_for
 from seller_platform.orchestration.assets.exports import export_definitions, export_followers
 from seller_platform.orchestration.assets.freshness import freshness_definitions
 from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, marts_of
+from seller_platform.orchestration.assets.reporting import check_definitions
 from seller_platform.orchestration.assets.reports import report_definitions
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.automation.schedules import schedule_definitions

@@ -16,7 +16,6 @@ from seller_platform.errors import SettingsError
 from seller_platform.files import make_private_folder
 from seller_platform.ingest.connections.grant_files import GrantFile
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream, open_api, upstream_of
-from seller_platform.ingest.loads.processes import LoadingProcesses, running_processes
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_of
@@ -186,14 +185,7 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         """
         box, home = self.warehouse.box, self.warehouse.home
         upstream = upstream_of(connection, self._settings, database, box)
-        processes = self.processes
-        budget = processes.budgets.budget(connection) if processes else None
-        return open_api(upstream, connection, database, box, home, budget=budget)
-
-    @property
-    def processes(self) -> LoadingProcesses | None:
-        """The loading processes of this process, if they run for this warehouse."""
-        return running_processes(self._settings, self.warehouse.database.url)
+        return open_api(upstream, connection, database, box, home)
 
     def url_of(self, account: str, path: str) -> str:
         """Return the URL of an endpoint at the upstream of an account."""

@@ -52,7 +52,7 @@ def test_commands_are_completed_with_their_sentences(monkeypatch: pytest.MonkeyP
 
     assert offered.keys() >= {"sync", "status", "service", "sandbox"}
     assert all(name.startswith("s") for name in offered)
-    assert "through Dagster" in offered["sync"]
+    assert "into PostgreSQL" in offered["sync"]
 
 
 def test_options_and_commands_of_commands_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """CPU and memory of processes and of PostgreSQL."""
 
 import os
-import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
-_LOOKS_PER_SECOND = 10
+_LOOKS_PER_SECOND = 20
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,21 @@ def spent(work: Callable[[], object], server: EmbeddedServer) -> Spent:
 
 def spent_by_command(command: list[str], variables: Mapping[str, str], server: EmbeddedServer) -> Spent:
     """Run a command and measure all its processes."""
-    postgres, own, began, mib = server_seconds(server), _children_seconds(), time.perf_counter(), 0
+    postgres, began, mib = server_seconds(server), time.perf_counter(), 0
+    own: dict[int, float] = {}  # of each process, because the parent of some does not wait for them
     with subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
-            mib = max(mib, sum(_proportional_kib(pid) for pid in with_children(process.pid)) >> 10)
+            processes = [*with_children(process.pid)]
+            mib = max(mib, sum(map(_proportional_kib, processes)) >> 10)
+            for pid in processes:
+                with suppress(OSError):
+                    own[pid] = processor_seconds(pid)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(1 / _LOOKS_PER_SECOND)
         seconds = time.perf_counter() - began
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return Spent(seconds, _children_seconds() - own, server_seconds(server) - postgres, mib)
+    return Spent(seconds, sum(own.values()), server_seconds(server) - postgres, mib)
 
 
 def processor_seconds(pid: int) -> float:
@@ -78,11 +82,6 @@ def peak_mib(pid: int) -> int:
     """Return the highest resident memory of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) >> 10
-
-
-def _children_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _fields(pid: int) -> list[str]:

@@ -20,9 +20,9 @@ from playwright.sync_api import Page, Request, Response
 
 from seller_platform.contract import LISTS, Window
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.orchestration.assets.check_reports import report_judgements
 from seller_platform.orchestration.assets.checks import checks_of, judgement_of
 from seller_platform.orchestration.assets.events import materialization
+from seller_platform.orchestration.assets.reporting import report_judgements
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform_tests.figures.measuring import peak_mib, processor_seconds

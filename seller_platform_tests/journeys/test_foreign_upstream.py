@@ -59,13 +59,12 @@ def test_connect_and_sync_hold_exactly_its_rows_also_the_second_time(
         assert loads[("inventory", key)]["rows"] == 45
         assert (loads[("cost_periods", key)]["rows"], loads[("cost_periods", key)]["verdict"]) == (1, "unverifiable")
 
-    # No slice was loaded twice, and all but the discovery's belong to runs.
+    # No slice was loaded twice, and no run of Dagster loaded one.
     twice = _query(
         database_url, "SELECT dataset, account, window_start FROM platform.loads GROUP BY 1, 2, 3 HAVING count(*) > 1"
     )
     assert {dataset for dataset, *_ in twice} <= {"accounts"}
-    without_run = _query(database_url, "SELECT DISTINCT dataset FROM platform.loads WHERE run_id IS NULL")
-    assert set(without_run) <= {("accounts",)}
+    assert _query(database_url, "SELECT FROM platform.loads WHERE run_id IS NOT NULL") == []
     ledger = _query(database_url, "SELECT order_id, amount, count(*) FROM seller.transactions GROUP BY 1, 2 ORDER BY 2")
     assert ledger == [("order", Decimal("-4835.92"), 12), ("order", Decimal("-0.1"), 6)]
     daily = _query(
@@ -97,6 +96,36 @@ def test_connect_and_sync_hold_exactly_its_rows_also_the_second_time(
     assert "cost_periods" not in {load["dataset"] for load in again["loads"]}
     asked = document(run(["sync", "--dataset", "cost_periods", "--json"], variables))
     assert {load["dataset"] for load in asked["loads"]} == {"accounts", "cost_periods"}
+
+
+def test_commands_import_dagster_only_to_report_where_it_has_a_home(
+    variables: dict[str, str], database_url: str
+) -> None:
+    statement = "SELECT dataset FROM platform.slices WHERE load_id IS DISTINCT FROM reported_load_id ORDER BY 1"
+    orders = ["sync", "--dataset", "orders", "--from", "2026-01", "--to", "2026-01"]
+    connect(variables)
+    shown = {**variables, "PYTHONPROFILEIMPORTTIME": "1"}
+
+    run(orders, variables)
+    synced = run(orders, shown, forked=False)
+    load = _query(database_url, "SELECT max(id) FROM platform.loads WHERE dataset = 'orders'")[0][0]
+    reverted = run(["revert", str(load)], shown, forked=False)
+    accepted = run(["accept", str(load)], shown, forked=False)
+    before = _query(database_url, statement)
+    (Path(variables["SELLER_PLATFORM_HOME"]) / "dagster").mkdir()
+    reported = run(orders, variables)
+
+    assert (synced.returncode, reverted.returncode, reported.returncode) == (0, 0, 0), reverted.stderr[-300:]
+    assert "not held" in accepted.stderr, accepted.stderr[-300:]
+    for ended in (synced, reverted, accepted):
+        assert "| seller_platform.cli" in ended.stderr
+        assert "| dagster" not in ended.stderr
+    assert {name for (name,) in before} == {"accounts", "orders"}
+    assert _query(database_url, statement) == []
+    events = _query(
+        database_url, "SELECT DISTINCT asset_key FROM dagster.event_logs WHERE run_id = '' AND asset_key <> ''"
+    )
+    assert set(events) == {('["seller", "accounts"]',), ('["seller", "orders"]',)}
 
 
 def test_history_begins_with_the_first_month_that_is_asked_for(variables: dict[str, str], database_url: str) -> None:

@@ -1,13 +1,12 @@
 """`seller-platform held` and `accept`: readings that were not published, and publishing one."""
 
-from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 import click
 import msgspec
 
-from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
+from seller_platform.cli.installation import open_served_installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, Moment, Output, json_option, with_title
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
@@ -124,18 +123,13 @@ def accept(*, load: int, output: Output) -> None:
     What it replaces is kept in schema history; except for lists of accounts, `seller-platform revert` brings it back.
     """
     # Imported here because `held` and `diff`, which only read, need neither.
-    from seller_platform.cli.connect import open_stored_api
-    from seller_platform.client.http.api import SellerApi
+    from seller_platform.cli.connect import open_stored_apis
     from seller_platform.ingest.loads.holds import accept_load
 
-    with open_served_installation() as installation, ExitStack() as apis:
-
-        def api(connection: str) -> SellerApi:
-            return apis.enter_context(open_stored_api(installation, connection))
-
+    with open_served_installation() as installation, open_stored_apis(installation) as api:
         adaptive = installation.settings.lookback == "adaptive"
         receipt = accept_load(api, installation.database, load, now=datetime.now(UTC), adaptive=adaptive)
-        report_receipt(installation, receipt)
+        report_loads(installation)
     output.result(
         f"{slice_of(receipt)}: {count_of(receipt.rows, 'row', 'is')} published by load {receipt.id}.",
         AcceptDocument(accepted_load_id=load, load=described(receipt)),
@@ -163,12 +157,3 @@ def held_reading(database: Database, receipt: Receipt) -> HeldReading:
         rows_read=doubt.rows_read,
         held_since=since,
     )
-
-
-def report_receipt(installation: Installation, receipt: Receipt) -> None:
-    """Report a load to Dagster, so that downstream assets are updated, and the checks of its dataset."""
-    from seller_platform.orchestration.assets.datasets import report_load  # Dagster alone takes a second to import
-    from seller_platform.orchestration.instance.home import open_instance
-
-    with open_instance(installation.settings.home) as instance:
-        report_load(instance, installation.database, receipt)

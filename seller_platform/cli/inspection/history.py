@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from seller_platform.cli.inspection.explain import declared_dataset
-from seller_platform.cli.inspection.held import DescribedLoad, described, report_receipt
-from seller_platform.cli.installation import open_stored_installation
+from seller_platform.cli.inspection.held import DescribedLoad, described
+from seller_platform.cli.installation import open_stored_installation, report_loads
 from seller_platform.cli.output import Document, Moment, Output, json_option, printable, with_title
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Dataset, Slicing, Window
@@ -155,7 +155,7 @@ def revert(*, load: int, output: Output) -> None:
     """
     with open_stored_installation() as installation:
         receipt = undo(installation.database, load)
-        report_receipt(installation, receipt)
+        report_loads(installation)
     changes = "; ".join(
         f"{name} {each['before']} -> {each['after']}" for name, each in (receipt.restatement or {}).items()
     )

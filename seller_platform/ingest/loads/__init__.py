@@ -2,7 +2,6 @@
 
 - `loading`: slices side by side, for `sync` and for Dagster's steps
 - `processes`: slices in processes of their own
-- `expectation`: whether a load is large enough for them
 - `slices`: one slice of a list
 - `due_slices`: the slices that are due, and those that a day's requests suffice for
 - `accounts`: the accounts of a connection

@@ -15,6 +15,7 @@ from seller_platform.contract import Dataset, Source, Window
 from seller_platform.contract.window import read_month
 from seller_platform.errors import BudgetTooSmallError, NotOfferedError, RequestsUsedUpError
 from seller_platform.ingest.connections.request_budget import left_at
+from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.expectations import ExpectedLoad, expected_loads
@@ -23,6 +24,9 @@ from seller_platform.warehouse.loads.refusals import Refusal, keep_refusal, refu
 from seller_platform.warehouse.postgres.database import Database
 
 _POSTPONED, _NOT_OFFERED = RequestsUsedUpError.__name__, NotOfferedError.__name__
+_ROWS_A_DAY = 100
+"""How many rows are expected of a day of a list of which none was ever loaded."""
+
 _NEVER_SETTLED = -36_500
 """A lookback with which only days that were never read are due."""
 
@@ -56,6 +60,11 @@ class DueSlice:
         # The hash of all columns of the dataset would take most of the time of a division.
         return hash((self.dataset.name, self.account, self.window.start))
 
+    @property
+    def request(self) -> SliceRequest:
+        """The slice as it is loaded."""
+        return SliceRequest(self.dataset, self.account, self.month, self.whole)
+
     def __str__(self) -> str:
         return f"{self.dataset.name} of {self.account}" + (f", {self.month.start:%Y-%m}" if self.month else "")
 
@@ -73,6 +82,19 @@ class Division:
     later: Mapping[DueSlice, Left]
     expected: Mapping[DueSlice, ExpectedLoad]
     left: Mapping[str, int]
+
+    @property
+    def rows(self) -> float:
+        """How many rows the fitting slices are expected to have."""
+        return sum(
+            _ROWS_A_DAY * each.window.days * each.dataset.is_divisible if rows is None else rows
+            for each in self.fitting
+            for rows in [self.expected[each].rows]
+        )
+
+    def in_order(self) -> list[DueSlice]:
+        """Return the fitting slices in the order in which they are loaded: the newest months first, then snapshots."""
+        return sorted(self.fitting, key=lambda each: each.month.start if each.month else date.min, reverse=True)
 
 
 def due_slices(

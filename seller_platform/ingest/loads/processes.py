@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from multiprocessing import forkserver
-from multiprocessing.queues import SimpleQueue
 
 from seller_platform import interruption
 from seller_platform.client.http.api import SellerApi
@@ -49,7 +48,6 @@ class _Opening:
     """What a loading process needs; it is sent through a pipe.
 
     Attributes:
-        numbers: The number of each process among the budgets, to be taken.
         names_demo: Whether the commands in messages have `--demo`.
         logs_json: Whether logs are JSON.
         environment: The variables of this process, which may have changed since the server of the forks began.
@@ -58,7 +56,6 @@ class _Opening:
     settings: Settings
     database_url: str
     budgets: BudgetFile
-    numbers: "SimpleQueue[int]"
     names_demo: bool
     logs_json: bool
     environment: dict[str, str]
@@ -73,7 +70,6 @@ class LoadingProcesses:
         Raises:
             OSError: The system does not start it.
         """
-        self.settings, self.database_url = settings, database_url
         self.budgets = BudgetFile.create()
         # For glibc, which otherwise keeps a heap for each thread: a sixth of the memory. Threads do not compete for it,
         # because they allocate while they hold the interpreter's lock.
@@ -81,10 +77,7 @@ class LoadingProcesses:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])
         forkserver.ensure_running()
-        numbers: SimpleQueue[int] = context.SimpleQueue()
-        for number in range(1, PROCESSES + 1):
-            numbers.put(number)
-        opening = _Opening(settings, database_url, self.budgets, numbers, uses_demo_start(), are_json(), {**os.environ})
+        opening = _Opening(settings, database_url, self.budgets, uses_demo_start(), are_json(), {**os.environ})
         self._executor = ProcessPoolExecutor(PROCESSES, context, initializer=_begin, initargs=(opening,))
         self._ending = interruption.register(_kill, at_once=_kill)
 
@@ -138,7 +131,8 @@ def _begin(opening: _Opening) -> None:
     if any(name.startswith("OTEL_") for name in os.environ):
         send_traces("seller-platform", os.environ)
     box = secret_box(settings.home, settings.secret_key.get_secret_value() if settings.secret_key else None)
-    budgets = BudgetFile(opening.budgets.file, opening.numbers.get())
+    number = int(multiprocessing.current_process().name.rpartition("-")[2])  # they count on from pool to pool
+    budgets = BudgetFile(opening.budgets.file, number % PROCESSES + 1)
 
     @cache
     def api(connection: str) -> SellerApi:
@@ -164,36 +158,18 @@ def _load(request: SliceRequest, now: datetime, run_id: str | None, headers: dic
     return receipt
 
 
-@dataclass
-class _Running:
-    """The loading processes of this process."""
-
-    processes: LoadingProcesses | None = field(default=None)
-
-
-_running = _Running()
-
-
 @contextmanager
-def loading_processes(settings: Settings, database_url: str) -> Iterator[LoadingProcesses | None]:
-    """Start loading processes, which all loads of this process into that warehouse use until the block ends."""
+def processes_for(rows: float, settings: Settings, database_url: str) -> Iterator[LoadingProcesses | None]:
+    """Lend loading processes until the block ends, if so many rows are worth it on this machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    processes = None
+    if rows >= FEWEST_ROWS and cores != 1:
+        try:
+            processes = LoadingProcesses(settings, database_url)
+        except OSError as error:
+            _LOG.warning("no loading process was started, so this process loads alone: %s", error)
     try:
-        processes = LoadingProcesses(settings, database_url)
-    except OSError as error:
-        _LOG.warning("no loading process was started, so this process loads alone: %s", error)
-        yield None
-        return
-    try:
-        _running.processes = processes
         yield processes
     finally:
-        _running.processes = None
-        processes.end()
-
-
-def running_processes(settings: Settings, database_url: str) -> LoadingProcesses | None:
-    """Return the loading processes of this process, if they have these settings and load into that warehouse."""
-    processes = _running.processes
-    if processes is None or (processes.settings, processes.database_url) != (settings, database_url):
-        return None
-    return processes
+        if processes is not None:
+            processes.end()

@@ -45,6 +45,11 @@ class SliceRequest:
     def __str__(self) -> str:
         return f"{self.dataset.name} of {self.account}" + (f", {self.month.start:%Y-%m}" if self.month else "")
 
+    @property
+    def name(self) -> str:
+        """The table with the account and the first day of the month, as failures are named."""
+        return f"{self.dataset.table} {self.account}" + (f"|{self.month.start}" if self.month else "")
+
 
 def load_requested(
     api: SellerApi,

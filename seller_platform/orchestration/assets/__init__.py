@@ -8,7 +8,7 @@
 - `marts`: one asset for each mart
 - `exports`: Parquet files
 - `checks`: checks of datasets, as rules over their slices
-- `check_reports`: results of checks, reported without a run, by a sensor and where *Execute* asks
+- `reporting`: results of checks, reported without a run, by a sensor and where *Execute* asks
 - `freshness`: checks that each account is read as often as scheduled
 - `waits`: reports that a run waits for its upstream
 - `run_titles`: the run tag that names the account

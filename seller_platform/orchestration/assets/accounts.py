@@ -26,14 +26,14 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK, Denial, denials_of, judge_connections
-from seller_platform.orchestration.assets.check_reports import report_after_step, report_checks, report_judgements
 from seller_platform.orchestration.assets.events import dataset_asset, events_of, materialization, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.reporting import report_after_step, report_checks, report_judgements
 from seller_platform.orchestration.partitions import account_partitions, add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, accounts, connections
-from seller_platform.warehouse.loads.receipts import newest_receipts
+from seller_platform.warehouse.loads.receipts import keep_reported, newest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -263,3 +263,4 @@ def _events(
                 "dagster/row_count": sum(newest.rows for newest in receipts.values()),
             }
         )
+    keep_reported(database, [receipt.id for _, receipt in loaded])

@@ -1,12 +1,13 @@
 """The assets of lists, one for each dataset, and their freshness policies."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, timedelta
 
 import dagster as dg
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
+from seller_platform.contract import Dataset, Slicing, Source
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.errors import (
     NotOfferedError,
@@ -14,14 +15,14 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.assets.check_reports import report_after_step, report_checks
 from seller_platform.orchestration.assets.events import (
     dataset_asset,
-    materialization,
+    load_event,
     materialization_of_nothing,
     outputs,
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.charts.history import with_history_charts
@@ -29,13 +30,10 @@ from seller_platform.orchestration.partitions import asset_key, partition_key, p
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
-from seller_platform.warehouse.connections.accounts import account_of, connections
-from seller_platform.warehouse.loads.receipts import was_loaded
+from seller_platform.warehouse.loads.receipts import keep_reported, was_loaded
 from seller_platform.warehouse.loads.recounts import Part
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.freshness import READ_WITHIN
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER, compare_ledgers
-from seller_platform.warehouse.postgres.database import Database
 
 # When an asset gets a warning and when it fails: a refresh a day, and two hours for its runs; then a second day.
 _DAILY = (READ_WITHIN, READ_WITHIN + timedelta(days=1))
@@ -81,7 +79,7 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
             WaitReports(context, dataset).add,
         )
         pause = warehouse.second_reading_seconds
-        results = load_each(requests, loader, processes=seller_api.processes, second_reading_seconds=pause)
+        results = load_each(requests, loader, second_reading_seconds=pause)
         results = with_history_charts(results, context, dataset, database, warehouse.names)
         yield from report_results(context, dataset, seller_api, results, placement)
 
@@ -117,6 +115,7 @@ def report_results(
     """
     loop, database = PartitionLoop(context.log), seller_api.warehouse.database
     changed: list[Part] = []
+    loads: list[int] = []
     for result in results:
         request = result.request
         key = partition_key(request.account, request.month)
@@ -130,6 +129,7 @@ def report_results(
             if result.receipt.changed:
                 changed.append((request.account, request.month))
             yield load_event(dataset, seller_api, result.receipt, key)
+            loads.append(result.receipt.id)
         elif not was_loaded(database, dataset, request.account, request.month):
             reason = f"{request}: the month has not begun in the account's time zone."
             yield materialization_of_nothing(asset_key(dataset), key, reason)
@@ -138,48 +138,8 @@ def report_results(
             compare_ledgers(database, changed)
         except WarehouseUnavailableError as error:
             context.log.warning("The accounts of a seller are not compared: %s", error)
+    with suppress(WarehouseUnavailableError):  # they are reported again
+        keep_reported(database, loads)
     yield from outputs(context)
     report_after_step(context, database, placement, dataset)
     loop.fail_partitions(dataset.name, "loaded")
-
-
-def report_load(instance: dg.DagsterInstance, database: Database, receipt: Receipt) -> None:
-    """Report a load that no run made: its materialization, and the checks of its dataset."""
-    instance.report_runless_asset_event(load_report(database, receipt))
-    report_checks(instance, database, WHOLE, [dataset_named(receipt.dataset)])
-
-
-def load_report(database: Database, receipt: Receipt) -> dg.AssetMaterialization:
-    """Return the materialization of any load, after its ledger was compared."""
-    dataset = dataset_named(receipt.dataset)
-    by_name = {connection.name: connection for connection in connections(database)}
-    if dataset.slicing is Slicing.CONNECTION:
-        url = by_name[receipt.account].base_url + dataset.path
-        return materialization(dataset, receipt, partition=None, endpoint_url=url, database_uri=database.uri)
-    account = account_of(database, receipt.account)
-    month = Window.month_of(receipt.window.start) if dataset.is_dated else None
-    if dataset == LEDGER and receipt.changed:
-        compare_ledgers(database, [(receipt.account, month)])
-    return materialization(
-        dataset,
-        receipt,
-        partition=partition_key(receipt.account, month),
-        endpoint_url=by_name[account.connection].base_url + dataset.path,
-        database_uri=database.uri,
-        account=account,
-    )
-
-
-def load_event(
-    dataset: Dataset, seller_api: SellerApiResource, receipt: Receipt, partition: str
-) -> dg.AssetMaterialization:
-    """Return the materialization of a load."""
-    warehouse = seller_api.warehouse
-    return materialization(
-        dataset,
-        receipt,
-        partition=partition,
-        endpoint_url=seller_api.url_of(receipt.account, dataset.path),
-        database_uri=warehouse.database.uri,
-        account=warehouse.names.get(receipt.account),
-    )

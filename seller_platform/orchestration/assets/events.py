@@ -23,14 +23,17 @@ from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_AS
 from sqlalchemy import Column, Table
 from sqlalchemy.dialects import postgresql
 
-from seller_platform.contract import Dataset
+from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.assets.descriptions import describe_dataset
-from seller_platform.orchestration.partitions import asset_key, backfill_policy_of
+from seller_platform.orchestration.partitions import asset_key, backfill_policy_of, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
+from seller_platform.orchestration.resources import SellerApiResource
 from seller_platform.orchestration.tags import CHANGED_ROWS, NOTHING_STORED
-from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, connections
 from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER, compare_ledgers
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
 JudgedMaterialization = AssetCheckEvaluationTargetMaterializationData
@@ -170,6 +173,42 @@ def materialization(
             "digest": short_digest(receipt.digest.hex()),
             "upstream": endpoint_url.removesuffix(dataset.path),  # the definition has the path
         },
+    )
+
+
+def load_report(database: Database, receipt: Receipt) -> dg.AssetMaterialization:
+    """Return the materialization of any load, after its ledger was compared."""
+    dataset = dataset_named(receipt.dataset)
+    by_name = {connection.name: connection for connection in connections(database)}
+    if dataset.slicing is Slicing.CONNECTION:
+        url = by_name[receipt.account].base_url + dataset.path
+        return materialization(dataset, receipt, partition=None, endpoint_url=url, database_uri=database.uri)
+    account = account_of(database, receipt.account)
+    month = Window.month_of(receipt.window.start) if dataset.is_dated else None
+    if dataset == LEDGER and receipt.changed:
+        compare_ledgers(database, [(receipt.account, month)])
+    return materialization(
+        dataset,
+        receipt,
+        partition=partition_key(receipt.account, month),
+        endpoint_url=by_name[account.connection].base_url + dataset.path,
+        database_uri=database.uri,
+        account=account,
+    )
+
+
+def load_event(
+    dataset: Dataset, seller_api: SellerApiResource, receipt: Receipt, partition: str
+) -> dg.AssetMaterialization:
+    """Return the materialization of a load."""
+    warehouse = seller_api.warehouse
+    return materialization(
+        dataset,
+        receipt,
+        partition=partition,
+        endpoint_url=seller_api.url_of(receipt.account, dataset.path),
+        database_uri=warehouse.database.uri,
+        account=warehouse.names.get(receipt.account),
     )
 
 

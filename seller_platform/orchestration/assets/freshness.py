@@ -13,8 +13,8 @@ import dagster as dg
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import REFRESHED, Dataset
 from seller_platform.counts import count_of
-from seller_platform.orchestration.assets.check_reports import executed, report_judgements
 from seller_platform.orchestration.assets.checks import Breach, Judgement, judgement_of
+from seller_platform.orchestration.assets.reporting import executed, report_judgements
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts

@@ -10,7 +10,6 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset, Slicing
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.account_names import account_metadata, subject_of
-from seller_platform.orchestration.assets.check_reports import report_after_step
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import (
     event_asset,
@@ -20,6 +19,7 @@ from seller_platform.orchestration.assets.events import (
     table_schema,
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.following import Follower, failed_input, inputs_of
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags

@@ -30,10 +30,9 @@ from seller_platform.ingest.loads.reports import (
 )
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import AccountNames, title_tags
-from seller_platform.orchestration.assets.check_reports import report_after_step
-from seller_platform.orchestration.assets.datasets import load_event
-from seller_platform.orchestration.assets.events import dataset_asset, materialization_of_nothing, outputs
+from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
@@ -43,7 +42,7 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
-from seller_platform.warehouse.loads.receipts import newest_receipt
+from seller_platform.warehouse.loads.receipts import keep_reported, newest_receipt
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -197,6 +196,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
                 if receipt is not None:
                     is_reported = True
                     yield load_event(REPORT_ROWS, seller_api, receipt, account)
+                    keep_reported(database, [receipt.id])
             loop.failures |= {error.report: error for error in take_failures(database, account, now=clock())}
             if is_reported or len(loop.failures) > failures:
                 continue

@@ -10,17 +10,16 @@ from seller_platform.contract import Dataset, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.ingest.loads.holds import accept_load
-from seller_platform.orchestration.assets.check_reports import report_after_step
-from seller_platform.orchestration.assets.datasets import load_report
-from seller_platform.orchestration.assets.events import events_of
+from seller_platform.orchestration.assets.events import events_of, load_report
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.failures import CheckedConfig, foreseen
 from seller_platform.orchestration.jobs.choices import DatasetName
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts_named
 from seller_platform.warehouse.loads.plausibility import AN_OPERATOR
-from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.receipts import keep_reported, open_holds
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -82,6 +81,7 @@ def accept_job(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Jo
             datasets.add(dataset_named(receipt.dataset))
             key = placement.asset_key(dataset_named(receipt.dataset))
             yield from events_of(key, [load_report(database, receipt)])
+            keep_reported(database, [receipt.id])
         report_after_step(context, database, placement, *datasets)
         reasons = "; ".join(str(error) for error in loop.failures.values())
         loop.fail(f"{len(loop.failures)} of {count_of(len(chosen), 'held reading', 'was')} not published: {reasons}")

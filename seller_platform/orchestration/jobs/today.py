@@ -17,15 +17,15 @@ from seller_platform.counts import count_of
 from seller_platform.ingest.loads.due_slices import DueSlice
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.assets.check_reports import report_after_step
-from seller_platform.orchestration.assets.datasets import load_event
-from seller_platform.orchestration.assets.events import events_of
+from seller_platform.orchestration.assets.events import events_of, load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.automation.schedules import extra_for_later, reason_of, runs_under_way
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
+from seller_platform.warehouse.loads.receipts import keep_reported
 from seller_platform.warehouse.loads.slices import Receipt
 
 SCHEDULE = "orders_today"
@@ -175,6 +175,7 @@ def _reported(
             "rows": sum(receipt.rows for receipt in receipts),
         }
     )
+    keep_reported(seller_api.warehouse.database, [receipt.id for receipt in receipts])
     report_after_step(context, seller_api.warehouse.database, placement, DATASET)
     loop.fail(
         f"today's {DATASET.name} of {count_of(len(loop.failures), 'account', 'was')} not read: "

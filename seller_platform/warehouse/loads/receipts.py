@@ -1,7 +1,8 @@
 """Reads the receipts: covered days, days that may have changed since, loads of a run."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, bindparam
 
 from seller_platform.contract import DATASETS, Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.slices import DAYS_OF_SLICE
 from seller_platform.warehouse.schema.tables import ACCOUNTS, CONNECTIONS, LOADS, SLICES
@@ -22,22 +24,12 @@ CLOCKS_DIFFER = timedelta(days=1)
 _SOON = timedelta(hours=1)
 """How long after midnight a reading of yesterday and today does not count as the day's reading of yesterday."""
 
-_NEWEST = 10
-"""How many loads of each dataset and number of days tell how many rows a day has."""
-
 
 def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
     """Return the receipts of a Dagster run, in the order in which its loads began."""
     statement = select(LOADS).where(LOADS.c.run_id == run_id).order_by(LOADS.c.id)
     with database.begin() as connection:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
-
-
-def count_loads(database: Database, run_ids: Sequence[str]) -> int:
-    """Return how many loads those runs have stored so far."""
-    statement = select(func.count()).select_from(LOADS).where(LOADS.c.run_id.in_(run_ids))
-    with database.begin() as connection:
-        return connection.execute(statement).scalar_one()
 
 
 @dataclass(frozen=True)
@@ -103,6 +95,44 @@ def newest_receipt(database: Database, dataset: Dataset, account: str, month: Wi
     return None if row is None else Receipt.of(row)
 
 
+_UNREPORTED = text("""
+    SELECT load.* FROM platform.slices AS slice JOIN platform.loads AS load ON load.id = slice.load_id
+    WHERE slice.load_id IS NOT NULL AND slice.reported_load_id IS DISTINCT FROM slice.load_id
+      AND slice.dataset = ANY (:datasets) AND slice.load_id > :after
+    ORDER BY slice.load_id LIMIT :limit
+""")
+_REPORTED = text("UPDATE platform.slices SET reported_load_id = load_id WHERE load_id = ANY (:loads)")
+_REPORTS = "reports of loads"
+
+
+@contextmanager
+def unreported_loads(
+    database: Database, datasets: Collection[Dataset], *, limit: int, after: int = 0
+) -> Iterator[Sequence[Receipt]]:
+    """Lend the newest loads of slices that Dagster does not know, which are reported in the block, oldest first.
+
+    Other processes wait until the block ends, so that each load is reported once.
+
+    Args:
+        limit: How many loads at most.
+        after: Only loads with higher numbers.
+    """
+    bound = {"datasets": [each.name for each in datasets], "limit": limit, "after": after}
+    with database.begin() as connection:
+        if not connection.execute(_UNREPORTED, {**bound, "limit": 1}).one_or_none():
+            yield ()
+            return
+        lock(connection, _REPORTS)
+        yield [Receipt.of(row) for row in connection.execute(_UNREPORTED, bound).mappings()]
+
+
+def keep_reported(database: Database, loads: Sequence[int]) -> None:
+    """Store that Dagster knows these loads."""
+    if loads:
+        with database.begin() as connection:
+            connection.execute(_REPORTED, {"loads": list(loads)})
+
+
 def was_loaded(database: Database, dataset: Dataset, account: str, month: Window | None = None) -> bool:
     """Return whether the dataset was ever loaded for an account, be it empty.
 
@@ -123,29 +153,6 @@ def newest_load(database: Database) -> datetime | None:
     with database.begin() as connection:
         newest = select(LOADS.c.finished_at).order_by(LOADS.c.id.desc()).limit(1)
         return connection.execute(newest).scalar_one_or_none()
-
-
-_ROWS_A_DAY = text("""
-    SELECT dataset, sum(rows)::float8 / sum(days)
-    FROM unnest(CAST(:datasets AS text[])) AS chosen (dataset)
-    CROSS JOIN generate_series(1, 31) AS days
-    CROSS JOIN LATERAL (
-        SELECT rows FROM platform.loads
-        WHERE loads.dataset = chosen.dataset AND window_end - window_start = days AND verdict <> 'held'
-        ORDER BY window_end - window_start, id DESC LIMIT :newest
-    ) AS receipt
-    GROUP BY dataset
-""")
-
-
-def rows_a_day(database: Database, datasets: Sequence[Dataset]) -> dict[str, float]:
-    """Return how many rows a day of an account had, by name of dataset.
-
-    The newest loads of each number of days count, so that many loads of one day do not outweigh those of a month.
-    """
-    bound = {"datasets": [dataset.name for dataset in datasets], "newest": _NEWEST}
-    with database.begin() as connection:
-        return dict(connection.execute(_ROWS_A_DAY, bound).tuples().all())
 
 
 def upstream_offers(database: Database, dataset: Dataset, account: str) -> bool:

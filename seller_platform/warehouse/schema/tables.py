@@ -343,6 +343,7 @@ SLICES = Table(
         "load_id", BigInteger, comment="The newest load of any of its days: platform.loads.id; null if never loaded."
     ),
     Column("changed_load_id", BigInteger, comment="The newest load that changed its rows."),
+    Column("reported_load_id", BigInteger, comment="The newest load that was reported to Dagster."),
     Column("rows", BigInteger, nullable=False, server_default="0", comment="Rows stored; of a snapshot the newest."),
     Column("read_at", DateTime(timezone=True), comment="When the newest published reading of it began."),
     Column(
@@ -398,6 +399,11 @@ SLICES = Table(
         nullable=False,
         server_default="0",
         comment="The most requests that were sent in vain, before those of a day were used up.",
+    ),
+    Index(
+        "ix_slices_unreported",
+        "load_id",
+        postgresql_where=text("load_id IS NOT NULL AND reported_load_id IS DISTINCT FROM load_id"),
     ),
     Index("uq_slices", "dataset", "account", "month", unique=True, postgresql_nulls_not_distinct=True),
     Index(

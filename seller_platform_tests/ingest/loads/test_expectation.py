@@ -1,16 +1,13 @@
 """Tests when a load is large enough for loading processes."""
 
 from datetime import UTC, date, datetime
-from multiprocessing import forkserver
 
 import pytest
 from sqlalchemy import insert
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.ingest.loads.expectation import expected_rows, processes_for
-from seller_platform.ingest.loads.processes import FEWEST_ROWS, running_processes
-from seller_platform.settings import read_settings
+from seller_platform.ingest.loads.requested_slices import LoadRequest, divide_load
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS
@@ -41,7 +38,8 @@ def _store_load(
 
 
 def _expected(database: Database, months: list[Window] | None, keys: tuple[str, ...] = KEYS) -> float:
-    return expected_rows(database, LISTS, keys, now=NOW, since=MARCH.start, months=months)
+    request = LoadRequest(LISTS, keys, MARCH.start, months)
+    return divide_load(database, request, now=NOW, adaptive=False, requests_per_day=None).rows
 
 
 def test_unknown_lists_are_expected_to_have_a_hundred_rows_a_day(registered: Database) -> None:
@@ -53,48 +51,3 @@ def test_loaded_lists_are_expected_to_have_as_many_rows_as_they_had(registered: 
     _store_load(registered, "S1.DE", rows=31 * 7)
 
     assert _expected(registered, [MARCH]) == 2 * 31 * 7 + 2 * 31 * 100
-
-
-def test_many_loads_of_one_day_do_not_hide_those_of_other_lists(registered: Database) -> None:
-    _store_load(registered, "S1.DE", rows=31 * 2_000)
-    _store_load(registered, "S1.DE", rows=31 * 3_000, dataset="transactions")
-    for _ in range(1_000):
-        _store_load(registered, "S1.DE", rows=0, window=Window.day(MARCH.start))
-
-    # Ten loads of one day count beside that of the month.
-    assert _expected(registered, [MARCH]) == pytest.approx(2 * 31 * (2_000 * 31 / 41 + 3_000))
-
-
-def test_only_days_that_may_have_changed_are_expected(registered: Database) -> None:
-    _store_load(registered, "S1.DE", rows=31 * 7)
-
-    # The orders of the first account were read today.
-    assert _expected(registered, None) == 31 * 7 + 2 * 31 * 100
-
-
-@pytest.mark.parametrize(("rows", "start"), [(FEWEST_ROWS - 1, False), (FEWEST_ROWS, True)])
-def test_processes_run_for_enough_rows_and_only_for_their_warehouse(database_url: str, rows: int, start: bool) -> None:
-    settings = read_settings()
-
-    with processes_for(rows, settings, database_url):
-        assert (running_processes(settings, database_url) is not None) is start
-        assert running_processes(settings, f"{database_url}&application_name=other") is None
-        other = settings.model_copy(update={"base_url": "http://other"})
-        assert running_processes(other, database_url) is None
-
-    assert running_processes(settings, database_url) is None
-
-
-def _refuse() -> None:
-    raise OSError("no process can be started")
-
-
-def test_a_system_that_starts_no_process_stops_no_load(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(forkserver, "ensure_running", _refuse)
-
-    with processes_for(FEWEST_ROWS, read_settings(), database_url):
-        assert running_processes(read_settings(), database_url) is None
-
-    assert "no loading process was started, so this process loads alone" in caplog.text

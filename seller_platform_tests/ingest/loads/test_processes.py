@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from multiprocessing import forkserver
 from pathlib import Path
 
 import psycopg
@@ -17,7 +18,7 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import RequestRefusedError, UnknownAccountError
 from seller_platform.ingest.connections.upstream import open_api
 from seller_platform.ingest.loads.loading import SliceLoader, load_each
-from seller_platform.ingest.loads.processes import LoadingProcesses, loading_processes
+from seller_platform.ingest.loads.processes import FEWEST_ROWS, LoadingProcesses, processes_for
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import save_accounts
@@ -51,7 +52,7 @@ class Connected:
     @contextmanager
     def processes(self) -> Iterator[LoadingProcesses]:
         """Run loading processes until the block ends."""
-        with loading_processes(self.settings, self.database.url) as processes:
+        with processes_for(FEWEST_ROWS, self.settings, self.database.url) as processes:
             assert processes is not None
             yield processes
 
@@ -120,6 +121,25 @@ def test_slices_are_loaded_in_processes_with_one_receipt_each(connected: Connect
     assert not any(CLIENT_SECRET.encode() in each for each in shown)
     assert len(running) >= 2
     assert not [pid for pid in running if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize(("rows", "is_refused"), [(FEWEST_ROWS - 1, False), (FEWEST_ROWS, True)])
+def test_few_rows_and_a_system_that_starts_no_process_are_loaded_here(
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    rows: int,
+    is_refused: bool,
+) -> None:
+    def refuse() -> None:
+        raise OSError("no process can be started")
+
+    monkeypatch.setattr(forkserver, "ensure_running", refuse)
+
+    with processes_for(rows, connected.settings, connected.database.url) as processes:
+        assert processes is None
+
+    assert ("no loading process was started, so this process loads alone" in caplog.text) is is_refused
 
 
 def test_errors_come_back_and_refusals_lower_the_requests_of_all(connected: Connected) -> None:

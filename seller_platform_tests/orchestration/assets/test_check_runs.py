@@ -10,10 +10,10 @@ from sqlalchemy import text
 
 from seller_platform.contract import LISTS, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.orchestration.assets.check_reports import checks_for
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.marts import mart_asset, mart_followers, mart_key
+from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.warehouse.marts import mart_named

@@ -12,8 +12,10 @@ from seller_platform.cli.status.findings import findings
 from seller_platform.cli.status.overview import overview
 from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
 from seller_platform.orchestration.assets.checks import RULES, checks_of
-from seller_platform.orchestration.assets.datasets import report_load
+from seller_platform.orchestration.assets.events import load_report
+from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.placement import WHOLE
 from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
@@ -242,7 +244,8 @@ def test_a_ledger_that_two_accounts_of_a_seller_have_warns_of_both(
     of_two_sellers = _evaluation(platform, TRANSACTIONS, "ledgers_do_not_repeat")
     with platform.database.begin() as connection:
         connection.execute(text("UPDATE platform.accounts SET seller_id = 'A1'"))
-    report_load(platform.instance, platform.database, receipts[0])
+    load_report(platform.database, receipts[0])
+    report_checks(platform.instance, platform.database, WHOLE, [TRANSACTIONS])
     of_one_seller = _evaluation(platform, TRANSACTIONS, "ledgers_do_not_repeat")
     state = overview(platform.database, since=HISTORY_START, now=datetime(2026, 2, 1, tzinfo=UTC))
     ((notice,),) = [group for group in findings(state) if group[0].word == "repeated"]

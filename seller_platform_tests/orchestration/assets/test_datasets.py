@@ -8,10 +8,10 @@ from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.orchestration.assets.check_reports import checks_for
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.descriptions import describe_dataset
 from seller_platform.orchestration.assets.events import table_schema
+from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, HISTORY_CHART, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.schema.tables import table_for

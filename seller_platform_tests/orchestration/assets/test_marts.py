@@ -17,13 +17,13 @@ from seller_platform.contract import LISTS, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.errors import FormulaError
 from seller_platform.orchestration.assets.accounts import accounts_asset
-from seller_platform.orchestration.assets.check_reports import checks_for
 from seller_platform.orchestration.assets.checks import extent
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, mart_key
+from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key

@@ -11,12 +11,14 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import LISTS, dataset_named
-from seller_platform.orchestration.assets.datasets import asset_for, report_load
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.jobs.holds import accept_job
 from seller_platform.orchestration.jobs.loading import loading_jobs
 from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.placement import WHOLE
 from seller_platform.orchestration.tags import EXIT_CODE
-from seller_platform.warehouse.loads.receipts import newest_receipt, open_holds
+from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
@@ -164,10 +166,8 @@ def _hold_february(platform: Platform) -> None:
 
 def test_a_load_of_other_days_does_not_pass_the_check_while_a_day_is_held(desk: Desk) -> None:
     _hold_february(desk.platform)
-    published = newest_receipt(desk.platform.database, ORDERS, ACCOUNT, FEBRUARY)
-    assert published is not None
 
-    report_load(desk.platform.instance, desk.platform.database, published)
+    report_checks(desk.platform.instance, desk.platform.database, WHOLE, [ORDERS])
 
     checks = dg.AssetCheckKey(asset_key(ORDERS), "reading_is_plausible")
     (newest, *_) = desk.platform.instance.event_log_storage.get_asset_check_execution_history(checks, limit=1)

@@ -41,6 +41,7 @@ def upgrade() -> None:
             comment="The newest load of any of its days: platform.loads.id; null if never loaded.",
         ),
         sa.Column("changed_load_id", sa.BigInteger(), comment="The newest load that changed its rows."),
+        sa.Column("reported_load_id", sa.BigInteger(), comment="The newest load that was reported to Dagster."),
         sa.Column(
             "rows",
             sa.BigInteger(),
@@ -111,6 +112,13 @@ def upgrade() -> None:
         comment="What is true of each slice now: stored, held or failed.",
     )
     op.create_index(
+        "ix_slices_unreported",
+        "slices",
+        ["load_id"],
+        schema="platform",
+        postgresql_where=sa.text("load_id IS NOT NULL AND reported_load_id IS DISTINCT FROM load_id"),
+    )
+    op.create_index(
         "uq_slices",
         "slices",
         ["dataset", "account", "month"],
@@ -132,6 +140,7 @@ def upgrade() -> None:
     connection = op.get_bind()
     keep_slices(connection)
     fill_slices(driver_of(connection))
+    connection.execute(sa.text("UPDATE platform.slices SET reported_load_id = load_id"))  # runs reported them
     connection.execute(sa.text(_FAILURES))
     op.drop_table("refusals", schema="platform")
     op.create_table(

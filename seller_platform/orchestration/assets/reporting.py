@@ -1,10 +1,15 @@
-"""Reports the results of checks: after each step that loads, by a sensor, and where *Execute* asks for them.
+"""Reports to Dagster without a run: loads that no step has reported, and the results of checks.
+
+A sensor does both, commands do at their end, and steps report their checks. `platform.slices` says of each slice which
+load Dagster knows. The loads of a run that has not ended are left to its step. A load is reported twice if a process is
+killed between its report and the mark; that does no harm, because both say the same.
 
 Dagster takes the newest of a check's executions for the current one, and an execution is as new as the planning of its
 run. A result that is reported without a run is newer than all that were planned before. The sensor reports again what
 other runs have planned since, so that a result is hidden for one tick at the longest.
 """
 
+import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -14,16 +19,18 @@ import dagster as dg
 import msgspec
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import Dataset
+from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK, AUTHORIZED_DOC, judge_connections_again
 from seller_platform.orchestration.assets.checks import Judgement, docs_of, judgements
-from seller_platform.orchestration.assets.events import judged
+from seller_platform.orchestration.assets.events import events_of, judged, load_report
+from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts, connections
+from seller_platform.warehouse.loads.receipts import keep_reported, unreported_loads
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.builds import recheck
@@ -34,6 +41,16 @@ from seller_platform.warehouse.postgres.database import Database
 SENSOR = "checks_of_slices"
 
 _SECONDS_BETWEEN_TICKS = 30
+# Dagster ends an evaluation after 60 s.
+_LOADS_SECONDS = 25.0
+_LOADS_AT_ONCE = 100
+_UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
 _RUNS_AT_ONCE = 1_000
 
 
@@ -98,6 +115,52 @@ def executed(
             )
 
 
+def report(
+    instance: dg.DagsterInstance,
+    database: Database,
+    placement: Placement = WHOLE,
+    datasets: Collection[Dataset] = DATASETS,
+    *,
+    seconds: float = float("inf"),
+) -> int:
+    """Report the newest load of each slice that Dagster does not know yet, and then the checks of their datasets.
+
+    Args:
+        datasets: Those that have assets.
+        seconds: After how many seconds no more loads are begun; the next call reports the rest.
+
+    Returns:
+        How many loads were reported.
+    """
+    read = {dataset.name: _keys(database, placement, dataset) for dataset in datasets}
+    after, count, deadline, changed = 0, 0, time.monotonic() + seconds, set[str]()
+    while time.monotonic() < deadline:
+        with unreported_loads(database, datasets, limit=_LOADS_AT_ONCE, after=after) as loads:
+            if not loads:
+                break
+            run_ids = sorted({each.run_id for each in loads if each.run_id})
+            runs = instance.get_runs(dg.RunsFilter(run_ids=run_ids, statuses=_UNFINISHED)) if run_ids else ()
+            under_way = {run.run_id for run in runs}
+            chosen = [
+                each
+                for each in loads
+                for keys in [read[each.dataset]]
+                if (keys is None or each.account in keys) and each.run_id not in under_way
+            ]
+            of_accounts = {each.account for each in chosen if each.dataset != ACCOUNTS.name}
+            if of_accounts:
+                add_accounts(instance, of_accounts, placement.accounts_name)
+            for each in chosen:
+                key = placement.asset_key(dataset_named(each.dataset))
+                for event in events_of(key, [load_report(database, each)]):
+                    instance.report_runless_asset_event(event)
+            keep_reported(database, [each.id for each in chosen])
+            changed |= {each.dataset for each in chosen}
+            count, after = count + len(chosen), loads[-1].id
+    report_checks(instance, database, placement, [each for each in datasets if each.name in changed])
+    return count
+
+
 def report_checks(
     instance: dg.DagsterInstance, database: Database, placement: Placement, sources: Collection[Source]
 ) -> None:
@@ -145,10 +208,12 @@ class _Cursor(msgspec.Struct, frozen=True):
 
 def _check_sensor(sources: Collection[Source], placement: Placement) -> dg.SensorDefinition:
     by_key = {placement.asset_key(source): source for source in sources}
+    datasets = [source for source in sources if isinstance(source, Dataset)]
 
     @dg.sensor(
         name=placement.name_of(SENSOR),
-        description="Reports the checks of datasets whose slices changed, and of assets with runs that began or ended.",
+        description="Reports loads of commands and of killed runs as materializations without a run, the checks of "
+        "datasets whose slices changed, and those of assets with runs that began or ended.",
         target=dg.AssetSelection.checks_for_assets(*by_key),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -157,6 +222,7 @@ def _check_sensor(sources: Collection[Source], placement: Placement) -> dg.Senso
         cursor = _Cursor()
         with suppress(msgspec.DecodeError):
             cursor = msgspec.json.decode(context.cursor or "{}", type=_Cursor)
+        loads = report(context.instance, warehouse.database, placement, datasets, seconds=_LOADS_SECONDS)
         changed, snapshot = changed_datasets(warehouse.database, cursor.snapshot)
         planned, runs_to = _planned(context.instance, cursor.runs_to)
         chosen = {
@@ -167,7 +233,7 @@ def _check_sensor(sources: Collection[Source], placement: Placement) -> dg.Senso
         for key, source in chosen.items():
             report_judgements(context.instance, key, _all_judgements(context.instance, warehouse, placement, source))
         return dg.SensorResult(
-            skip_reason=f"{count_of(len(chosen), 'asset', 'has')} changed",
+            skip_reason=f"{count_of(loads, 'load', 'was')} reported, {count_of(len(chosen), 'asset', 'has')} changed",
             cursor=msgspec.json.encode(_Cursor(snapshot, runs_to)).decode(),
         )
 

@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.orchestration.assets.check_reports import check_definitions
+from seller_platform.orchestration.assets.reporting import check_definitions
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
@@ -202,10 +202,13 @@ def test_the_sensor_reports_what_changed_without_a_run_and_nothing_else(reports:
     )
     after_a_failure = [reports.tick(), reports.tick()]
 
-    assert first == "3 assets have changed"
-    assert idle == ["0 assets have changed"] * 2
-    assert after_a_run == ["1 asset has changed", "0 assets have changed"]
-    assert after_a_failure == ["1 asset has changed", "0 assets have changed"]
+    assert first == "0 loads were reported, 3 assets have changed"
+    assert idle == ["0 loads were reported, 0 assets have changed"] * 2
+    assert after_a_run == ["0 loads were reported, 1 asset has changed", "0 loads were reported, 0 assets have changed"]
+    assert after_a_failure == [
+        "0 loads were reported, 1 asset has changed",
+        "0 loads were reported, 0 assets have changed",
+    ]
     assert reports.newest(TRANSACTIONS, "fields_are_known")[0] == "FAILED"
 
 

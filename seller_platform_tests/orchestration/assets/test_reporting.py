@@ -1,0 +1,94 @@
+"""Tests that loads which no step of Dagster has reported are reported once, without a run."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.clocks import utc_now
+from seller_platform.contract import dataset_named
+from seller_platform.ingest.loads.loading import SliceLoader, load_each
+from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions, report
+from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import MONTHS, Platform
+
+ORDERS = dataset_named("orders")
+KEYS = sorted(independent_upstream.KEYS.values())
+
+pytestmark = pytest.mark.filterwarnings("ignore::dagster.PreviewWarning", "ignore::dagster.BetaWarning")
+
+
+def _load(platform: Platform, run_id: str | None = None) -> Sequence[int]:
+    """Load the first month of both accounts as a command does, and return the numbers of the loads."""
+    requests = [SliceRequest(ORDERS, key, MONTHS[0]) for key in KEYS]
+    with dg.build_resources(platform.resources) as resources:
+        loader = SliceLoader(platform.database, resources.seller_api.api, utc_now(), run_id)
+        return [result.receipt.id for result in load_each(requests, loader) if result.receipt]
+
+
+def _materializations(platform: Platform) -> list[tuple[str, str, str | None]]:
+    records = platform.instance.fetch_materializations(asset_key(ORDERS), limit=100).records
+    return [
+        (record.run_id, str(event.metadata["load_id"].value), event.partition)
+        for record in records
+        if (event := record.asset_materialization)
+    ]
+
+
+def test_loads_without_a_run_are_reported_once_with_their_data_version(platform: Platform) -> None:
+    platform.discover()
+    loads = _load(platform)
+
+    with ThreadPoolExecutor(2) as reporters:
+        running = [reporters.submit(report, platform.instance, platform.database) for _ in range(2)]
+        counts = [each.result() for each in running]
+
+    assert sorted(counts) == [0, len(KEYS)]
+    assert sorted(_materializations(platform)) == sorted(
+        ("", str(load), str(partition_key(key, MONTHS[0]))) for load, key in zip(loads, KEYS, strict=True)
+    )
+
+
+def test_a_step_reports_its_own_loads(platform: Platform) -> None:
+    platform.discover()
+
+    result = platform.months(ORDERS, last=MONTHS[0])
+
+    assert report(platform.instance, platform.database) == 0
+    assert {run_id for run_id, _, _ in _materializations(platform)} == {result.run_id}
+
+
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE])
+def test_loads_of_a_run_are_left_to_it_until_it_ends(platform: Platform, status: dg.DagsterRunStatus) -> None:
+    platform.discover()
+    has_ended = status is dg.DagsterRunStatus.FAILURE
+    run = dg.DagsterRun("killed", status=status)
+    platform.instance.run_storage.add_run(run)
+    _load(platform, run.run_id)
+
+    assert report(platform.instance, platform.database) == (len(KEYS) if has_ended else 0)
+
+
+def test_the_sensor_reports_loads_and_adds_their_partitions(platform: Platform) -> None:
+    platform.discover()
+    platform.instance.delete_dynamic_partition("accounts", KEYS[0])
+    _load(platform)
+    definitions = dg.Definitions.merge(
+        check_definitions([ORDERS]),
+        dg.Definitions(assets=[platform.assets["orders"]], resources=platform.resources),
+    )
+
+    def tick() -> str | None:
+        with dg.build_sensor_context(platform.instance, resources=platform.resources) as context:
+            return definitions.resolve_sensor_def(SENSOR).evaluate_tick(context).skip_message
+
+    assert str(tick()).startswith("2 loads were reported")
+    assert str(tick()).startswith("0 loads were reported")
+    assert set(platform.instance.get_dynamic_partitions("accounts")) == set(KEYS)
+    with platform.database.begin() as connection:
+        statement = text("SELECT count(*) FROM platform.slices WHERE load_id IS DISTINCT FROM reported_load_id")
+        assert connection.execute(statement).scalar_one() == 0
