@@ -18,6 +18,7 @@ from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import account_named, account_titles
 from seller_platform.warehouse.history.changes import Changes, changes_since, sums_of
 from seller_platform.warehouse.history.reverts import revert as undo
+from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 
 _ROWS_AT_MOST = 20
 
@@ -155,6 +156,7 @@ def revert(*, load: int, output: Output) -> None:
     """
     with open_stored_installation() as installation:
         receipt = undo(installation.database, load)
+        compare_changed(installation.database, [receipt])
         report_loads(installation)
     changes = "; ".join(
         f"{name} {each['before']} -> {each['after']}" for name, each in (receipt.restatement or {}).items()

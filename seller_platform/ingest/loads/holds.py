@@ -17,6 +17,7 @@ from seller_platform.warehouse.loads.plausibility import AN_OPERATOR, Accepted
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import forget_refusal
 from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, slice_of
+from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -51,6 +52,7 @@ def accept_load(
     dataset = dataset_named(receipt.dataset)
     month = Window.month_of(receipt.window.start) if dataset.is_dated else None
     forget_refusal(database, dataset, receipt.account, month)
+    compare_changed(database, [receipt])
     return receipt
 
 

@@ -26,6 +26,7 @@ from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import upstream_offers
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 from seller_platform.warehouse.postgres.database import Database
 
 SLICES_AT_ONCE = 4
@@ -118,6 +119,8 @@ def load_each(
     A slice that the upstream does not offer has failed if the upstream answers for other accounts, which is known when
     all slices are loaded. Otherwise its error is a `NotOfferedError`, and there is nothing to store.
 
+    At the end, the ledgers that changed are compared with those of other accounts of the same seller.
+
     Other errors than `SellerPlatformError` are bugs: they are raised, after the running loads have ended.
 
     Args:
@@ -127,6 +130,7 @@ def load_each(
     load = loader.load if processes is None else partial(processes.load, loader=loader)
     doubtful: list[SliceRequest] = []
     not_offered: list[tuple[SliceRequest, NotOfferedError]] = []
+    loaded: list[Receipt] = []
 
     def result_of(request: SliceRequest) -> SliceResult:
         try:
@@ -142,6 +146,8 @@ def load_each(
                 continue
             if records:
                 _record(loader, result)
+            if result.receipt is not None:
+                loaded.append(result.receipt)
             if isinstance(result.error, NotOfferedError):
                 not_offered.append((result.request, result.error))
             else:
@@ -166,6 +172,7 @@ def load_each(
             if records:
                 _record(loader, result)
         yield result
+    compare_changed(loader.database, loaded)
 
 
 def _with_lookbacks(requests: Sequence[SliceRequest], loader: SliceLoader) -> Sequence[SliceRequest]:

@@ -31,9 +31,7 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.loads.receipts import keep_reported, was_loaded
-from seller_platform.warehouse.loads.recounts import Part
 from seller_platform.warehouse.monitoring.freshness import READ_WITHIN
-from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER, compare_ledgers
 
 # When an asset gets a warning and when it fails: a refresh a day, and two hours for its runs; then a second day.
 _DAILY = (READ_WITHIN, READ_WITHIN + timedelta(days=1))
@@ -114,7 +112,6 @@ def report_results(
         dagster.Failure: Some slices failed.
     """
     loop, database = PartitionLoop(context.log), seller_api.warehouse.database
-    changed: list[Part] = []
     loads: list[int] = []
     for result in results:
         request = result.request
@@ -126,18 +123,11 @@ def report_results(
         elif result.error is not None:
             loop.add(str(key), result.error, subject=str(request))
         elif result.receipt is not None:
-            if result.receipt.changed:
-                changed.append((request.account, request.month))
             yield load_event(dataset, seller_api, result.receipt, key)
             loads.append(result.receipt.id)
         elif not was_loaded(database, dataset, request.account, request.month):
             reason = f"{request}: the month has not begun in the account's time zone."
             yield materialization_of_nothing(asset_key(dataset), key, reason)
-    if dataset == LEDGER and changed:
-        try:
-            compare_ledgers(database, changed)
-        except WarehouseUnavailableError as error:
-            context.log.warning("The accounts of a seller are not compared: %s", error)
     with suppress(WarehouseUnavailableError):  # they are reported again
         keep_reported(database, loads)
     yield from outputs(context)

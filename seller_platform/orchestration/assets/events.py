@@ -32,7 +32,6 @@ from seller_platform.orchestration.resources import SellerApiResource
 from seller_platform.orchestration.tags import CHANGED_ROWS, NOTHING_STORED
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, connections
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER, compare_ledgers
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
@@ -177,7 +176,7 @@ def materialization(
 
 
 def load_report(database: Database, receipt: Receipt) -> dg.AssetMaterialization:
-    """Return the materialization of any load, after its ledger was compared."""
+    """Return the materialization of any load."""
     dataset = dataset_named(receipt.dataset)
     by_name = {connection.name: connection for connection in connections(database)}
     if dataset.slicing is Slicing.CONNECTION:
@@ -185,8 +184,6 @@ def load_report(database: Database, receipt: Receipt) -> dg.AssetMaterialization
         return materialization(dataset, receipt, partition=None, endpoint_url=url, database_uri=database.uri)
     account = account_of(database, receipt.account)
     month = Window.month_of(receipt.window.start) if dataset.is_dated else None
-    if dataset == LEDGER and receipt.changed:
-        compare_ledgers(database, [(receipt.account, month)])
     return materialization(
         dataset,
         receipt,

@@ -5,6 +5,7 @@ without an order do not count: two accounts may pay the same fee on the same day
 often as they occur in both.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,9 @@ from sqlalchemy import Connection, delete, insert, select, text, tuple_
 
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.warehouse.loads.recounts import Part
+from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import REPEATED_LEDGERS
@@ -33,6 +36,8 @@ _SAMPLE = 1_000
 # An upstream that ignores the account answers the same for hundreds of them.
 _OTHERS = 30
 _LOCK = "repeated ledgers"
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,20 @@ def compare_ledgers(database: Database, parts: Collection[Part] | None = None) -
             by_month[size.month].append(size)
         found = [each for month, of_month in by_month.items() for each in _repeated(connection, month, of_month)]
         _replace(connection, sizes, found, parts)
+
+
+def compare_changed(database: Database, receipts: Iterable[Receipt]) -> None:
+    """Compare the months of ledgers that loads have changed; without the warehouse, the next change does it."""
+    months = {
+        (each.account, Window.month_of(each.window.start))
+        for each in receipts
+        if each.dataset == LEDGER.name and each.changed
+    }
+    if months:
+        try:
+            compare_ledgers(database, months)
+        except WarehouseUnavailableError as error:
+            _LOG.warning("The accounts of a seller are not compared: %s", error)
 
 
 def repeated_ledgers(database: Database) -> list[RepeatedLedger]:
