@@ -98,7 +98,7 @@ def _names_of_subclasses(error: type[SellerPlatformError]) -> Iterator[str]:
 
 RULES = (
     SliceRule(
-        ROW_COUNT_CHECK, "The number of stored rows is the total that the list announced.", {"recounted", "mismatched"}
+        ROW_COUNT_CHECK, "The number of stored rows is the total that the list announced.", {"altered", "mismatched"}
     ),
     SliceRule(
         "list_held_still",

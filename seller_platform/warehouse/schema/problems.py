@@ -35,7 +35,8 @@ WHERE NOT is_computed OR (dataset, own.base_url) IN (
 # Days count as missing when a daily refresh should have brought them, unless their slice failed or is held.
 _UNREAD = sql.SQL("""
 CREATE FUNCTION platform.unread_slices (moment timestamptz, since date)
-RETURNS TABLE (dataset text, account text, month date, kind text) LANGUAGE sql STABLE AS $$
+RETURNS TABLE (dataset text, account text, month date, kind text) LANGUAGE sql STABLE
+SET enable_nestloop = off SET jit = off AS $$
     WITH listed AS (
         SELECT dataset, account, is_dated FROM platform.offered_slices WHERE retired_at IS NULL
     ),
@@ -67,24 +68,30 @@ _IS_UNTROUBLED = sql.SQL("""
     AND coalesce(held_load_ids, '{{}}') = '{{}}'
 """)
 
-_TROUBLED = """
+# The condition of the index `ix_slices_troubled`.
+_IS_IN_DOUBT = """
+    (error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}' OR noted_load_ids <> '{}'
+     OR recounted_rows IS NOT NULL)
+"""
+
+_TROUBLED = f"""
 CREATE VIEW platform.troubled_slices AS
 SELECT dataset, account, month, CASE error WHEN 'RequestsUsedUpError' THEN 'postponed' ELSE 'failed' END AS kind,
        error, failed_since AS since, CAST(NULL AS bigint) AS load_id, failed_run_id AS run_id, message,
        CAST(NULL AS text) AS next_step, load_id IS NOT NULL AS was_loaded
 FROM platform.slices
-WHERE error IS NOT NULL AND error <> 'ReadingHeldError'
+WHERE {_IS_IN_DOUBT} AND error <> 'ReadingHeldError'
   AND (error <> 'NotOfferedError' OR (dataset, account) IN (SELECT dataset, account FROM platform.offered_slices))
 UNION ALL
 SELECT slice.dataset, slice.account, month, 'held', NULL, held.started_at, held.id, held.run_id,
        format('%s of %s, %s..%s: %s. The stored rows stay, the reading is held.', slice.dataset, slice.account,
-              window_start, window_end - 1, notes #>> '{held,reason}'),
+              window_start, window_end - 1, notes #>> '{{held,reason}}'),
        format('Compare with the upstream, then publish it with `seller-platform accept %s` or the job accept_held of '
               'the Dagster UI, or wait: each refresh reads the slice again, and after three that say the same, '
               '20 hours apart, it is published.', held.id),
        slice.load_id IS NOT NULL
 FROM platform.slices AS slice JOIN platform.loads AS held ON held.id = held_load_ids[cardinality(held_load_ids)]
-WHERE held_load_ids <> '{}'
+WHERE {_IS_IN_DOUBT} AND held_load_ids <> '{{}}'
 UNION ALL
 SELECT slice.dataset, slice.account, month, 'mismatched', NULL, load.started_at, load.id, load.run_id,
        format('%s of %s, %s..%s: the list announced %s rows, and %s were read.', slice.dataset, slice.account,
@@ -92,8 +99,8 @@ SELECT slice.dataset, slice.account, month, 'mismatched', NULL, load.started_at,
        'Load the partition again; if the numbers stay, report them to the upstream.', true
 FROM platform.slices AS slice
 JOIN platform.loads AS load ON load.id = mismatched_load_ids[cardinality(mismatched_load_ids)]
-WHERE mismatched_load_ids <> '{}'
-"""
+WHERE {_IS_IN_DOUBT} AND mismatched_load_ids <> '{{}}'
+"""  # noqa: S608  # constants
 
 # What loads noted of which days are stored, and what was found out since. A settled window may change by a few rows.
 _NOTED = """
@@ -144,7 +151,7 @@ CROSS JOIN LATERAL (VALUES
                         FROM jsonb_each(notes -> 'unusual_days'))),
      'Wait: the next refresh reads them again. If the numbers stay, compare with the upstream.')
 ) AS noted (kind, message, next_step)
-WHERE noted_load_ids <> '{}' AND CASE noted.kind
+WHERE {is_in_doubt} AND CASE noted.kind
       WHEN 'restated' THEN restated.changes IS NOT NULL
       WHEN 'moved' THEN notes ? 'moved'
       WHEN 'keyless' THEN notes ? 'null_keys'
@@ -155,11 +162,11 @@ WHERE noted_load_ids <> '{}' AND CASE noted.kind
       WHEN 'rezoned' THEN notes -> 'moved_accounts' <> '{}'
       WHEN 'unusual' THEN notes -> 'unusual_days' <> '{}' END
 UNION ALL
-SELECT dataset, account, month, 'recounted', NULL, read_at, load_id, NULL,
+SELECT dataset, account, month, 'altered', NULL, read_at, load_id, NULL,
        format('%s rows are stored, but the loads stored %s: another program changed the table.', recounted_rows, rows),
-       'Materialize the partition; that stores what is listed.', false
+       'Load the partition again; that stores what is listed.', false
 FROM platform.slices
-WHERE recounted_rows IS NOT NULL
+WHERE {is_in_doubt} AND recounted_rows IS NOT NULL
 UNION ALL
 (SELECT DISTINCT ON (account, month)
         'transactions', account, month, 'repeated', NULL, noticed_at, CAST(NULL AS bigint), NULL,
@@ -209,7 +216,7 @@ SELECT dataset, account, NULL, 'late', NULL, max(current_at), NULL, NULL,
        'Check that the schedules and the daemon run; then launch the job refresh_now, or run `seller-platform sync`.',
        false
 FROM platform.slices JOIN platform.offered_slices USING (dataset, account)
-WHERE is_dated AND retired_at IS NULL
+WHERE is_dated AND retired_at IS NULL AND month > now() - interval '62 days'
 GROUP BY dataset, account
 HAVING count(load_id) > 0 AND coalesce(max(current_at), '-infinity') < now() - interval '{hours} hours'
    AND NOT bool_or(month > now() - interval '32 days' AND NOT ({is_untroubled}))
@@ -239,8 +246,8 @@ _COLUMNS = {
     "dataset": "The table in schema seller; of a mart marts.NAME, of files exports.NAME.",
     "account": "Key of the account; of the dataset accounts the connection.",
     "month": "The first day of the month; null where the list has no days.",
-    "kind": "failed, postponed, held, mismatched, missing, incomplete, late; of a grant refused, expiring; what a load "
-    "noted: restated, moved, keyless, duplicated, replaced, undeclared, unusable, rezoned, unusual; recounted, "
+    "kind": "failed, postponed, held, mismatched, altered, missing, incomplete, late; of a grant refused, expiring; "
+    "what a load noted: restated, moved, keyless, duplicated, replaced, undeclared, unusable, rezoned, unusual, "
     "repeated; of a mart contradicted.",
     "error": "The class of the error of a failed slice.",
     "since": "Since when, where that is known.",
@@ -277,13 +284,16 @@ def create_problems(connection: Connection) -> None:
     driver.execute(_UNREAD.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format()))
     driver.execute(_TROUBLED)
     driver.execute(_ROWS_NAMED)
-    driver.execute(_NOTED)
+    driver.execute(_NOTED.replace("{is_in_doubt}", _IS_IN_DOUBT))
     lifetime, warned_before = (
         sql.Literal(each) for each in (timedelta(seconds=REFRESH_TOKEN_SECONDS), WARN_BEFORE_DEATH)
     )
     driver.execute(
         _PROBLEMS.format(
-            hours=hours, is_untroubled=_IS_UNTROUBLED.format(), lifetime=lifetime, warned_before=warned_before
+            hours=hours,
+            is_untroubled=_IS_UNTROUBLED.format(),
+            lifetime=lifetime,
+            warned_before=warned_before,
         )
     )
     driver.execute("COMMENT ON FUNCTION platform.unread_slices IS 'Slices that should have been read until a moment.'")

@@ -251,6 +251,17 @@ def test_each_note_of_which_a_check_fails_is_reported(shop: Shop, notes: object,
     assert ("Checks: https://dagster.example/assets/seller/orders?view=checks" in message) == is_warning
 
 
+def test_rows_that_another_program_deleted_are_reported_once_counted(shop: Shop) -> None:
+    shop.load(ORDERS, KEYS[0], MARCH)
+    with shop.database.begin() as connection:
+        connection.execute(text("UPDATE platform.slices SET recounted_rows = 7"))
+
+    shop.tick()
+
+    (message,) = shop.receiver.texts
+    assert message.startswith(f"Altered: seller/orders of Möbel Söhne, DE, EUR ({KEYS[0]}), 2026-03\n7 rows are stored")
+
+
 def test_a_refused_grant_is_one_message_with_the_slices_that_fail_for_it(shop: Shop) -> None:
     with shop.database.begin() as connection:
         connection.execute(text("UPDATE platform.grants SET refused = 'it was revoked'"))

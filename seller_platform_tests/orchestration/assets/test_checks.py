@@ -12,8 +12,11 @@ from seller_platform.cli.status.findings import findings
 from seller_platform.cli.status.overview import overview
 from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
 from seller_platform.orchestration.assets.checks import RULES, checks_of
+from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.placement import WHOLE
 from seller_platform.warehouse.loads.receipts import receipts_of_run
+from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
 
@@ -236,13 +239,21 @@ def test_a_ledger_that_two_accounts_of_a_seller_have_warns_of_both(
         lambda month: [{**row, "platform_order_id": f"305-{number}"} for number in range(9) for row in honest(month)],
     )
     platform.discover()
+    outdated = "INSERT INTO platform.repeated_ledgers VALUES (:account, '2026-01-01', 'S9.US', 5, 9, '{}')"
+    with platform.database.begin() as connection:
+        connection.execute(text(outdated), {"account": KEYS[0]})
+    receipts = receipts_of_run(platform.database, platform.months(TRANSACTIONS, last=MONTHS[0]).run_id)
+
+    of_two_sellers = _evaluation(platform, TRANSACTIONS, "ledgers_do_not_repeat")
     with platform.database.begin() as connection:
         connection.execute(text("UPDATE platform.accounts SET seller_id = 'A1'"))
-    platform.months(TRANSACTIONS, last=MONTHS[0])
+    compare_changed(platform.database, receipts)
+    report_checks(platform.instance, platform.database, WHOLE, [TRANSACTIONS])
     of_one_seller = _evaluation(platform, TRANSACTIONS, "ledgers_do_not_repeat")
     state = overview(platform.database, since=HISTORY_START, now=datetime(2026, 2, 1, tzinfo=UTC))
     ((notice,),) = [group for group in findings(state) if group[0].word == "repeated"]
 
+    assert of_two_sellers.passed
     assert (of_one_seller.passed, of_one_seller.severity) == (False, dg.AssetCheckSeverity.WARN)
     first, other = _lines(of_one_seller)
     assert [first["account"], other["account"]] == KEYS
