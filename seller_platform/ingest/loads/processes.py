@@ -25,7 +25,7 @@ from seller_platform.client.http.shared_budget import BudgetFile
 from seller_platform.clocks import utc_now
 from seller_platform.commands import use_demo_start, use_start, uses_demo_start
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
-from seller_platform.ingest.loads.loading import SLICES_AT_ONCE, SliceLoader
+from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.logs import are_json, write_json_logs
 from seller_platform.settings import Settings
@@ -37,8 +37,8 @@ from seller_platform.warehouse.postgres.database import Database
 FEWEST_ROWS = 120_000
 """How many rows must be expected for loading processes: to start them takes as much CPU time as so many rows."""
 
-PROCESSES = SLICES_AT_ONCE
-"""How many processes there are: some wait for the upstream or for PostgreSQL while others decode."""
+PROCESSES = 3
+"""How many processes there are: one waits for the upstream or for PostgreSQL while two decode. More take memory."""
 
 _LOG = logging.getLogger(__name__)
 
