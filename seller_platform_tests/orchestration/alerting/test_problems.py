@@ -304,13 +304,13 @@ def test_rows_that_contradict_a_check_of_a_mart_are_reported(shop: Shop) -> None
         connection.execute(
             text("""
                 INSERT INTO platform.derived_partitions (folder, name, account, month, changes, version, tried_at,
-                                                         contradictions)
+                                                         failed_checks)
                 VALUES ('', :mart, :account, :month, 1, '1', now(), :found)
             """),
             {"mart": mart.name, "account": KEYS[0], "month": MARCH.start, "found": found},
         )
     shop.tick()
-    failed = "contradictions = NULL, error = 'MartBuildError', message = 'It was not built.', failed_since = now()"
+    failed = "failed_checks = NULL, error = 'MartBuildError', message = 'It was not built.', failed_since = now()"
     for values in (failed, "error = 'InputProblemError', message = 'It waits.'"):
         with shop.database.begin() as connection:
             connection.execute(text(f"UPDATE platform.derived_partitions SET {values}"))
