@@ -69,10 +69,11 @@ class WarehouseCollector(Collector):
             yield counter
         read = GaugeMetricFamily("seller_platform_read_at_seconds", "When the last load ended (Unix).", labels=_LABELS)
         windows = GaugeMetricFamily(
-            "seller_platform_windows", "Windows by the verdict of their last load.", labels=(*_LABELS, "verdict")
+            "seller_platform_windows", "Slices by the verdict of their last load.", labels=(*_LABELS, "verdict")
         )
         for measure in measures:
-            read.add_metric((measure.dataset, measure.account), measure.read_at.timestamp())
+            if measure.read_at is not None:
+                read.add_metric((measure.dataset, measure.account), measure.read_at.timestamp())
             for verdict, count in measure.verdicts.items():
                 windows.add_metric((measure.dataset, measure.account, verdict), count)
         yield read

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
@@ -24,10 +25,10 @@ STOCK = dataset_named("warehouse_stock")
 SHOP = Account(1, 'Shop "1"', "US", "USD", "America/Los_Angeles", "US", "S1")
 
 
-def _samples(text: str) -> dict[tuple[str, ...], float]:
+def _samples(page: str) -> dict[tuple[str, ...], float]:
     return {
         (sample.name, *(label for _, label in sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families(page)
         for sample in family.samples
     }
 
@@ -39,6 +40,14 @@ def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, 
     for day, verdict in ((1, CountVerdict.MATCH), (2, CountVerdict.MISMATCH)):
         with open_load(database, Slice(STOCK, "S1.US", Window.day(date(2026, 3, day)))) as load:
             load.store(LoadFacts(3, 2, 1000, 0, verdict), started_at=began)
+    with database.begin() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes,
+                                            rows, digest, verdict, changed, started_at, finished_at)
+                VALUES ('inventory', 'S1.US', '2026-03-02', '2026-03-03', 1, 1, 0, 0, '', 'held', false, now(), now())
+            """)
+        )
     assert take_requests(database, "ana", [began.date()], 4, per_day=96) is None
     variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url, SELLER_API_REQUESTS_PER_DAY="96")
     command = [*COMMAND, "metrics", "--port", "0"]
@@ -54,7 +63,9 @@ def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, 
     assert samples["seller_platform_loads_total", "S1.US", "warehouse_stock"] == 2
     assert samples["seller_platform_requests_total", "S1.US", "warehouse_stock"] == 6
     assert samples["seller_platform_windows", "S1.US", "warehouse_stock", "mismatch"] == 1
+    assert samples["seller_platform_windows", "S1.US", "inventory", "held"] == 1
     assert samples["seller_platform_read_at_seconds", "S1.US", "warehouse_stock"] >= began.timestamp()
+    assert ("seller_platform_read_at_seconds", "S1.US", "inventory") not in samples
     assert samples["seller_platform_accounts", "listed"] == 1
     assert samples["seller_platform_requests_per_day", "ana"] == 96
     assert samples["seller_platform_requests_sent_today", "ana"] == 4

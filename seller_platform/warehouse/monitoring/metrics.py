@@ -1,25 +1,24 @@
-"""Measures for monitoring, read from the receipts alone, however many rows there are."""
+"""Measures for monitoring, read from slices and receipts, however many rows there are."""
 
+from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
-from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import ACCOUNTS, HELD, IS_PUBLISHED, LOADS
+from seller_platform.warehouse.schema.tables import ACCOUNTS
 
 
 @dataclass(frozen=True)
 class LoadMeasures:
-    """What the receipts say of a dataset and an account.
+    """What slices and receipts say of a dataset and an account.
 
     Attributes:
         loads: Receipts.
         seconds: Time spent in all loads.
-        read_at: When the last load ended.
-        verdicts: How many windows have which verdict now, by each window's newest published receipt; `held` counts the
-            readings that are held.
+        read_at: When the last published load ended; None if there is none.
+        verdicts: How many slices have which verdict now; `held` counts the readings that are held.
     """
 
     dataset: str
@@ -28,45 +27,41 @@ class LoadMeasures:
     requests: int
     body_bytes: int
     seconds: float
-    read_at: datetime
+    read_at: datetime | None
     verdicts: dict[str, int]
+
+
+_SUMS = text("""
+    SELECT dataset, account, count(*), sum(requests), sum(body_bytes),
+           CAST(extract(epoch FROM sum(greatest(finished_at - started_at, '0'))) AS float8)
+    FROM platform.loads
+    GROUP BY 1, 2
+    ORDER BY 1, 2
+""")
+_SLICES = text("""
+    SELECT slice.dataset, slice.account,
+           CASE WHEN mismatched_load_ids <> '{}' THEN 'mismatch' ELSE verdict END AS verdict, count(*), max(finished_at)
+    FROM platform.slices AS slice JOIN platform.loads AS load ON load.id = slice.load_id
+    GROUP BY 1, 2, 3
+    UNION ALL
+    SELECT dataset, account, 'held', sum(cardinality(held_load_ids)), NULL
+    FROM platform.slices WHERE held_load_ids <> '{}'
+    GROUP BY 1, 2
+""")
 
 
 def load_measures(database: Database) -> tuple[LoadMeasures, ...]:
     """Return the measures of every dataset and account that was ever loaded."""
-    pair = (LOADS.c.dataset, LOADS.c.account)
-    sums = (
-        select(
-            *pair,
-            func.count(),
-            func.sum(LOADS.c.requests),
-            func.sum(LOADS.c.body_bytes),
-            func.extract("epoch", func.sum(func.greatest(LOADS.c.finished_at - LOADS.c.started_at, timedelta()))),
-            func.max(LOADS.c.finished_at).filter(IS_PUBLISHED),
-        )
-        .group_by(*pair)
-        .order_by(*pair)
-    )
-    windows = (LOADS.c.window_start, LOADS.c.window_end)
-    newest = (
-        select(*pair, LOADS.c.verdict)
-        .where(IS_PUBLISHED)
-        .distinct(*pair, *windows)
-        .order_by(*pair, *windows, LOADS.c.id.desc())
-        .subquery()
-    )
-    counted = select(*newest.c, func.count()).group_by(*newest.c)
-    held = open_holds(database)
-    verdicts: dict[tuple[str, str], dict[str, int]] = {}
+    verdicts: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    read_at: dict[tuple[str, str], datetime] = {}
     with database.begin() as connection:
-        for dataset, account, verdict, count in connection.execute(counted):
-            verdicts.setdefault((dataset, account), {})[verdict] = count
-        for receipt in held:
-            of_pair = verdicts.setdefault((receipt.dataset, receipt.account), {})
-            of_pair[HELD] = of_pair.get(HELD, 0) + 1
+        for dataset, account, verdict, count, moment in connection.execute(_SLICES):
+            verdicts[dataset, account][verdict] = int(count)
+            if moment is not None:
+                read_at[dataset, account] = max(moment, read_at.get((dataset, account), moment))
         return tuple(
-            LoadMeasures(name, key, loads, requests, size, float(seconds), read_at, verdicts[name, key])
-            for name, key, loads, requests, size, seconds, read_at in connection.execute(sums)
+            LoadMeasures(name, key, loads, requests, size, seconds, read_at.get((name, key)), verdicts[name, key])
+            for name, key, loads, requests, size, seconds in connection.execute(_SUMS)
         )
 
 
