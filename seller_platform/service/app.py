@@ -32,42 +32,17 @@ from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
 from seller_platform.service.monitoring.status import status_route
-from seller_platform.service.oauth.approvals_page import END, end_application, show_applications, show_end
+from seller_platform.service.oauth.approvals_page import APPROVALS_PAGES
 from seller_platform.service.oauth.authorize import show_consent, submit_consent
-from seller_platform.service.oauth.client_pages import (
-    EDIT,
-    END_SECRET,
-    SECRET,
-    change_client,
-    create_secret,
-    end_secret,
-    show_edit,
-    show_secret,
-)
-from seller_platform.service.oauth.developers_page import (
-    DELETE,
-    NEW,
-    create_client,
-    delete_client,
-    show_clients,
-    show_deletion,
-    show_form,
-)
+from seller_platform.service.oauth.client_pages import CLIENT_PAGES
+from seller_platform.service.oauth.developers_page import DEVELOPERS_PAGES
 from seller_platform.service.oauth.openapi import oauth_paths
 from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
 from seller_platform.service.openapi.document import openapi_document
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.own_account.routes import account_pages
 from seller_platform.service.pages.docs import docs_text
-from seller_platform.service.pages.login import (
-    APPROVALS,
-    DEVELOPERS,
-    LOGIN,
-    LOGOUT,
-    PASSKEY_LOGIN,
-    Login,
-    LoginOptions,
-)
+from seller_platform.service.pages.login import LOGIN, LOGOUT, PASSKEY_LOGIN, Login, LoginOptions
 from seller_platform.service.pages.rendering import (
     HOME,
     STATIC_FILES,
@@ -227,19 +202,10 @@ def _page_routes(
         ("POST", LOGOUT, login.leave),
         ("GET", AUTHORIZE, partial(show_consent, store, grant_lifetime)),
         ("POST", AUTHORIZE, partial(submit_consent, store, grant_lifetime)),
-        ("GET", DEVELOPERS, page_of_user(store, show_clients)),
-        ("GET", NEW, page_of_user(store, show_form)),
-        ("POST", NEW, page_of_user(store, create_client)),
-        ("GET", DELETE, page_of_user(store, show_deletion)),
-        ("POST", DELETE, page_of_user(store, delete_client)),
-        ("GET", EDIT, page_of_user(store, show_edit)),
-        ("POST", EDIT, page_of_user(store, change_client)),
-        ("GET", SECRET, page_of_user(store, show_secret)),
-        ("POST", SECRET, page_of_user(store, create_secret)),
-        ("POST", END_SECRET, page_of_user(store, end_secret)),
-        ("GET", APPROVALS, page_of_user(store, show_applications)),
-        ("GET", END, page_of_user(store, show_end)),
-        ("POST", END, page_of_user(store, end_application)),
+        *(
+            (method, path, page_of_user(store, answer))
+            for method, path, answer in (*DEVELOPERS_PAGES, *CLIENT_PAGES, *APPROVALS_PAGES)
+        ),
         *account_pages(store, queue, logins.contact),
     )
     return [

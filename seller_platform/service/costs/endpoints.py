@@ -4,8 +4,7 @@ A group writes to all of its accounts, or to none.
 """
 
 from collections.abc import Mapping
-from datetime import date, datetime
-from functools import partial
+from datetime import date
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,7 +17,6 @@ from seller_platform.errors import NotFoundError
 from seller_platform.service.access import (
     ACCOUNT,
     SELECTION,
-    Caller,
     Selector,
     authenticate,
     read_selector,
@@ -60,8 +58,24 @@ def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, 
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers, Scope.COSTS_WRITE)
         body, query = await read_json(request), Query(request.scope["query_string"])
-        work = partial(_write, caller, query, body, now=clock(), limits=limits)
-        return await answer_once(store, request, body, work, user_id=caller.id, accounts=caller.consented_accounts)
+
+        async def write(connection: Connection) -> Response:
+            query.join(body, (*SELECTION, SKU))
+            selector, sku = read_selector(query), query.value(SKU)
+            if not query.has(SKU):
+                query.refuse(SKU.name, "is required; it names the product that the costs belong to")
+            periods = read_periods(body, query)
+            query.check()
+            selected = await select_accounts(connection, caller, selector)
+            skus = await find_skus(connection, selected, SentParameter(SKU.name, sku or ""))
+            for account in selected.accounts:
+                if account.key not in skus:
+                    raise NotFoundError(f"account {account.account_title} has no product with sku {shown(sku or '')}")
+            stored = await write_periods(connection, selected, sku or "", periods, now=clock(), limits=limits)
+            message = f"{stored} cost period{'s were' if stored != 1 else ' was'} stored."
+            return success_answer(message, sku=sku, periods=stored)
+
+        return await answer_once(store, request, body, write, user_id=caller.id, accounts=caller.consented_accounts)
 
     async def answer_delete(request: Request) -> Response:
         async with store.connection() as connection:
@@ -106,29 +120,3 @@ def _read_deletion(
         query.refuse(FROM_DATE.name, f"is {first}, after to_date {last}")
     query.check()
     return selector, product, (first, last) if first and last else None, is_dry
-
-
-async def _write(
-    caller: Caller,
-    query: Query,
-    body: Mapping[str, object],
-    connection: Connection,
-    *,
-    now: datetime,
-    limits: CostLimits,
-) -> Response:
-    """Store the cost periods of a body."""
-    query.join(body, (*SELECTION, SKU))
-    selector, sku = read_selector(query), query.value(SKU)
-    if not query.has(SKU):
-        query.refuse(SKU.name, "is required; it names the product that the costs belong to")
-    periods = read_periods(body, query)
-    query.check()
-    selected = await select_accounts(connection, caller, selector)
-    skus = await find_skus(connection, selected, SentParameter(SKU.name, sku or ""))
-    for account in selected.accounts:
-        if account.key not in skus:
-            raise NotFoundError(f"account {account.account_title} has no product with sku {shown(sku or '')}")
-    stored = await write_periods(connection, selected, sku or "", periods, now=now, limits=limits)
-    message = f"{stored} cost period{'s were' if stored != 1 else ' was'} stored."
-    return success_answer(message, sku=sku, periods=stored)

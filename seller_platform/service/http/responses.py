@@ -32,13 +32,11 @@ def success_answer(message: str, **facts: object) -> Response:
 def error_answer(error: Exception) -> Response:
     """Return the answer for an error; unexpected errors are answered without their text."""
     status, message, headers = message_of(error)
-    match error:
-        case TokenEndpointError():
-            return token_answer({"error": error.error, "error_description": message}, status, headers)
-        case ApiError():
-            return json_answer(error_body(status, message, error.parameters, reason=error.reason), status, headers)
-        case _:
-            return json_answer(error_body(status, message), status, headers)
+    if isinstance(error, TokenEndpointError):
+        return token_answer({"error": error.error, "error_description": message}, status, headers)
+    if isinstance(error, ApiError):
+        return json_answer(error_body(status, message, error.parameters, reason=error.reason), status, headers)
+    return json_answer(error_body(status, message), status, headers)
 
 
 def token_answer(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -51,13 +49,11 @@ def token_answer(body: object, status: int = 200, headers: Mapping[str, str] | N
 
 def message_of(error: Exception) -> tuple[int, str, Mapping[str, str]]:
     """Return the status, text and headers of the answer for an error."""
-    match error:
-        case ApiError():
-            return error.status, error.message, error.headers
-        case WarehouseUnavailableError() | psycopg.OperationalError():
-            return 503, _AWAY, {"Retry-After": str(RETRY_SECONDS)}
-        case _:
-            return 500, _BROKEN, {}
+    if isinstance(error, ApiError):
+        return error.status, error.message, error.headers
+    if isinstance(error, WarehouseUnavailableError | psycopg.OperationalError):
+        return 503, _AWAY, {"Retry-After": str(RETRY_SECONDS)}
+    return 500, _BROKEN, {}
 
 
 def base_url_of(request: Request) -> str:

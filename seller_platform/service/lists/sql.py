@@ -27,7 +27,6 @@ from seller_platform.service.lists.state import (
     RATES,
     ListState,
     NeededDays,
-    needed_values,
     state_columns,
     state_items,
 )
@@ -112,11 +111,15 @@ class PageQuery:
     snapshot: str | None = None
 
     def values(self, selected: SelectedAccounts) -> dict[str, object]:
-        """Return the parameters of `other_states` and of the items of WITH."""
+        """Return the parameters of the statements."""
+        needs = self.source.needs if self.source is not None else ()
         return {
             **_values(selected, self.days, self.list_request.currency),
             **(self.source.values if self.source is not None else {}),
-            **needed_values(self.source.needs if self.source is not None else ()),
+            "needed_datasets": [need.dataset.name for need in needs],
+            "needed_accounts": [need.account for need in needs],
+            "needed_firsts": [need.first for need in needs],
+            "needed_lasts": [need.last for need in needs],
             "snapshot": self.snapshot,
         }
 

@@ -115,13 +115,3 @@ async def database_of(connection: Connection) -> str:
     row = await (await connection.execute(sql.SQL("SELECT {}").format(_DATABASE))).fetchone()
     assert row is not None
     return str(row[0])
-
-
-def needed_values(needs: Sequence[NeededDays]) -> dict[str, object]:
-    """Return the parameters of `state_items` for days of other datasets."""
-    return {
-        "needed_datasets": [need.dataset.name for need in needs],
-        "needed_accounts": [need.account for need in needs],
-        "needed_firsts": [need.first for need in needs],
-        "needed_lasts": [need.last for need in needs],
-    }

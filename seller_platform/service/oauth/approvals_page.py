@@ -16,7 +16,7 @@ from seller_platform.errors import NotFoundError
 from seller_platform.service.access import accounts_of
 from seller_platform.service.pages.login import APPROVALS
 from seller_platform.service.pages.rendering import redirect
-from seller_platform.service.pages.signed_in import SignedInRequest
+from seller_platform.service.pages.signed_in import Answer, SignedInRequest
 from seller_platform.service.pool import Connection, fetch_records
 from seller_platform.service.security_events import EventKind
 
@@ -139,3 +139,11 @@ async def _approved_application(request: SignedInRequest) -> ApprovedApplication
         if application.client_id == request.http.path_params["client_id"]:
             return application
     raise NotFoundError("No such application has access to your accounts. It may have been ended already.")
+
+
+APPROVALS_PAGES: Sequence[tuple[str, str, Answer]] = (
+    ("GET", APPROVALS, show_applications),
+    ("GET", END, show_end),
+    ("POST", END, end_application),
+)
+"""The method, the path and the answer of each page."""

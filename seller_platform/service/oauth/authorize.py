@@ -23,7 +23,7 @@ from seller_platform.service.http.parameters import parse_fields, shown
 from seller_platform.service.http.responses import base_url_of
 from seller_platform.service.oauth.applications import RegisteredApplication, find_application, is_lookalike
 from seller_platform.service.oauth.consent_choices import MOST_FIELDS, Choices, offered_choices, read_choices
-from seller_platform.service.oauth.issued_tokens import Consent, issue_code
+from seller_platform.service.oauth.issued_tokens import issue_code
 from seller_platform.service.oauth.registration_rules import is_registered
 from seller_platform.service.pages.login import ForeignFormError, login_for
 from seller_platform.service.pages.rendering import redirect
@@ -100,13 +100,16 @@ class SignedInAuthorization:
 
     async def approve(self, choices: Choices) -> Response:
         """Store the consent and send its code to the application."""
-        application = self.authorization.application
-        consent = Consent(self.request.user.id, choices.scopes, choices.accounts, self.lifetime)
+        application, accounts = self.authorization.application, choices.accounts
+        scopes = [scope.value for scope in choices.scopes]
         async with self.request.connection.transaction():
             code = await issue_code(
                 self.request.connection,
                 application,
-                consent,
+                user_id=self.request.user.id,
+                scopes=scopes,
+                accounts=accounts,
+                lifetime=self.lifetime,
                 redirect_uri=self.authorization.redirect_uri,
                 code_challenge=self.authorization.code_challenge,
             )
@@ -114,8 +117,8 @@ class SignedInAuthorization:
                 EventKind.CONSENT_GIVEN,
                 client_id=application.client_id,
                 application=application.name,
-                scopes=[scope.value for scope in choices.scopes],
-                accounts="all" if consent.accounts is None else list(consent.accounts),
+                scopes=scopes,
+                accounts="all" if accounts is None else list(accounts),
             )
         return self.authorization.answer(code=code)
 

@@ -20,7 +20,7 @@ from seller_platform.service.oauth.own_applications import (
 from seller_platform.service.oauth.registration_rules import check_application
 from seller_platform.service.pages.login import DEVELOPERS
 from seller_platform.service.pages.rendering import redirect
-from seller_platform.service.pages.signed_in import SignedInRequest
+from seller_platform.service.pages.signed_in import Answer, SignedInRequest
 from seller_platform.service.security_events import EventKind
 
 EDIT = f"{DEVELOPERS}/{{client_id}}/edit"
@@ -122,3 +122,13 @@ def _edit_form(
         redirect_uris=redirect_uris,
         **problem_of(error),
     )
+
+
+CLIENT_PAGES: Sequence[tuple[str, str, Answer]] = (
+    ("GET", EDIT, show_edit),
+    ("POST", EDIT, change_client),
+    ("GET", SECRET, show_secret),
+    ("POST", SECRET, create_secret),
+    ("POST", END_SECRET, end_secret),
+)
+"""The method, the path and the answer of each page."""

@@ -24,7 +24,7 @@ from seller_platform.service.oauth.own_applications import (
 from seller_platform.service.oauth.registration_rules import check_application
 from seller_platform.service.pages.login import DEVELOPERS, ForeignFormError
 from seller_platform.service.pages.rendering import redirect
-from seller_platform.service.pages.signed_in import SignedInRequest
+from seller_platform.service.pages.signed_in import Answer, SignedInRequest
 from seller_platform.service.security_events import EventKind
 
 NEW = f"{DEVELOPERS}/new"
@@ -152,3 +152,13 @@ def _form(
         is_public=is_public,
         **problem_of(error),
     )
+
+
+DEVELOPERS_PAGES: Sequence[tuple[str, str, Answer]] = (
+    ("GET", DEVELOPERS, show_clients),
+    ("GET", NEW, show_form),
+    ("POST", NEW, create_client),
+    ("GET", DELETE, show_deletion),
+    ("POST", DELETE, delete_client),
+)
+"""The method, the path and the answer of each page."""

@@ -19,21 +19,6 @@ _RANDOM_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Consent:
-    """What a user approves.
-
-    Attributes:
-        accounts: The keys of the accounts; None: all of the user's, also later ones.
-        lifetime: How long any token of it may be valid.
-    """
-
-    user_id: int
-    scopes: Sequence[Scope]
-    accounts: Sequence[str] | None
-    lifetime: timedelta
-
-
-@dataclass(frozen=True)
 class IssuedTokens:
     """An access token and the refresh token that came with it.
 
@@ -149,28 +134,34 @@ WHERE token.token_hash = %(hash)s AND consent.family = token.family AND consent.
 async def issue_code(
     connection: Connection,
     application: RegisteredApplication,
-    consent: Consent,
     *,
+    user_id: int,
+    scopes: Sequence[str],
+    accounts: Sequence[str] | None,
+    lifetime: timedelta,
     redirect_uri: str,
     code_challenge: str | None,
 ) -> str:
-    """Store a user's consent and return the code for it."""
+    """Store a user's consent and return the code for it.
+
+    Args:
+        accounts: The keys of the accounts; None: all of the user's, also later ones.
+        lifetime: How long any token of it may be valid.
+    """
     code = secrets.token_urlsafe(_RANDOM_BYTES)
-    await connection.execute(
-        _CONSENT,
-        {
-            "family": uuid.uuid4(),
-            "client_id": application.client_id,
-            "user_id": consent.user_id,
-            "scopes": [scope.value for scope in consent.scopes],
-            "accounts": None if consent.accounts is None else list(consent.accounts),
-            "consent_lifetime": consent.lifetime,
-            "code_hash": hash_of(code),
-            "redirect_uri": redirect_uri,
-            "code_challenge": code_challenge,
-            "lifetime": timedelta(seconds=AUTHORIZATION_CODE_SECONDS),
-        },
-    )
+    values = {
+        "family": uuid.uuid4(),
+        "client_id": application.client_id,
+        "user_id": user_id,
+        "scopes": list(scopes),
+        "accounts": None if accounts is None else list(accounts),
+        "consent_lifetime": lifetime,
+        "code_hash": hash_of(code),
+        "redirect_uri": redirect_uri,
+        "code_challenge": code_challenge,
+        "lifetime": timedelta(seconds=AUTHORIZATION_CODE_SECONDS),
+    }
+    await connection.execute(_CONSENT, values)
     return code
 
 

@@ -19,14 +19,14 @@ RESET = "/reset-password"
 async def show_link(store: Store, contact: str, request: Request) -> Response:
     """Answer GET /reset-password, which leaves the link as it is."""
     token = request.query_params.get("token", "")
-    return _page(token, await _owner(store, token), contact)
+    return _page(token, await owner_of_link(store, token), contact)
 
 
 async def set_by_link(store: Store, queue: PasswordQueue, contact: str, request: Request) -> Response:
     """Answer POST /reset-password, which uses the link."""
     form = await read_form(request)
     token, new = form.get("token", ""), form.get("new", "")
-    owner = await _owner(store, token)
+    owner = await owner_of_link(store, token)
     if owner is None:
         return _page(token, None, contact)
     problem = new_password_problem(new, form.get("repeated", ""), owner.email, owner.name)
@@ -40,11 +40,6 @@ async def set_by_link(store: Store, queue: PasswordQueue, contact: str, request:
         details = {"by": "reset link"}
         await record_event(connection, EventKind.PASSWORD_CHANGED, request=request, user_id=owner.id, details=details)
     return redirect(f"{LOGIN}?notice=password")
-
-
-async def _owner(store: Store, token: str) -> LinkOwner | None:
-    async with store.connection() as connection:
-        return await owner_of_link(connection, token)
 
 
 def _page(token: str, owner: LinkOwner | None, contact: str, problem: str | None = None) -> Response:

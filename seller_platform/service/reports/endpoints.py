@@ -3,9 +3,7 @@
 Status and download need a selection that includes all accounts of the report.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
-from functools import partial
+from collections.abc import AsyncIterator
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -15,7 +13,7 @@ from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
 from seller_platform.counts import count_of
 from seller_platform.errors import ApiError
-from seller_platform.service.access import SELECTION, Caller, authenticate, read_selector, select_accounts
+from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
 from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.idempotency import answer_once
 from seller_platform.service.http.parameters import Query, SentParameter
@@ -45,14 +43,35 @@ _CSV = "text/csv; charset=utf-8; header=present"
 
 def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Route, ...]:
     """Return the endpoints of reports."""
-    kept_days, messages = limits.kept_days, _messages(limits)
+    kept_days = limits.kept_days
+    messages = {
+        PROCESSING: "The report is being written. Ask for its status again in a few seconds.",
+        COMPLETED: f"The report is ready. Download it within {count_of(kept_days, 'day')} of its request.",
+    }
 
     async def answer_request(request: Request) -> Response:
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers, Scope.REPORTS)
         body, query = await read_json(request), Query(request.scope["query_string"])
-        work = partial(_request, caller=caller, query=query, body=body, now=clock(), limits=limits)
-        return await answer_once(store, request, body, work, user_id=caller.id, accounts=caller.consented_accounts)
+
+        async def store_request(connection: Connection) -> Response:
+            query.join(body, (*SELECTION, *SELECTORS))
+            selector, report = read_selector(query), query.only_one(SELECTORS, "selector")
+            query.check()
+            dataset, chosen = DATASET_OF[report.name], chosen_rows(report.name, report.value)
+            selected = await select_accounts(connection, caller, selector)
+            # Of a product, all days since the first that was read are needed; earlier days are unknown.
+            days = None if chosen.sku is not None else [chosen.days] * len(selected.accounts)
+            await require_read(connection, selected, [Need(dataset, report.name, days)], clock())
+            if chosen.sku is not None:
+                await find_skus(connection, selected, SentParameter(SKU.name, chosen.sku))
+            report_id = await request_report(connection, caller, selector, selected, report=report, limits=limits)
+            message = messages[PROCESSING]
+            return json_answer({"report_id": str(report_id), "status": PROCESSING, "message": message})
+
+        return await answer_once(
+            store, request, body, store_request, user_id=caller.id, accounts=caller.consented_accounts
+        )
 
     async def answer_status(request: Request) -> Response:
         _, job = await _find(store, request, kept_days)
@@ -81,39 +100,6 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
         Route(REPORT_STATUS, answer_status, STATUS, cost=Cost.CHEAP),
         Route(REPORT_DOWNLOAD, answer_download, DOWNLOAD, cost=Cost.DOWNLOAD),
     )
-
-
-def _messages(limits: ReportLimits) -> Mapping[str, str]:
-    """Return the messages of reports by their state."""
-    return {
-        PROCESSING: "The report is being written. Ask for its status again in a few seconds.",
-        COMPLETED: f"The report is ready. Download it within {count_of(limits.kept_days, 'day')} of its request.",
-    }
-
-
-async def _request(
-    connection: Connection,
-    *,
-    caller: Caller,
-    query: Query,
-    body: Mapping[str, object],
-    now: datetime,
-    limits: ReportLimits,
-) -> Response:
-    """Store a report to be written, and return the answer with its number."""
-    query.join(body, (*SELECTION, *SELECTORS))
-    selector, report = read_selector(query), query.only_one(SELECTORS, "selector")
-    query.check()
-    dataset, chosen = DATASET_OF[report.name], chosen_rows(report.name, report.value)
-    selected = await select_accounts(connection, caller, selector)
-    # Of a product, all days since the first that was read are needed; earlier days are unknown.
-    days = None if chosen.sku is not None else [chosen.days] * len(selected.accounts)
-    await require_read(connection, selected, [Need(dataset, report.name, days)], now)
-    if chosen.sku is not None:
-        await find_skus(connection, selected, SentParameter(SKU.name, chosen.sku))
-    report_id = await request_report(connection, caller, selector, selected, report=report, limits=limits)
-    message = _messages(limits)[PROCESSING]
-    return json_answer({"report_id": str(report_id), "status": PROCESSING, "message": message})
 
 
 async def _find(store: Store, request: Request, kept_days: int) -> tuple[str, ReportRequestJob]:

@@ -126,9 +126,8 @@ def store_statement(days: sql.Composable, plan: Plan) -> sql.Composed:
 
 def _months(plan: Plan, more: LiteralString) -> sql.Composed:
     return sql.SQL(_MONTHS + more).format(
+        **plan.tables,
         currency=sql.SQL(CURRENCY),
-        day_sums=sql.SQL(plan.day_sums),
-        product_days=sql.SQL(plan.product_days),
         is_stored=sql.SQL(_IS_STORED if plan.uses_months else "false"),
         stored=sql.SQL(_STORED if plan.uses_months else ""),
     )

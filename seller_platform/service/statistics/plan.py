@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import LiteralString
 
+from psycopg import sql
+
 from seller_platform.service.access import SelectedAccounts
 
 
@@ -58,16 +60,14 @@ class Plan:
     uses_months: bool = False
 
     @property
-    def product_months(self) -> LiteralString:
-        return "service.product_months" if self.uses_months else "product_months"
-
-    @property
-    def product_days(self) -> LiteralString:
-        return "service.product_days" if self.is_kept else "product_days"
-
-    @property
-    def day_sums(self) -> LiteralString:
-        return "service.day_sums" if self.is_kept else "day_sums"
+    def tables(self) -> dict[str, sql.Composable]:
+        """The tables of sums by name; of those that are not stored, the items of WITH in their place."""
+        schema = sql.SQL("service." if self.is_kept else "")
+        return {
+            "product_months": sql.SQL("service.product_months" if self.uses_months else "product_months"),
+            "product_days": schema + sql.SQL("product_days"),
+            "day_sums": schema + sql.SQL("day_sums"),
+        }
 
 
 # 0001-01-01 of the proleptic calendar is a Monday.
@@ -87,11 +87,9 @@ STEP: Mapping[str, LiteralString] = {
     "Date": "1 day",
     "Week": "7 days",
     "Month": "1 month",
-    "Quarter": "3 months",
-    "Semester": "6 months",
     "Year": "1 year",
 }
-"""The length of a period."""
+"""The length of a period that a row of a date view stands for."""
 
 LABEL: Mapping[str, LiteralString] = {
     "Date": "to_char(page.period::timestamp, 'YYYY-MM-DD')",

@@ -61,7 +61,7 @@ def named_products(plan: Plan) -> sql.Composable:
     """Return `products`: row and name of each product; nothing in a date view."""
     if plan.grouping.dimension is None:
         return sql.SQL("")
-    unnamed = sql.SQL(_UNNAMED).format(product_months=sql.SQL(plan.product_months))
+    unnamed = sql.SQL(_UNNAMED).format(**plan.tables)
     return sql.SQL(_NAMED).format(
         dimension=sql.Identifier(plan.grouping.dimension),
         unnamed=unnamed if plan.names_unnamed else sql.SQL(""),

@@ -122,4 +122,4 @@ def _beginning(plan: Plan) -> sql.Composed:
         shelf_day=newest_day(WAREHOUSE_STOCK),
     )
     from_rows = sql.SQL("") if plan.is_kept else sums_from_rows()
-    return sql.Composed((chosen, from_rows, sql.SQL(RATES).format(day_sums=sql.SQL(plan.day_sums))))
+    return sql.Composed((chosen, from_rows, sql.SQL(RATES).format(**plan.tables)))

@@ -332,9 +332,7 @@ def _formatted(template: LiteralString, plan: Plan) -> sql.Composed:
     of_keys = "" if is_by_date else f" JOIN keys USING ({'position' if is_plain else 'period, position'})"
     no_join: sql.Composable = sql.SQL("")
     parts: dict[str, sql.Composable] = {
-        "product_months": sql.SQL(plan.product_months),
-        "product_days": sql.SQL(plan.product_days),
-        "day_sums": sql.SQL(plan.day_sums),
+        **plan.tables,
         "same_account": sql.SQL("" if plan.is_one_account else "sums.account = segments.account AND "),
         "looked_up": no_join if is_by_date else looked_up(plan, "products"),
         "looked_up_on_page": no_join if is_by_date else looked_up(plan, "page_products"),

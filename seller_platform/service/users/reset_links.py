@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy import func, insert
 
 from seller_platform.service.access import hash_of
-from seller_platform.service.pool import Connection, fetch_record
+from seller_platform.service.pool import Connection, Store, fetch_record
 from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.store import user_id_of
 from seller_platform.warehouse.postgres.database import Database
@@ -55,9 +55,10 @@ def create_reset_link(database: Database, email: str, valid_for: timedelta) -> s
     return token
 
 
-async def owner_of_link(connection: Connection, token: str) -> LinkOwner | None:
+async def owner_of_link(store: Store, token: str) -> LinkOwner | None:
     """Return the user of a reset link; None if it is used, expired or unknown."""
-    return await fetch_record(connection, LinkOwner, _OWNER, (hash_of(token),))
+    async with store.connection() as connection:
+        return await fetch_record(connection, LinkOwner, _OWNER, (hash_of(token),))
 
 
 async def use_link(connection: Connection, token: str, password_hash: str) -> bool:
