@@ -19,12 +19,7 @@ from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.wire import SERVICE_STATUS, USER_ME
 from seller_platform.counts import count_of
-from seller_platform.errors import (
-    InvalidSettingError,
-    NotConnectedError,
-    UnusableAccountError,
-    UpstreamUnavailableError,
-)
+from seller_platform.errors import InvalidSettingError, UnusableAccountError, UpstreamUnavailableError
 from seller_platform.ingest.connections.authorization import authorize
 from seller_platform.ingest.connections.upstream import (
     DEFAULT_CONNECTION,
@@ -36,7 +31,7 @@ from seller_platform.ingest.connections.upstream import (
     upstream_to_connect,
 )
 from seller_platform.ingest.loads.accounts import discover
-from seller_platform.warehouse.connections.accounts import KnownAccount, connections
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.loads.history_start import (
     extend_history,
@@ -213,13 +208,7 @@ def open_stored_api(installation: Installation, connection: str) -> SellerApi:
 
 @contextmanager
 def open_stored_apis(installation: Installation) -> Iterator[Callable[[str], SellerApi]]:
-    """Lend a function that opens the API of a stored connection once; threads may call it, until the block ends.
-
-    Raises:
-        NotConnectedError: No connection is authorised yet.
-    """
-    if not connections(installation.database):
-        raise NotConnectedError
+    """Lend a function that opens the API of a stored connection once; threads may call it, until the block ends."""
     with ExitStack() as opened:
         apis: dict[str, SellerApi] = {}
         opening = threading.Lock()

@@ -155,10 +155,10 @@ def run_verification(installation: Installation, selection: SliceOptions, output
         ServiceStartError: The replica does not start.
     """
     chosen = keys_of(installation, selection.accounts)
+    queries_of = _queries_by_account(installation, selection)
     connected = connections(installation.database)
     if not connected:
         raise NotConnectedError
-    queries_of = _queries_by_account(installation, selection)
     comparisons: list[Comparison] = []
     with open_replica(installation) as base_url:
         for connection in connected:

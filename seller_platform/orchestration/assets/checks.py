@@ -18,7 +18,7 @@ from seller_platform.errors import ContractViolationError, ListChangedError, Sel
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.builds import checked_partitions
-from seller_platform.warehouse.monitoring.doubtful_slices import Doubt, checked_slices
+from seller_platform.warehouse.monitoring.doubtful_slices import DoubtfulSlice, checked_slices
 from seller_platform.warehouse.monitoring.repeated_ledgers import LEDGER
 from seller_platform.warehouse.postgres.database import Database
 
@@ -83,7 +83,7 @@ class SliceRule:
     applies_to: Callable[[Dataset], bool] = lambda _: True
     error: type[SellerPlatformError] | None = None
 
-    def is_broken_by(self, doubt: Doubt) -> bool:
+    def is_broken_by(self, doubt: DoubtfulSlice) -> bool:
         """Return whether what is wrong with a slice breaks the rule."""
         return doubt.kind in self.kinds or (
             self.error is not None and doubt.error in {self.error.__name__, *_names_of_subclasses(self.error)}

@@ -43,7 +43,7 @@ SELECT pg_current_snapshot()::text, pg_snapshot_xmax(%(before)s::pg_snapshot) <=
 
 
 @dataclass(frozen=True)
-class Doubt:
+class DoubtfulSlice:
     """What is wrong with a slice for one reason, as `platform.problems` has it.
 
     Attributes:
@@ -74,7 +74,7 @@ class CheckedSlices:
 
     count: int
     rows: int
-    doubts: Sequence[Doubt]
+    doubts: Sequence[DoubtfulSlice]
 
 
 def checked_slices(database: Database, dataset: Dataset, accounts: Collection[str] | None) -> CheckedSlices:
@@ -87,7 +87,7 @@ def checked_slices(database: Database, dataset: Dataset, accounts: Collection[st
     with database.begin() as connection:
         driver = driver_of(connection)
         count, stored = driver.cursor(row_factory=tuple_row).execute(_COUNT, bound).fetchone() or (0, 0)
-        doubts = driver.cursor(row_factory=class_row(Doubt)).execute(_DOUBTS, bound).fetchall()
+        doubts = driver.cursor(row_factory=class_row(DoubtfulSlice)).execute(_DOUBTS, bound).fetchall()
     return CheckedSlices(count, stored, doubts)
 
 

@@ -157,7 +157,7 @@ def test_an_account_without_a_known_zone_is_named_and_no_other_fails(platform: P
     assert [(each.check_name, each.severity) for each in failed] == [
         ("accounts_are_usable", dg.AssetCheckSeverity.ERROR)
     ]
-    assert f"account {lost}: time zone 'Sea/Atlantis' is not known" in str(failed[0].description)
+    assert f"{lost}: time zone 'Sea/Atlantis' is not known" in str(failed[0].description)
     assert {key for key in _all_months() if lost not in key} == platform.materialized(TRANSACTIONS)
     failure = next(event for event in result.all_events if event.is_step_failure).step_failure_data
     assert failure.user_failure_data is not None
@@ -182,7 +182,7 @@ def test_a_changed_zone_fails_a_check_until_all_is_read_again(platform: Platform
     platform.discover()
 
     assert (failed.check_name, failed.severity) == ("accounts_keep_their_days", dg.AssetCheckSeverity.WARN)
-    assert f"account {moved}: it is in Pacific/Auckland now, and was last read under {former}" in str(
+    assert f"{moved}: it is in Pacific/Auckland now, and was last read under {former}" in str(
         failed.description
     )
     assert all(each.passed for each in newest_checks(platform.instance, ACCOUNTS).values())
