@@ -5,8 +5,5 @@
 - `command_runs`: runs that a command executes in its own process
 - `run_workers`: forks the processes of other runs, in place of new interpreters
 - `retention`: deletes its old events and runs
-- `held_evaluations`: evaluations that are stored together
-- `check_states`: states of partitioned checks, grouped by PostgreSQL
 - `partition_keys`: faster functions for partition statuses, in place of Dagster's
-- `check_results`: the newest results of checks
 """

@@ -24,23 +24,16 @@ _FINISHED_STATUSES = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, 
 _FIRST_EVENT = "SELECT id, timestamp FROM event_logs WHERE id >= %(id)s ORDER BY id LIMIT 1"
 _FIRST_EXECUTION = "SELECT id, create_timestamp FROM asset_check_executions WHERE id >= %(id)s ORDER BY id LIMIT 1"
 
-# CASE, because PostgreSQL finds `=` and IS NULL in the index, but not one condition with both.
 _OLD_EXECUTIONS = """
 SELECT id FROM asset_check_executions AS old
-WHERE id > %(after)s AND id < %(until)s AND CASE
-    WHEN partition IS NULL THEN EXISTS (
-        SELECT FROM asset_check_executions AS newer
-        WHERE newer.asset_key = old.asset_key AND newer.check_name = old.check_name AND newer.partition IS NULL
-          AND newer.id > old.id AND newer.evaluation_event_storage_id IS NOT NULL
-    )
-    ELSE EXISTS (
-        SELECT FROM asset_check_executions AS newer
-        WHERE newer.asset_key = old.asset_key AND newer.check_name = old.check_name
-          AND newer.partition = old.partition
-          AND newer.id > old.id AND newer.evaluation_event_storage_id IS NOT NULL
-    )
-END
+WHERE id > %(after)s AND id < %(until)s AND EXISTS (
+    SELECT FROM asset_check_executions AS newer
+    WHERE newer.asset_key = old.asset_key AND newer.check_name = old.check_name
+      AND newer.partition IS NOT DISTINCT FROM old.partition
+      AND newer.id > old.id AND newer.evaluation_event_storage_id IS NOT NULL
+)
 """
+# CASE, because PostgreSQL finds `=` and IS NULL in the index, but not one condition with both.
 # Failures stay as long as their run. Evaluations of checks are kept as executions, too. Of the newest materializations
 # with equal data versions the first one stays: Dagster compares the newest with what an asset downstream has read.
 _OLD_EVENTS = """

@@ -32,7 +32,7 @@ partitions = dg.MultiPartitionsDefinition(
 )
 
 
-@dg.asset(partitions_def=partitions, check_specs=[dg.AssetCheckSpec("good", asset="sales", partitions_def=partitions)])
+@dg.asset(partitions_def=partitions, check_specs=[dg.AssetCheckSpec("good", asset="sales")])
 def sales(context):
     if context.run.tags.get("fails"):
         raise RuntimeError("no sales")
@@ -65,19 +65,6 @@ _STATE = """
         ... on AssetChecks {
           checks {
             name
-            partitionStatuses {
-              ... on AssetCheckMultiPartitionStatuses {
-                ranges {
-                  primaryDimStartKey
-                  primaryDimEndKey
-                  secondaryDim {
-                    ... on AssetCheckDefaultPartitionStatuses {
-                      succeededPartitions failedPartitions executionFailedPartitions
-                    }
-                  }
-                }
-              }
-            }
             executionForLatestMaterialization { status evaluation { success } }
           }
         }

@@ -18,13 +18,11 @@ from hypothesis import strategies as st
 from seller_platform.orchestration.instance.partition_keys import (
     RANGES,
     VALIDATED,
-    SharedRanges,
     multi_partition_ranges,
     validated_partition_keys,
 )
 
 DAGSTERS_RANGES = getattr(partition_status_utils, RANGES)
-_SHARED = SharedRanges()
 
 
 class Status(Enum):
@@ -77,8 +75,6 @@ def test_ranges_are_those_of_dagster(
     expected = DAGSTERS_RANGES(subsets, partitions, store, secondary)
 
     assert multi_partition_ranges(subsets, partitions, store, secondary) == expected
-    assert _SHARED(subsets, partitions, store, secondary) == expected
-    assert _SHARED(subsets, partitions, store, secondary) == expected
 
 
 @given(st.sets(st.sampled_from(["a|2026-01-01", "a|2026-04-01", "a|2026-05-01", "d|2026-01-01", "a", "a|b|c", "|"])))
