@@ -19,7 +19,7 @@ BUDGETS = {
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
-MOST_CALLED_ONCE_PERCENT = 18.7
+MOST_CALLED_ONCE_PERCENT = 17.8
 """The largest part of all private functions that may be called from one place only."""
 
 MOST_FUNCTIONS_OF_A_PAGE = {"functions": 117, "modules": 23, "deep": 15}

@@ -182,9 +182,7 @@ def test_a_changed_zone_fails_a_check_until_all_is_read_again(platform: Platform
     platform.discover()
 
     assert (failed.check_name, failed.severity) == ("accounts_keep_their_days", dg.AssetCheckSeverity.WARN)
-    assert f"{moved}: it is in Pacific/Auckland now, and was last read under {former}" in str(
-        failed.description
-    )
+    assert f"{moved}: it is in Pacific/Auckland now, and was last read under {former}" in str(failed.description)
     assert all(each.passed for each in newest_checks(platform.instance, ACCOUNTS).values())
 
 
