@@ -23,7 +23,11 @@ pytestmark = [pytest.mark.journey, pytest.mark.dagster_tables]
 
 MONTHS = ["--from", "2026-01", "--to", "2026-03"]
 # A new server counts transactions anew, so that `restore` changes these.
-OF_SERVER = {("platform", "loads"): "transaction_id", ("platform", "mart_builds"): "snapshot"}
+OF_SERVER = {
+    ("platform", "loads"): "transaction_id",
+    ("platform", "slices"): "transaction_id",
+    ("platform", "mart_builds"): "snapshot",
+}
 
 
 @pytest.fixture

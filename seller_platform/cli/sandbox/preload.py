@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from seller_platform.cli.installation import Installation
 from seller_platform.cli.output import Output
-from seller_platform.contract import REFRESHED, Window
+from seller_platform.contract import DATASETS, REFRESHED, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import keep_history_start
@@ -28,13 +28,16 @@ def load_last_month(installation: Installation, output: Output) -> Sequence[str]
     from dagster import AssetKey
 
     from seller_platform.orchestration.assets.coverage import COVERAGE
+    from seller_platform.orchestration.assets.freshness import report_freshness
     from seller_platform.orchestration.assets.marts import mart_key
+    from seller_platform.orchestration.assets.reporting import report_checks
     from seller_platform.orchestration.automation.due import plan_refresh
     from seller_platform.orchestration.automation.runs import QUIET, PlannedRun, execute, run_end
     from seller_platform.orchestration.definitions import defs
     from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended, end_dead_runs
     from seller_platform.orchestration.instance.home import open_instance
     from seller_platform.orchestration.partitions import account_partitions, partition_key
+    from seller_platform.orchestration.placement import WHOLE
 
     database, now = installation.database, datetime.now(UTC)
     days = [AccountDay.at(now, each.key, each.zone_or_utc) for each in accounts(database)]
@@ -78,4 +81,6 @@ def load_last_month(installation: Installation, output: Output) -> Sequence[str]
             build(monthly, partition_key(first, months[0]), partition_key(last, months[-1]))
             build([mart_key(mart) for mart in MARTS if not mart.is_monthly], first, last)
             build([COVERAGE])
+            report_checks(instance, database, WHOLE, [*DATASETS, *MARTS])
+            report_freshness(instance, database, REFRESHED)
     return [f"{name}: {problem}" for name, problem in problems.items()]

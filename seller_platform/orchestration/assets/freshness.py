@@ -7,6 +7,7 @@ belong to an asset of their own, because they are evaluated as time passes, and 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
+from typing import TypeAlias
 
 import dagster as dg
 
@@ -76,9 +77,11 @@ def _doc(dataset: Dataset) -> str:
     return f"{dataset.table} of every account was read within {hours}."
 
 
-def _results(
-    database: Database, datasets: Sequence[Dataset], now: datetime, placement: Placement
-) -> Mapping[str, tuple[Judgement, Sequence[str]]]:
+_Results: TypeAlias = Mapping[str, tuple[Judgement, Sequence[str]]]
+"""The result of each check, with the keys of the accounts that are late."""
+
+
+def _results(database: Database, datasets: Sequence[Dataset], now: datetime, placement: Placement) -> _Results:
     """Return the result of each check, with the keys of the accounts that are late."""
     listed = {each.key: each.account.title for each in placement.chosen(accounts(database))}
     readings: dict[str, list[LastReading]] = {dataset.name: [] for dataset in datasets}
@@ -98,6 +101,16 @@ def _results(
         judgement = judgement_of(_doc(dataset), count_of(len(of_dataset), "account"), broken, numbers)
         results[check_name_of(dataset)] = judgement, [each.account for each in late]
     return results
+
+
+def report_freshness(instance: dg.DagsterInstance, database: Database, datasets: Sequence[Dataset]) -> None:
+    """Report the checks as the sensor does, before its first tick."""
+    _report(instance, _results(database, datasets, utc_now(), WHOLE), WHOLE)
+
+
+def _report(instance: dg.DagsterInstance, results: _Results, placement: Placement) -> None:
+    judgements = [(name, judgement) for name, (judgement, _) in results.items()]
+    report_judgements(instance, placement.key(FRESHNESS), judgements)
 
 
 def _breach_of(reading: LastReading, now: datetime) -> Breach:
@@ -133,8 +146,7 @@ def _freshness_sensor(
         late = {name: accounts_late for name, (_, accounts_late) in results.items()}
         cursor = sha256(repr((f"{now:%Y-%m-%d %H}", sorted(late.items()))).encode()).hexdigest()
         if cursor != context.cursor:
-            judgements = [(name, judgement) for name, (judgement, _) in results.items()]
-            report_judgements(context.instance, placement.key(FRESHNESS), judgements)
+            _report(context.instance, results, placement)
         number = count_of(sum(map(len, late.values())), "dataset", "is")
         return dg.SensorResult(skip_reason=f"{number} of accounts too old", cursor=cursor)
 
