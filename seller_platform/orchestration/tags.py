@@ -1,4 +1,15 @@
-"""Names of run tags and metadata that several modules read."""
+"""Names of run tags and metadata, and statuses of runs, that several modules read."""
+
+import dagster as dg
+
+UNDER_WAY = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+"""The statuses of runs that wait or execute."""
 
 ACCOUNT_TAG = "seller_platform/account"
 """The account of a run that reads only one; runs with the same value wait for each other."""

@@ -10,7 +10,7 @@ from dagster_shared.error import SerializableErrorInfo
 
 from seller_platform.errors import InputProblemError
 from seller_platform.orchestration.alerting.causes import Alerts, Cause, Failure, Part
-from seller_platform.orchestration.tags import EXIT_CODE
+from seller_platform.orchestration.tags import EXIT_CODE, UNDER_WAY
 
 _RUNS_PER_TICK = 200
 _WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
@@ -19,13 +19,6 @@ _JOB = "job "
 _TRACEBACK = "Open the run in the Dagster UI for the traceback, fix the cause and launch the run again."
 _LONGEST_LINE = 500
 _NAMED_PARTS = 3
-_UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 
 
 def newest_run_failure(instance: dg.DagsterInstance) -> int:
@@ -85,7 +78,7 @@ def _is_failed(instance: dg.DagsterInstance, subject: str, runs: list[str], caus
     newest_runs = set(_unfinished(instance, asset).values())
     if not newest_runs or newest_runs & set(runs):
         return bool(newest_runs)
-    return instance.get_runs_count(dg.RunsFilter(run_ids=sorted(newest_runs), statuses=_UNFINISHED)) > 0
+    return instance.get_runs_count(dg.RunsFilter(run_ids=sorted(newest_runs), statuses=UNDER_WAY)) > 0
 
 
 def _unfinished(instance: dg.DagsterInstance, asset: dg.AssetKey) -> Mapping[str, str]:

@@ -29,6 +29,7 @@ from seller_platform.orchestration.assets.events import events_of, judged, load_
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.orchestration.tags import UNDER_WAY
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.loads.receipts import keep_reported, unreported_loads
 from seller_platform.warehouse.loads.recounts import recount
@@ -44,13 +45,6 @@ _SECONDS_BETWEEN_TICKS = 30
 # Dagster ends an evaluation after 60 s.
 _LOADS_SECONDS = 25.0
 _LOADS_AT_ONCE = 100
-_UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 _RUNS_AT_ONCE = 1_000
 
 
@@ -139,7 +133,7 @@ def report(
             if not loads:
                 break
             run_ids = sorted({each.run_id for each in loads if each.run_id})
-            runs = instance.get_runs(dg.RunsFilter(run_ids=run_ids, statuses=_UNFINISHED)) if run_ids else ()
+            runs = instance.get_runs(dg.RunsFilter(run_ids=run_ids, statuses=UNDER_WAY)) if run_ids else ()
             under_way = {run.run_id for run in runs}
             chosen = [
                 each

@@ -39,7 +39,7 @@ from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig
 from seller_platform.orchestration.partitions import account_partitions, asset_key, partitions_for
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
+from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG, UNDER_WAY
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
 from seller_platform.warehouse.loads.receipts import keep_reported, newest_receipt
@@ -61,8 +61,6 @@ _MOST_HOURS = 168
 _MOST_RUNS = 12
 _LONGEST_RUN = timedelta(hours=4)
 _FIRST_RUN_PAUSE, _LONGEST_RUN_PAUSE = timedelta(seconds=60), timedelta(minutes=30)
-_ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
-_UNDER_WAY = [status for status in dg.DagsterRunStatus if status not in _ENDED]
 
 
 class RequestReports(CheckedConfig):
@@ -277,7 +275,7 @@ def _keys_under_way(instance: dg.DagsterInstance, jobs: Sequence[ReportJob], now
     keys = {job.run_key for job in jobs if job.run_key and job.run_asked_at and now < job.run_asked_at + _LONGEST_RUN}
     if not keys:
         return set()
-    runs = instance.get_runs(dg.RunsFilter(tags={RUN_TAG: sorted(keys)}, statuses=_UNDER_WAY))
+    runs = instance.get_runs(dg.RunsFilter(tags={RUN_TAG: sorted(keys)}, statuses=UNDER_WAY))
     return {run.tags[RUN_TAG] for run in runs}
 
 

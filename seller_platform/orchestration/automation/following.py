@@ -18,11 +18,11 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import InputProblemError
-from seller_platform.orchestration.automation.runs import UNDER_WAY, PlannedRun, plan_builds
+from seller_platform.orchestration.automation.runs import PlannedRun, plan_builds
 from seller_platform.orchestration.partitions import account_partitions, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.orchestration.tags import ACCOUNT_TAG
+from seller_platform.orchestration.tags import ACCOUNT_TAG, UNDER_WAY
 from seller_platform.warehouse.marts import Input, Mart
 from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, Derived, PartitionState, partition_states
 from seller_platform.warehouse.monitoring.slice_problems import Problems, slice_problems

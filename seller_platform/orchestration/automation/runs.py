@@ -25,14 +25,6 @@ from seller_platform.warehouse.marts import Mart
 
 LONGEST_RUN = 300
 """The most partitions of a run; Dagster's time for a run grows faster than their number."""
-UNDER_WAY = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
-"""The statuses of runs that have not ended."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The config of runs in this process, whose events are in the UI and not in the terminal."""
 

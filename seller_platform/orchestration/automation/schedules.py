@@ -19,10 +19,11 @@ from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.due_slices import DueSlice, Left, divide, due_slices, keep_too_large
 from seller_platform.orchestration.automation.due import newest_month, plan_slices
-from seller_platform.orchestration.automation.runs import UNDER_WAY, PlannedRun
+from seller_platform.orchestration.automation.runs import PlannedRun
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.orchestration.tags import UNDER_WAY
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.receipts import AccountDay, pairs_read
 from seller_platform.warehouse.postgres.database import Database
