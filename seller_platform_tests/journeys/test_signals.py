@@ -135,7 +135,8 @@ def test_loading_processes_end_with_sync(connected: Connected, number: signal.Si
 
     assert len(programs) >= 2
     assert code in {128 + number, -number}
-    assert "leaked" not in printed
+    # After SIGKILL, Python's resource tracker cleans up in place of the process, and says so.
+    assert number is signal.SIGKILL or "leaked" not in printed
     assert left_behind(home) == []
 
 
