@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -60,10 +61,19 @@ print("done")
     with subprocess.Popen([sys.executable, "-c", code], env=variables, stdout=device, stderr=device) as process:
         os.close(device)
         process.wait()
-        raw = os.read(screen, 1 << 16).decode()
+        raw = _all_of(screen)
         os.close(screen)
 
     assert "Reading the orders" in raw
     assert re.search(r"Loading  #+\.+  2/3", raw)
     assert "?" not in raw
     assert raw.rpartition("\x1b[2K")[2] == "done\r\n"
+
+
+def _all_of(screen: int) -> str:
+    """Return what was written to a terminal until it was closed, which arrives in parts."""
+    parts = []
+    with suppress(OSError):  # the end
+        while part := os.read(screen, 1 << 16):
+            parts.append(part)
+    return b"".join(parts).decode()
