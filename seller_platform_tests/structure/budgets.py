@@ -9,7 +9,7 @@ BUDGETS = {
     "root": 2_700,
     "cli": 9_450,
     "orchestration": 7_950,
-    "service": 13_540,
+    "service": 13_550,
     "sandbox": 2_400,
     "ingest": 4_090,
     "client": 4_670,

@@ -29,6 +29,7 @@ from seller_platform.service.reports.writing import write_report
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK_NUMBER
 
 _LOG = logging.getLogger("seller_platform.service.reports.worker")
+_CANCELLED_AGAIN_SECONDS = 1.0
 _PASSING = (WarehouseUnavailableError, psycopg.Error, PoolTimeout, OSError)
 _TIDY_LOCK = 0x5EC4F
 
@@ -127,9 +128,13 @@ async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pa
     if stop.is_set():
         wake.set()
         await asyncio.wait(writers, timeout=pace.grace_seconds)
-    for task in (*writers, *others):
-        task.cancel()
-    results = await asyncio.gather(*writers, *others, return_exceptions=True)
+    tasks = (*writers, *others)
+    # Before Python 3.12, `wait_for` loses a cancellation that arrives together with what it waits for, as in the pool.
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running, timeout=_CANCELLED_AGAIN_SECONDS)
+    results = await asyncio.gather(*tasks, return_exceptions=True)
     await store.close()
     for result in results:
         if isinstance(result, Exception):
