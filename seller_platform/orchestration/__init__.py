@@ -13,7 +13,7 @@
 - `account_names`: how an account is named beside its key
 - `placement`: names of definitions in a project, and the accounts that they read
 - `partitions`: accounts, and accounts by month
-- `tags`: names of run tags and metadata
+- `tags`: names of run tags and metadata, and statuses of runs
 - `storage`: Dagster's storage on PostgreSQL
 - `celery_runs`: runs on several machines
 - `downstream`: asset specs and the IO manager for other code locations

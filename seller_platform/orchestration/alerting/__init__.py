@@ -1,4 +1,4 @@
-"""Alerts for what is wrong with slices, for failed runs and foreign checks, grouped by cause, and for security events.
+"""Alerts for problems of slices, failed runs, foreign checks and security events; those with one cause are one message.
 
 - `sensors`: the sensors of problems, runs and checks
 - `security`: the sensor of security events

@@ -208,7 +208,7 @@ def more_text(groups: Sequence[Sequence[Failure]], *, link: str | None, names: M
 
 
 def resolved_text(cause: Cause, still_open: Iterable[Cause]) -> str:
-    """Return the message that a cause is resolved, with what is still wrong with the same assets."""
+    """Return the message that a cause is resolved, with the open causes of the same assets."""
     still = [other.title for other in still_open if other.open_until.keys() & cause.open_until.keys()]
     others = f"\nStill open: {'; '.join(still)}" if still else ""
     return f"Resolved: {cause.title}\nIt was: {cause.sentence}{others[:_LONGEST_SENTENCE]}"

@@ -1,4 +1,6 @@
-"""Sensors that send an alert for each cause of what is wrong, to a webhook and to the log, and one when it is resolved.
+"""Sensors that send one alert for each cause of problems, and another when the cause is resolved.
+
+Alerts go to a webhook and to the log.
 
 - `problems` compares `platform.problems` with what it has reported.
 - `run_failures` reports runs that failed for another reason, but none that Dagster starts again by itself.

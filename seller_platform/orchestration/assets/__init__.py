@@ -7,8 +7,8 @@
 - `reports`: reports requested, polled and loaded
 - `marts`: one asset for each mart
 - `exports`: Parquet files
-- `checks`: checks of datasets, as rules over their slices
-- `reporting`: results of checks, reported without a run, by a sensor and where *Execute* asks
+- `checks`: checks of datasets and marts, as rules over all slices and partitions
+- `reporting`: loads and results of checks, reported without a run
 - `freshness`: checks that each account is read as often as scheduled
 - `waits`: reports that a run waits for its upstream
 - `run_titles`: the run tag that names the account

@@ -31,7 +31,7 @@ class WaitReports:
             if time.monotonic() < self._next_at:
                 return
             self._next_at = time.monotonic() + _SECONDS_BETWEEN_REPORTS
-        _LOG.warning("%s waits: %s", request, reason)  # for `sync`, which shows no log of the run
+        _LOG.warning("%s waits: %s", request, reason)  # for commands, which show no log of the run
         self._context.log.warning("%s waits: %s", request, reason)
         key = partition_key(request.account, request.month)
         self._context.log_event(

@@ -1,4 +1,4 @@
-"""Plans runs for what is due, for the schedules and a `sync` without months."""
+"""Plans runs for what is due, for the schedules and for the last month that `dev` loads."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Plans runs over ranges of accounts and months, for schedules, jobs and `seller-platform sync`.
+"""Plans runs over ranges of accounts and months, for schedules, jobs and commands.
 
-The command executes its runs in its own process. The jobs add theirs to the queue of the instance.
+`demo`, `dev` and `marts build` execute their runs in their own process. Jobs add theirs to the queue of the instance.
 """
 
 import uuid
