@@ -171,7 +171,7 @@ def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart
 def _build(installation: Installation, chosen: Sequence[Mart], due: Sequence[PartitionState], output: Output) -> _Ended:
     with output.progress("Starting Dagster", None):
         # Importing Dagster takes a second.
-        from seller_platform.orchestration.automation.runs import execute, plan_builds
+        from seller_platform.orchestration.automation.runs import execute, plan_runs
         from seller_platform.orchestration.definitions import defs
         from seller_platform.orchestration.instance.home import open_instance
         from seller_platform.orchestration.partitions import account_partitions, add_accounts
@@ -180,8 +180,9 @@ def _build(installation: Installation, chosen: Sequence[Mart], due: Sequence[Par
 
     with open_instance(installation.settings.home) as instance:
         add_accounts(instance, {state.account for state in due})
-        parts = [(mart, [(state.account, state.window) for state in due if state.name == mart.name]) for mart in chosen]
-        planned = list(plan_builds(parts, listed=account_partitions(instance)))
+        marts_of = {mart.name: mart for mart in chosen}
+        partitions = ((marts_of[state.name], state.account, state.window, True) for state in due)
+        planned = plan_runs(partitions, listed=account_partitions(instance))
         done, ends = 0, []
         with output.progress("Building marts", len(due)) as show:
             for run in planned:
@@ -191,14 +192,14 @@ def _build(installation: Installation, chosen: Sequence[Mart], due: Sequence[Par
     return _Ended(
         rows_built(installation.database, [end.run_id for end in ends]),
         {name: problem for end in ends for name, problem in end.failures.items()},
-        list(_failed_checks(installation.database, parts, {end.run_id for end in ends})),
+        list(_failed_checks(installation.database, chosen, {end.run_id for end in ends})),
         max(end.exit_code for end in ends),
     )
 
 
-def _failed_checks(database: Database, parts: Iterable[tuple[Mart, object]], runs: Collection[str]) -> Iterator[str]:
+def _failed_checks(database: Database, chosen: Iterable[Mart], runs: Collection[str]) -> Iterator[str]:
     """Yield the failed checks that are errors, of what runs have built."""
-    for mart, _ in parts:
+    for mart in chosen:
         for partition in checked_partitions(database, mart)[1]:
             of = f"{partition.account}, {partition.month:%Y-%m}" if partition.month else partition.account
             for check in mart.all_checks if partition.run_id in runs else ():

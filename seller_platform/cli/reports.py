@@ -258,7 +258,7 @@ def load(*, names: tuple[str, ...], output: Output) -> None:
 def _load(installation: Installation, keys: Sequence[str], output: Output) -> Synced:
     with output.progress("Starting Dagster", None):
         # Importing Dagster takes a second.
-        from seller_platform.orchestration.automation.runs import execute, plan_snapshots
+        from seller_platform.orchestration.automation.runs import execute, plan_runs
         from seller_platform.orchestration.definitions import defs
         from seller_platform.orchestration.instance.home import open_instance
         from seller_platform.orchestration.partitions import account_partitions, add_accounts
@@ -266,7 +266,7 @@ def _load(installation: Installation, keys: Sequence[str], output: Output) -> Sy
         job = defs.resolve_implicit_global_asset_job_def()
     with open_instance(installation.settings.home) as instance:
         add_accounts(instance, keys)
-        planned = list(plan_snapshots([REPORT_ROWS], keys, listed=account_partitions(instance), whole=True))
+        planned = plan_runs(((REPORT_ROWS, key, None, True) for key in keys), listed=account_partitions(instance))
         with output.progress("Loading reports", None):
             ends = [execute(run, job, instance) for run in planned]
     receipts = [each for end in ends for each in receipts_of_run(installation.database, end.run_id)]

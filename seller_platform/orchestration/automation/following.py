@@ -18,7 +18,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import InputProblemError
-from seller_platform.orchestration.automation.runs import PlannedRun, plan_builds
+from seller_platform.orchestration.automation.runs import PlannedRun, plan_runs
 from seller_platform.orchestration.partitions import account_partitions, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -242,13 +242,14 @@ def _requests(free: _States, listed: Sequence[str], now: datetime) -> Iterator[d
     runs: list[tuple[PlannedRun, dict[str, Follower]]] = []
     for of_marts in (True, False):
         group = {each.source.name: each for each in chosen if (each.mart is not None) is of_marts}
-        parts = [
-            (each.source, [(state.account, state.window) for state in chosen[each]])
+        partitions = (
+            (each.source, state.account, state.window, True)
             for each in group.values()
             if not each.derived.is_of_all
-        ]
+            for state in chosen[each]
+        )
         whole = [PlannedRun((each.source,)) for each in group.values() if each.derived.is_of_all]
-        runs += [(run, group) for run in (*whole, *plan_builds(parts, listed=listed))]
+        runs += [(run, group) for run in (*whole, *plan_runs(partitions, listed=listed))]
     for run, group in runs[:_RUNS_PER_TICK]:
         followers = [group[source.name] for source in run.datasets]
         names = "+".join(each.key.to_user_string() for each in followers)

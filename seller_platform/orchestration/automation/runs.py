@@ -6,14 +6,12 @@
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import date
 
 import dagster as dg
-from dagster._core.events import DagsterEvent  # public in no module, as the queue
-from dagster._core.remote_origin import RemoteJobOrigin
-from dagster._core.run_coordinator import QueuedRunCoordinator
 
-from seller_platform.contract import Dataset, Slicing, Source, Window
+from seller_platform.contract import Dataset, Source, Window
 from seller_platform.orchestration.account_names import title_tags
 from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended
@@ -27,6 +25,9 @@ LONGEST_RUN = 300
 """The most partitions of a run; Dagster's time for a run grows faster than their number."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The config of runs in this process, whose events are in the UI and not in the terminal."""
+
+_TODAY = Window(date.max, date.max)
+"""What is of no month is newer than all months."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,6 @@ class PlannedRun:
     last: str | None = None
     partitions: int = 1
     whole: bool = True
-    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
     def slices(self) -> int:
@@ -88,82 +88,39 @@ class RunEnd:
     not_offered: frozenset[str]
 
 
-def snapshot_groups(datasets: Sequence[Dataset]) -> Iterator[Sequence[Dataset]]:
-    """Yield the snapshot datasets, in groups that a run may read together.
-
-    Datasets that are looked up product by product follow the inventory in a run of their own.
-    """
-    snapshots = [dataset for dataset in datasets if dataset.slicing is Slicing.SNAPSHOT]
-    for follows in (False, True):
-        group = [each for each in snapshots if (each.source is Source.PRODUCT_LOOKUP) is follows]
-        if group:
-            yield group
-
-
-def plan_builds(
-    parts: Iterable[tuple[Dataset | Mart, Collection[tuple[str, Window | None]]]], *, listed: Sequence[str]
-) -> Iterator[PlannedRun]:
-    """Yield the runs that make partitions of marts or of files; those with the same partitions have the same runs.
-
-    Args:
-        parts: Each mart or table with the account and the month of its partitions; None for a whole account.
-        listed: Every account partition, in Dagster's order.
-    """
-    sources_of: dict[frozenset[tuple[str, Window | None]], list[Dataset | Mart]] = defaultdict(list)
-    for source, partitions in parts:
-        sources_of[frozenset(partitions)].append(source)
-    for chosen, sources in sources_of.items():
-        by_month: dict[Window, set[str]] = defaultdict(set)
-        for account, month in chosen:
-            if month is not None:
-                by_month[month].add(account)
-        yield from plan_months(sources, by_month, listed=listed, whole=True)
-        whole_accounts = {account for account, month in chosen if month is None}
-        yield from plan_snapshots(sources, whole_accounts, listed=listed, whole=True)
-
-
-def plan_months(
-    datasets: Sequence[Dataset | Mart],
-    accounts: Mapping[Window, Collection[str]],
+def plan_runs(
+    partitions: Iterable[tuple[Dataset | Mart, str, Window | None, bool]],
     *,
     listed: Sequence[str],
-    whole: bool,
     longest: int = LONGEST_RUN,
-) -> Iterator[PlannedRun]:
-    """Yield the runs that load dated datasets, newest months first.
+) -> list[PlannedRun]:
+    """Return the runs that make partitions; assets with the same partitions have the same runs.
+
+    Partitions of whole accounts come first, because their slices are of today; then the newest months. Datasets that
+    are looked up product by product come last, in runs of their own, because the products are those of the inventory.
 
     Args:
-        accounts: The keys of the accounts of each month.
-        listed: Every account partition, in Dagster's order.
-        whole: Read whole months, not only the days that may have changed.
-        longest: How many partitions a run may have.
-    """
-    months_of: dict[_AccountRange, list[Window]] = defaultdict(list)
-    for month in sorted(accounts, reverse=True):
-        for keys in _account_ranges(accounts[month], listed, longest):
-            months_of[keys].append(month)
-    blocks = [(block, keys) for keys, months in months_of.items() for block in _blocks(months, longest // keys.count)]
-    for block, keys in sorted(blocks, key=lambda each: each[0][0], reverse=True):
-        first, last = partition_key(keys.first, block[-1]), partition_key(keys.last, block[0])
-        yield PlannedRun(tuple(datasets), first, last, len(block) * keys.count, whole)
-
-
-def plan_snapshots(
-    datasets: Sequence[Dataset | Mart],
-    accounts: Collection[str],
-    *,
-    listed: Sequence[str],
-    whole: bool,
-    longest: int = LONGEST_RUN,
-) -> Iterator[PlannedRun]:
-    """Yield the runs that load today's snapshots of accounts.
-
-    Args:
+        partitions: Each dataset or mart with the account and the month of a partition, and whether it is read as a
+            whole. The month is None for a partition of a whole account.
         listed: Every account partition, in Dagster's order.
         longest: How many partitions a run may have.
     """
-    for keys in _account_ranges(accounts, listed, longest):
-        yield PlannedRun(tuple(datasets), keys.first, keys.last, keys.count, whole)
+    accounts: dict[tuple[str, bool], dict[Window | None, set[str]]] = defaultdict(lambda: defaultdict(set))
+    sources: dict[str, Dataset | Mart] = {}
+    for source, account, month, whole in partitions:
+        sources[source.name] = source
+        accounts[source.name, whole][month].add(account)
+    groups: dict[tuple[bool, object], list[Dataset | Mart]] = defaultdict(list)
+    for (name, whole), of_source in accounts.items():
+        same = frozenset((month, frozenset(keys)) for month, keys in of_source.items())
+        groups[whole, (_is_lookup(sources[name]), same)].append(sources[name])
+    planned = [
+        PlannedRun(tuple(group), first, last, count, whole)
+        for (whole, _), group in groups.items()
+        for first, last, count in _ranges(accounts[group[0].name, whole], listed, longest)
+    ]
+    planned.sort(key=lambda run: read_partition_key(run.last or "")[1] or _TODAY, reverse=True)
+    return sorted(planned, key=lambda run: _is_lookup(run.datasets[0]))
 
 
 def submit(
@@ -174,8 +131,8 @@ def submit(
     placement: Placement,
     *,
     tags: Mapping[str, str],
-) -> None:
-    """Add a run to the queue of the instance.
+) -> str:
+    """Add a run to the queue of the instance, and return its id.
 
     Args:
         job: The job of all assets.
@@ -186,7 +143,7 @@ def submit(
         ForeseenError: The instance has no queue, or no code location executes the requester.
     """
     remote, code = requester.remote_job_origin, requester.job_code_origin
-    if not isinstance(instance.run_coordinator, QueuedRunCoordinator) or remote is None or code is None:
+    if not isinstance(instance.run_coordinator, dg.QueuedRunCoordinator) or remote is None or code is None:
         raise ForeseenError(
             "The run cannot request others: that needs a code location, and an instance with a QueuedRunCoordinator, "
             "Dagster's default. Remove `run_coordinator` from the `dagster.yaml`, and launch the job in the UI."
@@ -194,14 +151,14 @@ def submit(
     keys = frozenset(placement.asset_key(dataset) for dataset in planned.datasets)
     run = instance.create_run_for_job(
         job.get_subset(asset_selection=keys),
-        run_id=planned.run_id,
         tags=tags,
         asset_selection=keys,
-        remote_job_origin=RemoteJobOrigin(remote.repository_origin, job.name),
+        remote_job_origin=remote._replace(job_name=job.name),
         job_code_origin=code._replace(job_name=job.name),
     )
-    # A run coordinator takes the workspace, too, which a run does not have; that of the queue only reports this event.
-    instance.report_dagster_event(DagsterEvent.job_enqueue(run), run.run_id)
+    # Only a coordinator that launches runs itself reads the workspace.
+    instance.submit_run(run.run_id, workspace=None)  # type: ignore[arg-type]
+    return run.run_id
 
 
 def execute(
@@ -216,12 +173,13 @@ def execute(
     """
     # A run that waits in no queue must not let others wait, least of all when its process is killed.
     own = {name: value for name, value in planned.tags.items() if name != ACCOUNT_TAG}
-    with attended(instance, planned.run_id):
+    run_id = str(uuid.uuid4())
+    with attended(instance, run_id):
         keys = {asset_key(dataset) for dataset in planned.datasets}
         result = job.get_subset(asset_selection=keys, asset_check_selection=set()).execute_in_process(
             instance=instance,
             tags={**own, **IN_PROCESS},
-            run_id=planned.run_id,
+            run_id=run_id,
             run_config=QUIET,
             raise_on_error=False,
         )
@@ -253,32 +211,32 @@ def run_end(result: dg.ExecuteInProcessResult) -> RunEnd:
     return RunEnd(result.run_id, failures, exit_code, frozenset(not_offered))
 
 
-@dataclass(frozen=True)
-class _AccountRange:
-    """Accounts that follow one another among the partitions."""
-
-    first: str
-    last: str
-    count: int
+def _is_lookup(source: Dataset | Mart) -> bool:
+    return isinstance(source, Dataset) and source.source is Source.PRODUCT_LOOKUP
 
 
-def _account_ranges(accounts: Collection[str], listed: Sequence[str], longest: int) -> Iterator[_AccountRange]:
-    """Yield the accounts as ranges, none longer than a run may be."""
-    chosen, adjacent = set(accounts), []
-    for account in [*listed, None]:
-        if account in chosen:
-            adjacent.append(str(account))
-        if adjacent and (account not in chosen or len(adjacent) == longest):
-            yield _AccountRange(adjacent[0], adjacent[-1], len(adjacent))
-            adjacent = []
+def _ranges(
+    accounts: Mapping[Window | None, Collection[str]], listed: Sequence[str], longest: int
+) -> Iterator[tuple[str, str, int]]:
+    """Yield the first and the last partition key of each range, and the number of its partitions.
 
-
-def _blocks(months: Sequence[Window], longest: int) -> Iterator[Sequence[Window]]:
-    """Yield blocks of consecutive months, newest first, one block for each run."""
-    block = list(months[:1])
-    for month in months[1:]:
-        if month.end != block[-1].start or len(block) == longest:
-            yield block
-            block = []
-        block.append(month)
-    yield block
+    Args:
+        accounts: The keys of the accounts of each month.
+    """
+    months_of: dict[tuple[str, str, int], list[Window | None]] = defaultdict(list)
+    for month in sorted(accounts, key=lambda each: each or _TODAY, reverse=True):
+        adjacent = list[str]()
+        for account in [*listed, ""]:
+            if account in accounts[month]:
+                adjacent.append(account)
+            if adjacent and (account not in accounts[month] or len(adjacent) == longest):
+                months_of[adjacent[0], adjacent[-1], len(adjacent)].append(month)
+                adjacent = []
+    for (first, last, count), months in months_of.items():
+        block = months[:1]
+        for month in months[1:]:
+            if month is None or block[-1] is None or month.end != block[-1].start or len(block) == longest // count:
+                yield partition_key(first, block[-1]), partition_key(last, block[0]), count * len(block)
+                block = []
+            block.append(month)
+        yield partition_key(first, block[-1]), partition_key(last, block[0]), count * len(block)

@@ -18,7 +18,7 @@ import dagster as dg
 from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.due_slices import DueSlice, Left, divide, due_slices, keep_too_large
-from seller_platform.orchestration.automation.due import newest_month, plan_slices
+from seller_platform.orchestration.automation.due import plan_slices
 from seller_platform.orchestration.automation.runs import PlannedRun
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -216,7 +216,7 @@ def _schedule(
         listed = account_partitions(context.instance, placement.accounts_name)
         tick = _Tick(now, warehouse.database, listed, warehouse.adapts_lookback, warehouse.requests_per_day, scope)
         plan_of_tick = plan(tick)
-        planned = sorted(plan_of_tick.runs, key=newest_month, reverse=True)[:_RUNS_PER_TICK]
+        planned = plan_of_tick.runs[:_RUNS_PER_TICK]
         keep_too_large(warehouse.database, plan_of_tick.later)
         reason = reason_of(plan_of_tick.later)
         known = accounts(warehouse.database)

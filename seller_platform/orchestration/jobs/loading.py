@@ -148,13 +148,13 @@ def _request(
     )
     if not plan.runs and not plan.later:
         context.log.info("Nothing is due: every day that may have changed was read today.")
-    known = accounts(database)
+    known, run_ids = accounts(database), []
     for run in plan.runs:
         tags = {**run.tags_with(known), REQUESTED_BY_TAG: context.run_id}
-        submit(run, asset_job, instance, context.run, placement, tags=tags)
+        run_ids.append(submit(run, asset_job, instance, context.run, placement, tags=tags))
         names = ", ".join(dataset.name for dataset in run.datasets)
-        context.log.info("Run %s loads %s from %s to %s.", run.run_id, names, run.first, run.last)
-    metadata = {"slices": plan.slices, "runs": dg.MetadataValue.json([run.run_id for run in plan.runs])}
+        context.log.info("Run %s loads %s from %s to %s.", run_ids[-1], names, run.first, run.last)
+    metadata = {"slices": plan.slices, "runs": dg.MetadataValue.json(run_ids)}
     if plan.later:
         reasons = {name: str(error) for name, error in list(plan.later.items())[:_REASONS_SHOWN]}
         exit_code = max(each.exit_code for each in plan.later.values())

@@ -6,7 +6,7 @@ import dagster as dg
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.orchestration.automation.runs import PlannedRun, execute, plan_months, plan_snapshots
+from seller_platform.orchestration.automation.runs import PlannedRun, execute, plan_runs
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform_tests.support.platform import Platform
 
@@ -20,7 +20,7 @@ def ranges(planned: list[PlannedRun]) -> list[tuple[str | None, str | None]]:
 
 
 def test_runs_are_cut_and_newest_months_come_first_across_all_accounts() -> None:
-    planned = list(plan_months([ORDERS], dict.fromkeys(MONTHS[-2:], KEYS[:450]), listed=KEYS, whole=True))
+    planned = plan_runs(((ORDERS, key, month, True) for month in MONTHS[-2:] for key in KEYS[:450]), listed=KEYS)
 
     assert ranges(planned) == [
         (f"{KEYS[0]}|2026-11-01", f"{KEYS[299]}|2026-11-01"),
@@ -32,7 +32,7 @@ def test_runs_are_cut_and_newest_months_come_first_across_all_accounts() -> None
 def test_a_range_has_no_account_and_no_month_beside_those_to_read() -> None:
     months = {MONTHS[0]: KEYS[:2], MONTHS[2]: KEYS[:2], MONTHS[3]: [KEYS[0], KEYS[2]]}
 
-    planned = list(plan_months([ORDERS], months, listed=KEYS, whole=False))
+    planned = plan_runs(((ORDERS, key, month, False) for month, keys in months.items() for key in keys), listed=KEYS)
 
     assert ranges(planned) == [
         (f"{KEYS[0]}|2025-03-01", f"{KEYS[0]}|2025-03-01"),
@@ -43,8 +43,8 @@ def test_a_range_has_no_account_and_no_month_beside_those_to_read() -> None:
 
 
 def test_the_tags_of_a_run_name_its_range_its_reading_and_its_account() -> None:
-    (one,) = plan_months([ORDERS], {MONTHS[0]: KEYS[:1]}, listed=KEYS, whole=False)
-    (many,) = plan_snapshots([dataset_named("inventory")], KEYS[:2], listed=KEYS, whole=True)
+    (one,) = plan_runs([(ORDERS, KEYS[0], MONTHS[0], False)], listed=KEYS)
+    (many,) = plan_runs(((dataset_named("inventory"), key, None, True) for key in KEYS[:2]), listed=KEYS)
 
     assert one.tags[ACCOUNT_TAG] == KEYS[0]
     assert one.tags[REFRESH_TAG] == CHANGED
