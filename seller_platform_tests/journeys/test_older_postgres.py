@@ -26,7 +26,6 @@ MONTHS = ["--from", "2026-01", "--to", "2026-03"]
 OF_SERVER = {
     ("platform", "loads"): "transaction_id",
     ("platform", "slices"): "transaction_id",
-    ("platform", "mart_builds"): "snapshot",
 }
 
 

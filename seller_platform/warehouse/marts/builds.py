@@ -10,17 +10,16 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
-from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy import Connection, insert, text
 
 from seller_platform.contract import Window
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.warehouse.marts.declaration import Mart, MartCheck, Query
-from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
+from seller_platform.warehouse.marts.due import Derived, keep_try, partition_states, state_of
 from seller_platform.warehouse.marts.tables import ACCOUNT, BUILD_ID, BUILDS
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.tables import LOADS, loads_of
 
 # A month of a large account is sorted in memory. The planner expects one row where there are thousands, and would join
 # them in loops or by merging. Compiling a statement takes longer than the tenth of a second that it runs.
@@ -29,7 +28,7 @@ _SETTINGS = """
 SET LOCAL work_mem = '128MB'; SET LOCAL jit = off;
 SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
 """
-_BEGUN = "SELECT nextval(pg_get_serial_sequence('platform.mart_builds', 'id')), pg_current_snapshot()"
+_NEXT_BUILD = "SELECT nextval(pg_get_serial_sequence('platform.mart_builds', 'id'))"
 _SHOWN = 5
 _EXAMPLES = 3
 
@@ -131,7 +130,7 @@ def build_partition(
                 driver.execute(_ONE_MOMENT)
                 state = state_of(connection, derived, account, window)
                 driver.execute(_SETTINGS)
-                bindings[BUILD_ID], snapshot = connection.execute(text(_BEGUN)).one()
+                bindings[BUILD_ID] = connection.execute(text(_NEXT_BUILD)).scalar_one()
                 rows, digest = _replace(driver, mart, bindings)
                 check_results = tuple(_check(driver, check, bindings) for check in mart.all_checks)
                 chart_rows = tuple(_rows(driver, mart.chart.query, bindings))
@@ -143,7 +142,7 @@ def build_partition(
                     rows=rows,
                     digest=digest,
                     parameters=chosen,
-                    loads=_newest_loads(connection, mart, account, window),
+                    loads=_newest_loads(driver, mart, account, window),
                     check_results=check_results,
                     chart_rows=chart_rows,
                     started_at=started_at,
@@ -156,7 +155,6 @@ def build_partition(
                     "window_end": end,
                     "version": mart.version,
                     "run_id": run_id,
-                    "snapshot": snapshot,
                 }
                 connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
                 keep_try(
@@ -180,25 +178,29 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
     """Evaluate the checks of partitions as they are stored now, without building them, and store the results.
 
     Partitions are left out that passed, whose rows are those of their newest build, and whose inputs did not change
-    since. One statement finds the others, which are returned.
+    since. The others are returned.
     """
-    bound = {"mart": mart.name, "datasets": [source.dataset.name for source in mart.inputs]}
     month: sql.Composable = sql.SQL("NULL::date")
     if mart.day:
         month = sql.SQL("date_trunc('month', {})::date").format(sql.Identifier(mart.day))
     columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in mart.columns)
-    statement = sql.SQL(_DOUBTFUL).format(table=mart.identifier, month=month, columns=columns)
+    statement = sql.SQL(_BUILT).format(table=mart.identifier, month=month, columns=columns)
     evaluated = []
     with database.begin() as connection:
         driver = driver_of(connection)
         driver.execute(_CHECK_SETTINGS)
-        for row in _rows(driver, statement, bound):
-            window = None if row["window_start"] is None else Window(row["window_start"], row["window_end"])
-            bindings = _bindings(mart, row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
-            failed = _failed(mart, [_check(driver, check, bindings) for check in mart.all_checks], row["rows"])
-            facts = {**bound, "account": row["account"], "month": row["window_start"], "failed": Jsonb(failed)}
-            driver.execute(_KEEP_CHECKS, facts if failed else {**facts, "failed": None})
-            evaluated.append((row["account"], window))
+        built = _rows(driver, statement, {"mart": mart.name})
+        months = [Window.month_of(first) for first in {row["month"] for row in built} if first]
+        states = partition_states(connection, Derived.of(mart), list({row["account"] for row in built}), months)
+        current = {(state.account, state.month) for state in states if state.is_current}
+        for row in built:
+            if row["is_in_doubt"] or (row["account"], row["month"]) not in current:
+                window = row["month"] and Window.month_of(row["month"])
+                bindings = _bindings(mart, row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
+                failed = _failed(mart, [_check(driver, check, bindings) for check in mart.all_checks], row["rows"])
+                facts = {"mart": mart.name, "account": row["account"], "month": row["month"]}
+                driver.execute(_KEEP_CHECKS, {**facts, "failed": Jsonb(failed) if failed else None})
+                evaluated.append((row["account"], window))
     return evaluated
 
 
@@ -307,36 +309,21 @@ def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[No
         ) from None
 
 
-# The condition on inputs is wide: it takes loads of other months that a partition may be computed from, too.
-_DOUBTFUL = """
-WITH newest AS (
-    SELECT DISTINCT ON (account, window_start)
-           id, account, window_start, window_end, parameters, rows, digest, snapshot
-    FROM platform.mart_builds
-    WHERE mart = %(mart)s
-    ORDER BY account, window_start, id DESC
-),
-stored AS (
+_BUILT = """
+WITH stored AS (
     SELECT account, month, sha256(convert_to(string_agg(line, chr(10) ORDER BY line), 'UTF8')) AS digest
     FROM (SELECT account, {month} AS month, row({columns})::text COLLATE "C" AS line FROM {table}) AS lines
     GROUP BY account, month
 )
-SELECT newest.*
-FROM newest
-JOIN platform.derived_partitions AS made
-  ON made.folder = '' AND made.name = %(mart)s AND made.account = newest.account
- AND made.month IS NOT DISTINCT FROM newest.window_start
-LEFT JOIN stored ON stored.account = newest.account AND stored.month IS NOT DISTINCT FROM newest.window_start
-WHERE failed_checks IS NOT NULL OR newest.digest <> coalesce(stored.digest, sha256('')) OR EXISTS (
-    SELECT FROM platform.loads
-    WHERE loads.dataset = ANY (%(datasets)s) AND loads.account = newest.account AND loads.changed
-      AND loads.transaction_id >= coalesce(pg_snapshot_xmin(newest.snapshot), '0')
-      AND NOT coalesce(pg_visible_in_snapshot(loads.transaction_id, newest.snapshot), false)
-      AND loads.verdict <> 'held'
-      AND (newest.window_start IS NULL
-           OR loads.window_start < newest.window_end + 93 AND loads.window_end > newest.window_start - 31)
-)
-ORDER BY newest.account, newest.window_start
+SELECT DISTINCT ON (account, month)
+       made.account, made.month, build.id, build.parameters, build.rows,
+       failed_checks IS NOT NULL OR made.digest <> coalesce(stored.digest, sha256('')) AS is_in_doubt
+FROM platform.derived_partitions AS made
+JOIN platform.mart_builds AS build ON build.mart = made.name AND build.account = made.account
+                                  AND build.window_start IS NOT DISTINCT FROM made.month
+LEFT JOIN stored ON stored.account = made.account AND stored.month IS NOT DISTINCT FROM made.month
+WHERE folder = '' AND name = %(mart)s AND made.digest IS NOT NULL
+ORDER BY account, month, build.id DESC
 """
 _KEEP_CHECKS = """
 UPDATE platform.derived_partitions SET failed_checks = %(failed)s
@@ -363,6 +350,13 @@ SELECT computed.*, %(account)s::text, %(build_id)s::bigint FROM ({query}) AS com
 _DIGEST = """
 SELECT count(*), sha256(convert_to(coalesce(string_agg(line, chr(10) ORDER BY line), ''), 'UTF8'))
 FROM (SELECT row({columns})::text COLLATE "C" AS line FROM {table} WHERE {inside}) AS lines
+"""
+_NEWEST_LOADS = """
+SELECT dataset, max(load_id)
+FROM unnest(%(datasets)s::text[], %(firsts)s::date[], %(ends)s::date[]) AS input (dataset, first, after)
+JOIN platform.slices USING (dataset)
+WHERE account = %(account)s AND load_id IS NOT NULL AND (first IS NULL OR month >= first AND month < after)
+GROUP BY dataset
 """
 _FIRST_OF = "SELECT count(*) OVER () AS found_in_all, found.* FROM ({query}) AS found LIMIT {limit}"
 
@@ -395,13 +389,13 @@ def _rows(connection: _Driver, query: Query, bindings: Mapping[str, object]) -> 
         return cursor.execute(query, bindings).fetchall()
 
 
-def _newest_loads(connection: Connection, mart: Mart, account: str, window: Window | None) -> dict[str, int]:
+def _newest_loads(connection: _Driver, mart: Mart, account: str, window: Window | None) -> dict[str, int]:
     """Return the newest load of each dataset that the partition may be computed from."""
-    loads: dict[str, int] = {}
-    for source in mart.inputs:
-        days = source.days_read(window) if window is not None and source.dataset.is_dated else None
-        statement = select(func.max(LOADS.c.id)).where(loads_of(source.dataset, account, days))
-        newest = connection.execute(statement).scalar_one()
-        if newest is not None:
-            loads[source.dataset.name] = newest
-    return loads
+    days = [each.days_read(window) if window and each.dataset.is_dated else None for each in mart.inputs]
+    bound = {
+        "account": account,
+        "datasets": [each.dataset.name for each in mart.inputs],
+        "firsts": [each and each.start for each in days],
+        "ends": [each and each.end for each in days],
+    }
+    return dict(connection.execute(_NEWEST_LOADS, bound).fetchall())

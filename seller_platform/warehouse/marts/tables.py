@@ -1,11 +1,11 @@
 """The tables of schema `marts`, the receipts of their builds, and the newest try of each partition."""
 
-from sqlalchemy import BigInteger, Column, Date, DateTime, Identity, Index, LargeBinary, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Column, Date, DateTime, Identity, Index, LargeBinary, MetaData, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from seller_platform.warehouse.marts.declaration import MARTS_SCHEMA, Mart
 from seller_platform.warehouse.marts.registry import MARTS
-from seller_platform.warehouse.schema.tables import METADATA, PLATFORM, TYPES, Snapshot
+from seller_platform.warehouse.schema.tables import METADATA, PLATFORM, TYPES
 
 ACCOUNT, BUILD_ID = "account", "build_id"
 
@@ -36,13 +36,7 @@ BUILDS = Table(
     Column("run_id", Text, comment="The Dagster run."),
     Column("started_at", DateTime(timezone=True), nullable=False, comment="When the build began."),
     Column("finished_at", DateTime(timezone=True), nullable=False, comment="When its rows were stored."),
-    Column(
-        "snapshot",
-        Snapshot,
-        comment="Which transactions the build saw; null after a move to another server.",
-    ),
     Index(None, "mart", "account", "window_start"),
-    Index("ix_mart_builds_next_transaction", text("pg_snapshot_xmax(snapshot)")),
     schema=PLATFORM,
     comment="The receipts of marts: one row for each time a partition was built.",
 )

@@ -64,17 +64,7 @@ class TransactionNumber(UserDefinedType[str]):
         return "xid8"
 
 
-class Snapshot(UserDefinedType[str]):
-    """The type of PostgreSQL's snapshots, which say of each transaction whether they saw it."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: object) -> str:
-        """Return the name in PostgreSQL."""
-        return "pg_snapshot"
-
-
-ischema_names |= {"xid8": TransactionNumber, "pg_snapshot": Snapshot}  # SQLAlchemy lacks them
+ischema_names |= {"xid8": TransactionNumber}  # SQLAlchemy lacks it
 
 TYPES: dict[Kind, TypeEngine[Any]] = {
     Kind.TEXT: Text(),

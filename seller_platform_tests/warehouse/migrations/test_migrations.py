@@ -39,6 +39,8 @@ CREATE TABLE platform.refusals (dataset text, account text, month text, error te
     PRIMARY KEY (dataset, account, month));
 INSERT INTO platform.refusals VALUES ('orders', 'A.DE', '2026-04', 'ListChangedError', 'It changed.', now(), now()),
     ('inventory', 'A.DE', '', 'CheckFailedError', 'It failed.', now(), now());
+ALTER TABLE platform.mart_builds ADD snapshot pg_snapshot;
+CREATE INDEX ix_mart_builds_next_transaction ON platform.mart_builds (pg_snapshot_xmax(snapshot));
 DROP INDEX service.ix_report_jobs_open; ALTER TABLE service.report_jobs DROP leased_until;
 CREATE TYPE service.procrastinate_state AS ENUM ('todo');
 CREATE TABLE service.procrastinate_jobs (state service.procrastinate_state);

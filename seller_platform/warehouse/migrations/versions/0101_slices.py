@@ -60,6 +60,7 @@ def upgrade() -> None:
     connection.execute(sa.text(_FAILURES))
     op.drop_table("refusals", schema="platform")
     DERIVED.create(connection)
+    op.drop_column("mart_builds", "snapshot", schema="platform")
     connection.exec_driver_sql(_DROP_QUEUE.replace("%", "%%"))
     op.add_column("report_jobs", REPORT_JOBS.c.leased_until, schema="service")
     op.alter_column("report_jobs", "failures", comment=REPORT_JOBS.c.failures.comment, schema="service")
