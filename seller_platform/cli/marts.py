@@ -15,7 +15,6 @@ from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
-from seller_platform.counts import count_of
 from seller_platform.errors import (
     CheckFailedError,
     NotConnectedError,
@@ -204,8 +203,7 @@ def _failed_checks(database: Database, chosen: Iterable[Mart], runs: Collection[
             of = f"{partition.account}, {partition.month:%Y-%m}" if partition.month else partition.account
             for check in mart.all_checks if partition.run_id in runs else ():
                 if check.name in partition.checks and not check.is_warning:
-                    rows = count_of(partition.checks[check.name]["contradictions"], "row", "contradicts")
-                    yield f"{check.name} of {mart.table}, {of}: {rows} this: {check.doc}"
+                    yield f"{check.name} of {of}: {check.doc} {partition.checks[check.name]['sentence']}"
 
 
 def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], ended: _Ended, output: Output) -> None:

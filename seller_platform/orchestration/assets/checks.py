@@ -198,11 +198,7 @@ def judgements(
         broken = [
             (
                 _cells(each.account, each.title, each.month, since=each.tried_at, stored=facts["rows"]),
-                Breach(
-                    f"{extent(facts)} of {source.table} contradict it",
-                    f"{check.repair[0].upper()}{check.repair[1:]}, and materialize the partition.",
-                    severity,
-                ),
+                Breach(facts["sentence"], facts["next_step"], severity),
             )
             for each, facts in of_check
         ]
@@ -210,20 +206,6 @@ def judgements(
         judgement = judgement_of(check.doc, count_of(count, "partition"), broken, numbers)
         examples = {"examples": of_check[0][1]["examples"]} if of_check else {}
         yield check.name, replace(judgement, metadata={**judgement.metadata, **examples})
-
-
-def extent(facts: Mapping[str, Any]) -> str:
-    """Return how many rows contradict a check of a mart, as `12 of 340 rows (3.5 %)`.
-
-    The query of a check may return a sum instead of rows of the mart; then there is no share.
-
-    Args:
-        facts: Of a partition: `contradictions`, `rows` and `examples`.
-    """
-    count, rows = facts["contradictions"], facts["rows"]
-    if not 0 < count <= rows or not any("sku" in row or "local_day" in row for row in facts["examples"]):
-        return count_of(count, "row")
-    return f"{count:,} of {count_of(rows, 'row')} ({100 * count / rows:.1f} %)"
 
 
 def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | None) -> Iterator[tuple[str, Judgement]]:

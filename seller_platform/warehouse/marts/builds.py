@@ -13,7 +13,6 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, insert, text
 
 from seller_platform.contract import Window
-from seller_platform.counts import count_of
 from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.warehouse.marts.declaration import Mart, MartCheck, Query
 from seller_platform.warehouse.marts.due import Derived, keep_try, partition_states, state_of
@@ -52,18 +51,29 @@ class CheckResult:
     def passed(self) -> bool:
         return self.contradictions == 0
 
-    def described(self, mart: Mart) -> Mapping[str, object]:
-        """Return what contradicts the check, as `platform.derived_partitions` keeps it."""
-        examples = (
+    def described(self, mart: Mart, rows: int) -> Mapping[str, Any]:
+        """Return what contradicts the check, as `platform.derived_partitions` keeps it.
+
+        Its query may return a sum instead of rows of the mart; then there is no share of the partition's rows.
+        """
+        is_of_rows = 0 < self.contradictions <= rows and any({"sku", "local_day"} & row.keys() for row in self.examples)
+        share = f" of {rows:,} ({100 * self.contradictions / rows:.1f} %)" if is_of_rows else ""
+        examples = [
+            {name: None if value is None else str(value) for name, value in row.items()} for row in self.examples
+        ]
+        named = (
             ", ".join(f"{name} {value}" for name, value in row.items() if value is not None)
-            for row in self.examples[:_EXAMPLES]
+            for row in examples[:_EXAMPLES]
         )
-        repair = self.check.repair[:1].upper() + self.check.repair[1:]
         return {
-            "sentence": f"{count_of(self.contradictions, 'row', 'contradicts')} this check of {mart.table}: "
-            f"{self.check.doc}",
-            "next_step": f"{repair}, and build the partition again. Examples: {'; '.join(examples)}",
+            "rule": self.check.doc,
+            "sentence": f"Rows of {mart.table} that contradict it: {self.contradictions:,}{share}.",
+            "next_step": f"{self.check.repair[:1].upper()}{self.check.repair[1:]}, and materialize the partition. "
+            f"Examples: {'; '.join(named)}",
             "is_warning": self.check.is_warning,
+            "contradictions": self.contradictions,
+            "rows": rows,
+            "examples": examples,
         }
 
 
@@ -206,18 +216,7 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
 
 def _failed(mart: Mart, results: Iterable[CheckResult], rows: int) -> dict[str, object]:
     """Return the checks that fail as `platform.derived_partitions` keeps them."""
-    return {
-        result.check.name: {
-            **result.described(mart),
-            "contradictions": result.contradictions,
-            "rows": rows,
-            "examples": [
-                {name: None if value is None else str(value) for name, value in row.items()} for row in result.examples
-            ],
-        }
-        for result in results
-        if not result.passed
-    }
+    return {result.check.name: result.described(mart, rows) for result in results if not result.passed}
 
 
 @dataclass(frozen=True)

@@ -225,8 +225,9 @@ SELECT CASE folder WHEN '' THEN 'marts.' ELSE 'exports.' END || name, account, m
        NULL, run_id, message, NULL, false
 FROM platform.derived_partitions WHERE error <> 'InputProblemError'
 UNION ALL
-SELECT 'marts.' || name, account, month, 'contradicted', NULL, tried_at, NULL, run_id, value ->> 'sentence',
-       value ->> 'next_step', CAST(value ->> 'is_warning' AS boolean)
+SELECT 'marts.' || name, account, month, 'contradicted', NULL, tried_at, NULL, run_id,
+       concat_ws(' ', value ->> 'rule', value ->> 'sentence'), value ->> 'next_step',
+       CAST(value ->> 'is_warning' AS boolean)
 FROM platform.derived_partitions, jsonb_each(failed_checks) WHERE failed_checks IS NOT NULL
 UNION ALL
 SELECT 'accounts', name, NULL,

@@ -299,7 +299,7 @@ def test_a_grant_that_is_about_to_end_and_a_missing_one_are_reported(shop: Shop)
 
 def test_rows_that_contradict_a_check_of_a_mart_are_reported(shop: Shop) -> None:
     mart = next(each for each in MARTS if each.is_monthly)
-    found = '{"sums_agree": {"sentence": "2 rows contradict it.", "next_step": "Enter costs.", "is_warning": true}}'
+    found = '{"sums": {"rule": "Sums agree.", "sentence": "Rows: 2.", "next_step": "Enter costs.", "is_warning": true}}'
     with shop.database.begin() as connection:
         connection.execute(
             text("""
@@ -319,7 +319,7 @@ def test_rows_that_contradict_a_check_of_a_mart_are_reported(shop: Shop) -> None
     message, not_built, resolved, built = shop.receiver.texts
     assert message.splitlines()[:3] == [
         f"Warning: Contradicted: marts/{mart.name} of Möbel Söhne, DE, EUR ({KEYS[0]}), 2026-03",
-        "2 rows contradict it.",
+        "Sums agree. Rows: 2.",
         "Enter costs.",
     ]
     assert not_built.startswith(f"Failed: marts/{mart.name} of Möbel Söhne")

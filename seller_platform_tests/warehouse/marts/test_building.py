@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.warehouse.marts import mart_named
-from seller_platform.warehouse.marts.builds import build_partition, recheck
+from seller_platform.warehouse.marts.builds import CheckResult, build_partition, recheck
 from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
@@ -222,3 +222,9 @@ def test_a_partition_or_parameter_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(RequestError, match=message):
         build_partition(shop.database, mart, ACCOUNT, window, parameters=parameters)  # type: ignore[arg-type]  # of pytest's making
+
+
+def test_a_failed_check_says_how_many_of_the_rows_contradict_it() -> None:
+    facts = CheckResult(PROFIT.all_checks[0], 12, ({"sku": "A", "amount": None},)).described(PROFIT, 340)
+
+    assert facts["sentence"] == "Rows of marts.account_profit_daily that contradict it: 12 of 340 (3.5 %)."
