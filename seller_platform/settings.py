@@ -58,6 +58,9 @@ def _is_own_folder(path: Path) -> bool:
         return False
 
 
+# The variables of these begin with SELLER_API_; those of all others begin with SELLER_PLATFORM_.
+_OF_THE_API = ("base_url", "auth_url", "client_id", "client_secret", "redirect_uri", "requests_per_day")
+
 LEADING_ELSEWHERE = (
     "SELLER_PLATFORM_DATABASE_URL",
     "SELLER_PLATFORM_SERVICE_DATABASE_URL",
@@ -77,218 +80,152 @@ DEMO_FOLDER = "sandbox"
 
 
 class Settings(BaseSettings):
-    """All settings with their defaults; the alias is the name of the environment variable."""
+    """All settings with their defaults; the alias of each is its environment variable."""
 
-    model_config = SettingsConfigDict(extra="ignore", frozen=True, validate_default=True)
+    model_config = SettingsConfigDict(
+        extra="ignore",
+        frozen=True,
+        validate_default=True,
+        alias_generator=lambda name: f"{'SELLER_API' if name in _OF_THE_API else 'SELLER_PLATFORM'}_{name.upper()}",
+    )
 
     home: Path = Field(
         default_factory=nearest_home,
-        alias="SELLER_PLATFORM_HOME",
         description="the folder of the embedded PostgreSQL, the key and the Dagster instance; by default that of the "
         "working directory, else the nearest one of the folders above",
     )
     demo: bool = Field(
-        False,
-        alias="SELLER_PLATFORM_DEMO",
-        description="use the data of `demo` and `dev`, and no setting that names another database or API",
+        False, description="use the data of `demo` and `dev`, and no setting that names another database or API"
     )
     root_data_folder: Path = Field(
         Path("/var/lib/seller-platform"),
-        alias="SELLER_PLATFORM_ROOT_DATA_FOLDER",
         description="as root: the data folder of the embedded PostgreSQL, which then runs as the user "
         "`seller-postgres`",
     )
     database_url: SecretStr | None = Field(
         None,
-        alias="SELLER_PLATFORM_DATABASE_URL",
         description="the warehouse, also for Dagster's own tables: `postgresql://...`; by default the embedded server",
     )
     service_database_url: SecretStr | None = Field(
-        None,
-        alias="SELLER_PLATFORM_SERVICE_DATABASE_URL",
-        description="the database that `service` serves; by default the sandbox",
+        None, description="the database that `service` serves; by default the sandbox"
     )
     service_public_url: str | None = Field(
         None,
-        alias="SELLER_PLATFORM_SERVICE_PUBLIC_URL",
         description="the URL under which users reach the service; without it, only this machine's loopback and "
         "`--host` are served",
     )
     service_trusted_proxies: str = Field(
         "",
-        alias="SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES",
         description="addresses and networks of the proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
         "trusted, such as `127.0.0.1`; by default none",
     )
     service_connections: int = Field(
-        2_000,
-        alias="SELLER_PLATFORM_SERVICE_CONNECTIONS",
-        description="the most connections of one process of the service",
-        ge=1,
-        le=100_000,
+        2_000, description="the most connections of one process of the service", ge=1, le=100_000
     )
     service_connections_of_one_address: int = Field(
         100,
-        alias="SELLER_PLATFORM_SERVICE_CONNECTIONS_OF_ONE_ADDRESS",
         description="the most connections of one address that is no trusted proxy (of IPv6, of one /64)",
         ge=1,
         le=100_000,
     )
     service_requests_per_token: int | None = Field(
         None,
-        alias="SELLER_PLATFORM_SERVICE_REQUESTS_PER_TOKEN",
         description="requests a minute with one token, `0` for any number; by default 1,200, none on a loopback "
         "host without a public URL",
         ge=0,
     )
     service_requests_per_user: int | None = Field(
         None,
-        alias="SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER",
         description="requests a minute of one user, `0` for any number; by default 2,400, none on a loopback "
         "host without a public URL",
         ge=0,
     )
     service_requests_per_network: int | None = Field(
         None,
-        alias="SELLER_PLATFORM_SERVICE_REQUESTS_PER_NETWORK",
         description="requests a minute without a valid token from one address (of IPv6, one /64), `0` for any "
         "number; by default 600, none on a loopback host without a public URL",
         ge=0,
     )
     service_cheap_at_once: int = Field(
         8,
-        alias="SELLER_PLATFORM_SERVICE_CHEAP_AT_ONCE",
         description="requests about users and states of reports at once; one user has three quarters at most",
         ge=2,
         le=100,
     )
     service_lists_at_once: int | None = Field(
         None,
-        alias="SELLER_PLATFORM_SERVICE_LISTS_AT_ONCE",
         description="requests of lists, costs, new reports and statistics at once; by default processors, at least 2",
         ge=2,
         le=100,
     )
     service_wait_milliseconds: int | None = Field(
         None,
-        alias="SELLER_PLATFORM_SERVICE_WAIT_MILLISECONDS",
         description="how long a request may wait to begin; by default 60, or 5,000 on a loopback host without a "
         "public URL",
         ge=0,
         le=60_000,
     )
     service_open_reports: int = Field(
-        20,
-        alias="SELLER_PLATFORM_SERVICE_OPEN_REPORTS",
-        description="how many reports of one user may wait or be written",
-        ge=1,
-        le=1_000,
+        20, description="how many reports of one user may wait or be written", ge=1, le=1_000
     )
     service_report_bytes: int = Field(
         1 << 30,
-        alias="SELLER_PLATFORM_SERVICE_REPORT_BYTES",
         description="how many bytes the stored reports of one user may take, with 4 KiB for each report",
         ge=1 << 20,
     )
     service_report_days: int = Field(
-        7,
-        alias="SELLER_PLATFORM_SERVICE_REPORT_DAYS",
-        description="for how many days after its request a report is kept",
-        ge=1,
-        le=365,
+        7, description="for how many days after its request a report is kept", ge=1, le=365
     )
     service_cost_periods_per_product: int = Field(
-        10_000,
-        alias="SELLER_PLATFORM_SERVICE_COST_PERIODS_PER_PRODUCT",
-        description="how many cost periods may be stored of one product of an account",
-        ge=1,
+        10_000, description="how many cost periods may be stored of one product of an account", ge=1
     )
     service_cost_periods_per_account: int = Field(
-        200_000,
-        alias="SELLER_PLATFORM_SERVICE_COST_PERIODS_PER_ACCOUNT",
-        description="how many cost periods may be stored of all products of an account",
-        ge=1,
+        200_000, description="how many cost periods may be stored of all products of an account", ge=1
     )
     service_contact: str = Field(
         "the operator of this service",
-        alias="SELLER_PLATFORM_SERVICE_CONTACT",
         description="whom users ask who forgot their password: an e-mail address or a text",
         min_length=1,
     )
-    service_session_hours: float = Field(
-        12,
-        alias="SELLER_PLATFORM_SERVICE_SESSION_HOURS",
-        description="how long after its login a session ends",
-        gt=0,
-        le=720,
-    )
+    service_session_hours: float = Field(12, description="how long after its login a session ends", gt=0, le=720)
     service_session_idle_minutes: float = Field(
-        120,
-        alias="SELLER_PLATFORM_SERVICE_SESSION_IDLE_MINUTES",
-        description="how long a session may be unused before it ends",
-        ge=1,
-        le=43_200,
+        120, description="how long a session may be unused before it ends", ge=1, le=43_200
     )
     celery_broker_url: SecretStr | None = Field(
-        None,
-        alias="SELLER_PLATFORM_CELERY_BROKER_URL",
-        description="the broker that queues runs for Celery's workers; by default the warehouse's PostgreSQL",
+        None, description="the broker that queues runs for Celery's workers; by default the warehouse's PostgreSQL"
     )
     secret_key: SecretStr | None = Field(
         None,
-        alias="SELLER_PLATFORM_SECRET_KEY",
         description="the Fernet key of grants and client secrets, several with commas between them to rotate; "
         "by default a file in the home",
     )
     history_start: date = Field(
-        date(2025, 1, 1),
-        alias="SELLER_PLATFORM_HISTORY_START",
-        description="the first day of history until one is stored; its month is the first partition",
+        date(2025, 1, 1), description="the first day of history until one is stored; its month is the first partition"
     )
-    owner: str = Field(
-        "team:data",
-        alias="SELLER_PLATFORM_OWNER",
-        description="the owner of every asset: an e-mail address or `team:NAME`",
-    )
+    owner: str = Field("team:data", description="the owner of every asset: an e-mail address or `team:NAME`")
     export_dir: Path | None = Field(
-        None,
-        alias="SELLER_PLATFORM_EXPORT_DIR",
-        description="the folder where `export` and the `export/` assets write Parquet",
+        None, description="the folder where `export` and the `export/` assets write Parquet"
     )
     profit_formula: Path | None = Field(
-        None,
-        alias="SELLER_PLATFORM_PROFIT_FORMULA",
-        description="a YAML file with a profit formula of your own, for `marts.profit_bridge_monthly`",
+        None, description="a YAML file with a profit formula of your own, for `marts.profit_bridge_monthly`"
     )
-    base_url: str | None = Field(None, alias="SELLER_API_BASE_URL", description="the base URL of the API's paths")
-    auth_url: str | None = Field(
-        None, alias="SELLER_API_AUTH_URL", description="the base URL of `/oauth/authorize`; by default the base URL"
-    )
-    client_id: str | None = Field(
-        None, alias="SELLER_API_CLIENT_ID", description="the id of the registered application"
-    )
-    client_secret: SecretStr | None = Field(
-        None, alias="SELLER_API_CLIENT_SECRET", description="the secret of the registered application"
-    )
+    base_url: str | None = Field(None, description="the base URL of the API's paths")
+    auth_url: str | None = Field(None, description="the base URL of `/oauth/authorize`; by default the base URL")
+    client_id: str | None = Field(None, description="the id of the registered application")
+    client_secret: SecretStr | None = Field(None, description="the secret of the registered application")
     requests_per_day: int | None = Field(
         None,
-        alias="SELLER_API_REQUESTS_PER_DAY",
         description="how many requests each connection may send on one day in UTC, all processes together; by "
         "default any number",
         ge=1,
         le=100_000_000,
     )
     alert_webhook_url: SecretStr | None = Field(
-        None,
-        alias="SELLER_PLATFORM_ALERT_WEBHOOK_URL",
-        description="the webhook for alerts, in Slack's form; without it they go to the log alone",
+        None, description="the webhook for alerts, in Slack's form; without it they go to the log alone"
     )
-    dagster_url: str | None = Field(
-        None, alias="SELLER_PLATFORM_DAGSTER_URL", description="the URL of the Dagster UI, for links in alerts"
-    )
+    dagster_url: str | None = Field(None, description="the URL of the Dagster UI, for links in alerts")
     dagster_retention_days: int = Field(
         30,
-        alias="SELLER_PLATFORM_DAGSTER_RETENTION_DAYS",
         description="after how many days `prune` deletes Dagster's events, runs and check results; partitions "
         "keep their last state",
         ge=1,
@@ -296,7 +233,6 @@ class Settings(BaseSettings):
     )
     second_reading_seconds: float = Field(
         60,
-        alias="SELLER_PLATFORM_SECOND_READING_SECONDS",
         description="how long after an implausible reading its slice is read once more; for the list of "
         "accounts at most 15",
         ge=0,
@@ -304,26 +240,20 @@ class Settings(BaseSettings):
     )
     lookback: Literal["adaptive", "fixed"] = Field(
         "adaptive",
-        alias="SELLER_PLATFORM_LOOKBACK",
         description="`adaptive` reads days again for as long as such days changed so far, `fixed` for the "
         "dataset's whole lookback",
     )
     log_format: LogFormat = Field(
-        "text",
-        alias="SELLER_PLATFORM_LOG_FORMAT",
-        description="`json` writes logs for programs: one JSON object on each line of standard error",
+        "text", description="`json` writes logs for programs: one JSON object on each line of standard error"
     )
     service_grant_days: int = Field(
         365,
-        alias="SELLER_PLATFORM_SERVICE_GRANT_DAYS",
         description="how many days after the approval of an application its access to the service ends",
         ge=1,
         le=3650,
     )
     redirect_uri: str = Field(
-        "http://127.0.0.1:8765/callback",
-        alias="SELLER_API_REDIRECT_URI",
-        description="the redirect URL that the application is registered with",
+        "http://127.0.0.1:8765/callback", description="the redirect URL that the application is registered with"
     )
 
     @field_validator("home", "root_data_folder", "export_dir", "profit_formula")

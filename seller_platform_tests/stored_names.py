@@ -146,7 +146,7 @@ def read_names(database_url: str) -> dict[str, Any]:
         "sensors": _sensors(),
         "resources": sorted(_definitions().resources or ()),
         "settings": _settings(),
-        "environment variables": _constants_like(r"SELLER_[A-Z_]+|DAGSTER_HOME"),
+        "environment variables": sorted({*_constants_like(r"SELLER_[A-Z]+_[A-Z_]+|DAGSTER_HOME"), *_settings()}),
         "tags": _constants_like(r"seller_platform/[a-z_]+"),
         "metrics and cookies": _constants_like(r"seller_platform_(?!logs)[a-z_]+"),
         "commands": dict(_commands(command_group(_COMMANDS), "seller-platform")),
