@@ -3,6 +3,7 @@
 import logging.config
 import os
 import resource
+import shutil
 import signal
 import socket
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +21,7 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 from uvicorn.supervisors import Multiprocess
 
+from seller_platform import interruption
 from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
 from seller_platform.service.app import (
@@ -95,14 +98,15 @@ def run_service(
     with ExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
         stack.enter_context(_signals_end_quietly())
+        folder = stack.enter_context(_folder_of_workers()) if workers > 1 else None
         if metrics is not None:
-            if workers > 1:
-                stack.enter_context(measures_of_processes(registry))
+            if folder is not None:
+                stack.enter_context(measures_of_processes(registry, folder))
             registry.register(ReportCollector(database_url))
             page = metrics_page(registry, host=metrics.host, port=metrics.port, option="--metrics-port")
             _LOG.info("metrics on %s", stack.enter_context(page))
         url = f"http://{url_host(host)}:{listener.getsockname()[1]}"
-        if workers == 1:
+        if folder is None:
             app = create_app(
                 database_url,
                 location=Location(public_url, host),
@@ -117,7 +121,6 @@ def run_service(
         # The workers read the URL from the environment, so that it shows in no list of processes.
         os.environ[DATABASE_URL] = database_url
         os.environ[PUBLIC_URL], os.environ[LISTENED_HOST] = public_url or "", host
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="seller-platform-limits-")))
         shared = limits.divided(workers, str(create_rates_file(folder)))
         os.environ[LIMITS] = msgspec.json.encode(shared).decode()
         os.environ[NO_WORKER] = "" if writes_reports else "1"
@@ -125,7 +128,9 @@ def run_service(
         factory = "seller_platform.service.app:app_from_environment"
         config = _configuration(factory, connection_limits, log_config, factory=True, workers=workers)
         _LOG.info(_READY, url)
-        Multiprocess(config, sockets=[listener]).run()
+        supervisor = Multiprocess(config, sockets=[listener])
+        with interruption.ending(lambda: [worker.process.kill() for worker in supervisor.processes]):
+            supervisor.run()
 
 
 def run_report_worker(
@@ -180,6 +185,16 @@ def _listen(host: str, port: int) -> socket.socket:
         raise CannotListenError(host, port, error.strerror or str(error)) from error
     listener.set_inheritable(True)
     return listener
+
+
+@contextmanager
+def _folder_of_workers() -> Iterator[Path]:
+    """Create the folder of what workers share; delete it after the block, or when the process is ended by force."""
+    with (
+        TemporaryDirectory(prefix="seller-platform-service-", ignore_cleanup_errors=True) as folder,
+        interruption.ending(partial(shutil.rmtree, folder, ignore_errors=True)),
+    ):
+        yield Path(folder)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import psycopg
 from prometheus_client import CollectorRegistry, start_http_server
@@ -53,15 +52,14 @@ def metrics_page(registry: CollectorRegistry, *, host: str, port: int, option: s
 
 
 @contextmanager
-def measures_of_processes(registry: CollectorRegistry) -> Iterator[None]:
-    """Sum the metrics of processes that start within the block, in the registry."""
-    with TemporaryDirectory(prefix="seller-platform-measures-") as folder:
-        os.environ[_FOLDER] = folder
-        try:
-            registry.register(_ProcessCollector(Path(folder)))
-            yield
-        finally:
-            del os.environ[_FOLDER]
+def measures_of_processes(registry: CollectorRegistry, folder: Path) -> Iterator[None]:
+    """Sum the metrics of processes that start within the block, in the registry; each counts in files of the folder."""
+    os.environ[_FOLDER] = str(folder)
+    try:
+        registry.register(_ProcessCollector(folder))
+        yield
+    finally:
+        del os.environ[_FOLDER]
 
 
 class ReportCollector(Collector):

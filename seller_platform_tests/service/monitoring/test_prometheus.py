@@ -227,7 +227,7 @@ def test_all_processes_are_counted_together_also_after_one_was_killed(database_u
             statuses = list(threads.map(ask, range(120)))
         text = page()
         api = httpx.get(f"{base_url}/metrics", timeout=PATIENCE_SECONDS)
-        folder = next(Path(name) for name in _environment(process.pid) if "seller-platform-measures" in name)
+        folder = next(Path(name) for name in _environment(process.pid) if "seller-platform-service-" in name)
         killed = min(int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db"))
         os.kill(killed, signal.SIGKILL)
         after = wait_for(page, lambda _: not (folder / f"gauge_livesum_{killed}.db").exists())
@@ -247,6 +247,31 @@ def test_all_processes_are_counted_together_also_after_one_was_killed(database_u
     assert _samples(later)["requests_total /service-status GET 200"] == 130
     assert _samples(later)["requests_under_way"] == 0
     assert (ended, folder.exists()) == (0, False), log.read_text()
+
+
+def test_a_worker_that_hangs_keeps_neither_itself_nor_the_folder_of_the_measures(
+    database_url: str, tmp_path: Path
+) -> None:
+    with _process(database_url, tmp_path, "--workers", "2") as (process, _, _, log):
+        folder = next(Path(name) for name in _environment(process.pid) if "seller-platform-service-" in name)
+        workers = wait_for(
+            lambda: {file.stem.rpartition("_")[2] for file in folder.glob("*.db")}, lambda ids: len(ids) == 2
+        )
+        os.kill(int(max(workers)), signal.SIGSTOP)
+
+        process.terminate()
+        ended = process.wait(PATIENCE_SECONDS)
+
+    assert (ended, folder.exists()) == (0, False), log.read_text()
+    wait_for(lambda: not any(map(_runs, workers)))
+
+
+def _runs(process_id: str) -> bool:
+    """Whether a process runs; of one that has ended, but that no parent has waited for, the command is empty."""
+    try:
+        return bool(Path(f"/proc/{process_id}/cmdline").read_bytes())
+    except OSError:
+        return False
 
 
 def _environment(process_id: int) -> list[str]:
