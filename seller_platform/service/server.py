@@ -129,7 +129,12 @@ def run_service(
         config = _configuration(factory, connection_limits, log_config, factory=True, workers=workers)
         _LOG.info(_READY, url)
         supervisor = Multiprocess(config, sockets=[listener])
-        with interruption.ending(lambda: [worker.process.kill() for worker in supervisor.processes]):
+
+        def end_workers() -> None:
+            for worker in supervisor.processes:
+                worker.process.kill()
+
+        with interruption.ending(end_workers):
             supervisor.run()
 
 
