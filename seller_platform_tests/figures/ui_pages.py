@@ -6,6 +6,7 @@ when each of its queries has been answered once; repeated queries do not count. 
 seconds.
 """
 
+import socket
 import subprocess
 import sys
 import time
@@ -30,7 +31,7 @@ from seller_platform_tests.figures.results import Samples
 from seller_platform_tests.support.browsers import open_browser
 from seller_platform_tests.support.dagster_instance import connect_to_tables, postgres_instance
 from seller_platform_tests.support.installation import temporary_server
-from seller_platform_tests.support.processes import environment, free_port
+from seller_platform_tests.support.processes import environment
 
 DATED = [dataset for dataset in LISTS if dataset.is_dated]
 _PAGES = {
@@ -139,7 +140,8 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
 @contextmanager
 def webserver(folder: Path, history_start: date) -> Iterator[tuple[str, int]]:
     """Run Dagster's web server with the platform's definitions; yield its URL and its process id."""
-    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
     variables = environment(folder / "home", DAGSTER_HOME=str(folder), SELLER_PLATFORM_HISTORY_START=str(history_start))
     command = [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)]
     module = ["-m", "seller_platform.orchestration.definitions"]

@@ -26,12 +26,12 @@ from seller_platform_tests.support.processes import (
     run,
     started,
 )
-from seller_platform_tests.support.waiting import wait_for
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.journey
 
-# Far less than a request to a silent upstream takes, and enough for a busy machine.
-SOON_SECONDS = 30
+# Far less than the six attempts of a request to a silent upstream take, and enough for a busy machine.
+SOON_SECONDS = PATIENCE_SECONDS / 2
 # Python runs it at its start: a signal comes while a module is imported.
 _SIGNAL_DURING_IMPORT = """
 import os, sys

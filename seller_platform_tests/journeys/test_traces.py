@@ -260,6 +260,6 @@ def test_a_collector_that_is_away_costs_a_command_seconds_and_one_line(tmp_path:
     seconds = time.monotonic() - began
 
     assert result.returncode == 0
-    assert seconds < 30
+    assert seconds < PATIENCE_SECONDS
     assert len(result.stderr.splitlines()) <= 1
     assert "Traceback" not in result.stderr

@@ -21,6 +21,7 @@ from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform_tests.support.installation import Site
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def load_apart(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
     )
     assert ended.stdout, ended.stderr
     return Ended(**json.loads(ended.stdout))

@@ -21,6 +21,7 @@ from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.fork_server import ForkedCommand
 from seller_platform_tests.support.independent_upstream import CLIENT_ID, CLIENT_SECRET, IndependentUpstream
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
+from seller_platform_tests.support.watchdog import folder_of_the_run
 
 COMMAND = [sys.executable, "-m", "seller_platform.cli"]
 
@@ -95,13 +96,14 @@ def free_port() -> int:
     """Return a port of the loopback interface that is free now.
 
     It lies below the ports that Linux gives to connections and to servers that ask for any (from 32768), so that none
-    of these takes it before its server listens.
+    of these takes it before its server listens. No other test of the run gets it.
     """
     while True:
         port = random.randrange(20_000, 32_768)
         with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
+            (folder_of_the_run() / f"port-{port}").touch(exist_ok=False)
             return port
 
 
@@ -117,7 +119,7 @@ def announced_address(process: subprocess.Popen[Any], log: Path, words: str = "l
     return wait_for(look, explain=lambda _: log.read_text())
 
 
-def left_behind(home: Path, *, seconds: float = 60) -> list[str]:
+def left_behind(home: Path, *, seconds: float = PATIENCE_SECONDS) -> list[str]:
     """Return the command lines that still run on a home folder, after the moment that processes need to be gone."""
     deadline = time.monotonic() + seconds
     while (found := _running_on(home)) and time.monotonic() < deadline:

@@ -14,6 +14,7 @@ from seller_platform.errors import RequestError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.command_line import invoke
 from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 SMALL = ("--accounts", "1", "--months", "1", "--orders-per-month", "100")
 
@@ -65,7 +66,7 @@ def test_dev_lets_days_go_by_until_it_is_ended(tmp_path: Path) -> None:
         assert program.stdout is not None
         line = program.stdout.readline()
         program.send_signal(signal.SIGINT)
-        program.communicate(timeout=60)
+        program.communicate(timeout=PATIENCE_SECONDS)
 
     assert line.startswith("2026-03-11  orders +")
     assert program.returncode == 0

@@ -21,6 +21,7 @@ from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.terminals import read_all, show, terminal
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 MARCH = Window.month_of(date(2026, 3, 1))
 ORDERS, LEDGER = dataset_named("orders"), dataset_named("transactions")
@@ -117,7 +118,7 @@ def test_the_screen_is_shown_again_until_it_is_interrupted(variables: dict[str, 
                 printed += os.read(screen, 1 << 16).decode()
             os.kill(command.pid, signal.SIGINT)
             printed += read_all(screen)
-            code = command.wait(60)
+            code = command.wait(PATIENCE_SECONDS)
 
     assert code == 0
     assert "Traceback" not in printed

@@ -4,13 +4,12 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from seller_platform_tests.support.processes import environment, run
-from seller_platform_tests.support.terminals import show
+from seller_platform_tests.support.terminals import read_all, show, terminal
 
 RED_ERROR = "\x1b[1;31merror:\x1b[0m"
 WRONG = "postgresql://user@127.0.0.1:1/none"
@@ -47,33 +46,35 @@ def test_colours_can_be_forced_into_a_pipe(variables: dict[str, str]) -> None:
 
 def test_a_step_that_takes_long_is_named_without_a_count_that_is_not_known(tmp_path: Path) -> None:
     code = """
-import time
+import sys
 from seller_platform.cli.terminal.progress import progress
 with progress("Reading the orders"):
-    time.sleep(0.5)
+    sys.stdin.readline()
 with progress("Loading", 3) as show:
     show(2)
-    time.sleep(0.5)
+    sys.stdin.readline()
 print("done")
 """
-    screen, device = os.openpty()
-    variables = {**environment(tmp_path), "TERM": "xterm"}
-    with subprocess.Popen([sys.executable, "-c", code], env=variables, stdout=device, stderr=device) as process:
-        os.close(device)
-        process.wait()
-        raw = _all_of(screen)
-        os.close(screen)
+    raw = ""
+    with (
+        terminal(80, 24) as (screen, device),
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**environment(tmp_path), "TERM": "xterm"},
+            stdin=subprocess.PIPE,
+            stdout=device,
+            stderr=device,
+        ) as process,
+    ):
+        device.close()
+        assert process.stdin is not None
+        for step in ("Reading the orders", "2/3"):
+            while step not in raw:
+                raw += os.read(screen, 1 << 16).decode()
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        raw += read_all(screen)
 
-    assert "Reading the orders" in raw
     assert re.search(r"Loading  #+\.+  2/3", raw)
     assert "?" not in raw
     assert raw.rpartition("\x1b[2K")[2] == "done\r\n"
-
-
-def _all_of(screen: int) -> str:
-    """Return what was written to a terminal until it was closed, which arrives in parts."""
-    parts = []
-    with suppress(OSError):  # the end
-        while part := os.read(screen, 1 << 16):
-            parts.append(part)
-    return b"".join(parts).decode()

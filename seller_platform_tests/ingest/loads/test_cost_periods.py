@@ -27,6 +27,7 @@ from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, add_products, open_shop, period
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 3, 10, 3, tzinfo=UTC)  # in Los Angeles still the 9th
 BERLIN = KnownAccount("S1.DE", "default", Account(2, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))
@@ -287,7 +288,7 @@ def test_the_digest_does_not_depend_on_which_answer_comes_first(database: Databa
         if sku == skus[1]:
             ahead.release()
         if sku == skus[0]:
-            assert ahead.acquire(timeout=60)
+            assert ahead.acquire(timeout=PATIENCE_SECONDS)
         return httpx.Response(200, json=FORMS["bare array"])
 
     first = _foreign(database, backwards, skus)

@@ -18,6 +18,7 @@ from seller_platform.warehouse.loads.refusals import refusals
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.ingest.loads.test_slices import TOKYO
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
 MARCH = Window.month_of(date(2026, 3, 1))
@@ -69,7 +70,7 @@ def test_no_more_slices_are_under_way_than_allowed(database: Database) -> None:
         with lock:
             under_way += 1
             most = max(most, under_way)
-        four.wait(60)
+        four.wait(PATIENCE_SECONDS)
         with lock:
             under_way -= 1
 

@@ -138,7 +138,7 @@ def installed(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         dg.DagsterInstance.ephemeral() as instance,
     ):
         defs = dg.Definitions.merge(
-            discovery_definitions(clock=lambda: installation.now, tick_seconds=5),
+            discovery_definitions(clock=lambda: installation.now, tick_seconds=PATIENCE_SECONDS),
             dg.Definitions(
                 assets=[asset_for(ORDERS, date(2026, 1, 1))], resources=resources, executor=dg.in_process_executor
             ),
@@ -341,6 +341,8 @@ def test_a_new_account_gets_its_partition_whichever_process_found_it(installed: 
 
 @pytest.mark.slow
 def test_a_hanging_connection_does_not_delay_the_other(installed: Installation) -> None:
+    patience = discovery_definitions(clock=lambda: installed.now, tick_seconds=10)
+    installed.defs = dg.Definitions.merge(patience, dg.Definitions(resources=installed.resources))
     with installed.upstreams["ana"].lock:  # the token endpoint waits for this lock
         installed.upstreams["ana"].access.clear()
 

@@ -1,7 +1,6 @@
 """Tests that repeated ledgers are found, and that chance is none."""
 
 import random
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
@@ -12,10 +11,15 @@ from sqlalchemy import text
 from seller_platform.warehouse.monitoring.repeated_ledgers import compare_ledgers, repeated_ledgers
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.waiting import wait_for
 from seller_platform_tests.warehouse.monitoring.ledger_worlds import MARCH, Seller, planted, random_seller, store
 
 SHARES = [number / 100 for number in (5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 95, 99, 100)]
 WORLDS = 50
+_WAITING = text(
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 
 
 def test_each_of_twenty_planted_overlaps_is_found(database: Database) -> None:
@@ -94,25 +98,13 @@ def test_a_comparison_that_waits_for_another_one_reads_the_newest_rows(database:
         with database.begin() as other:
             lock(other, "repeated ledgers")
             comparison = threads.submit(compare_ledgers, database, [("S1.DE", seller.month)])
-            _wait_for_a_lock(database)
+            with database.connect() as connection:
+                wait_for(lambda: connection.execute(_WAITING).scalar_one())
             with database.begin() as connection:
                 connection.execute(text("DELETE FROM seller.transactions WHERE account = 'S1.FR'"))
         comparison.result()
 
     assert repeated_ledgers(database) == []
-
-
-def _wait_for_a_lock(database: Database) -> None:
-    waiting = text(
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted "
-        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    )
-    with database.connect() as connection:
-        for _ in range(600):
-            if connection.execute(waiting).scalar_one():
-                return
-            time.sleep(0.05)
-    pytest.fail("no comparison waits")
 
 
 def test_sellers_without_a_number_are_compared_within_their_connection(database: Database, seller: Seller) -> None:

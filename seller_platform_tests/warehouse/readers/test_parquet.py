@@ -26,6 +26,7 @@ from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.parquet import export_month, export_snapshots, path_of
 from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ACCOUNT = "S1/É:=.EU"
 ORDERS, STOCK = map(dataset_named, ("orders", "warehouse_stock"))
@@ -165,7 +166,7 @@ def test_a_killed_export_leaves_the_old_file_and_the_next_cleans_up(database: Da
         [sys.executable, "-c", _EXPORT, database.url, str(folder)],
         env=environment(tmp_path, **{VARIABLE: "export.drafted"}),
         check=False,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
     )
     left = sorted(path.name for path in exported.path.parent.iterdir())
     read = arrow_dataset.dataset(folder / "orders", partitioning="hive").to_table()["order_total"].to_pylist()
