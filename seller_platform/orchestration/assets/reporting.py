@@ -5,8 +5,8 @@ load Dagster knows. The loads of a run that has not ended are left to its step. 
 killed between its report and the mark; that does no harm, because both say the same.
 
 Dagster takes the newest of a check's executions for the current one, and an execution is as new as the planning of its
-run. A result that is reported without a run is newer than all that were planned before. The sensor reports again what
-other runs have planned since, so that a result is hidden for one tick at the longest.
+run. A result that is reported without a run is newer than all that were planned before. The sensor reports it again if
+another run has planned the check since, so that a result is hidden for one tick at the longest.
 """
 
 import time
@@ -174,10 +174,19 @@ def _keys(database: Database, placement: Placement, source: Source) -> Collectio
 
 
 def report_judgements(instance: dg.DagsterInstance, key: dg.AssetKey, results: Iterable[tuple[str, Judgement]]) -> None:
-    """Report results of an asset's checks without a run, for its newest materialization."""
+    """Report results of an asset's checks without a run, for its newest materialization.
+
+    A result that the newest execution of its check has is not reported again: a step has just reported it.
+    """
     target = judged(instance, key)
-    for name, judgement in results:
-        instance.report_runless_asset_event(judgement.evaluation(key, name, target))
+    evaluations = [judgement.evaluation(key, name, target) for name, judgement in results]
+    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key(
+        [each.asset_check_key for each in evaluations]
+    )
+    for evaluation in evaluations:
+        execution = newest.get(evaluation.asset_check_key)
+        if execution is None or execution.evaluation != evaluation:
+            instance.report_runless_asset_event(evaluation)
 
 
 def report_after_step(

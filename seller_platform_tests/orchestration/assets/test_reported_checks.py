@@ -195,7 +195,9 @@ def test_the_sensor_reports_what_changed_without_a_run_and_nothing_else(reports:
     first = reports.tick()
     idle = [reports.tick(), reports.tick()]
     reports.load(TRANSACTIONS)
+    by_the_step = reports.newest(TRANSACTIONS)
     after_a_run = [reports.tick(), reports.tick()]
+    not_twice = reports.newest(TRANSACTIONS)
     reports.change(
         f"UPDATE platform.slices SET error = 'ContractViolationError', message = 'no' WHERE account = '{KEYS[0]}' "
         "AND dataset = 'transactions'"
@@ -204,11 +206,8 @@ def test_the_sensor_reports_what_changed_without_a_run_and_nothing_else(reports:
 
     assert first == "0 loads were reported, 3 assets have changed"
     assert idle == ["0 loads were reported, 0 assets have changed"] * 2
-    assert after_a_run == ["0 loads were reported, 1 asset has changed", "0 loads were reported, 0 assets have changed"]
-    assert after_a_failure == [
-        "0 loads were reported, 1 asset has changed",
-        "0 loads were reported, 0 assets have changed",
-    ]
+    assert after_a_run == after_a_failure == [first.replace("3 assets have", "1 asset has"), idle[0]]
+    assert by_the_step == not_twice == ("SUCCEEDED", 2)
     assert reports.newest(TRANSACTIONS, "fields_are_known")[0] == "FAILED"
 
 
