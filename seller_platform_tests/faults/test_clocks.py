@@ -7,17 +7,14 @@ values that other processes stored.
 import os
 import time
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import time_machine
-from sqlalchemy import text
 
-from seller_platform.contract import Window, dataset_named
-from seller_platform.ingest.loads.slices import SliceRequest, window_to_load
+from seller_platform.contract import dataset_named
 from seller_platform_tests.support import fault_proxy
 from seller_platform_tests.support.broken_connection import BERLIN, JANUARY, Broken
 from seller_platform_tests.support.fault_proxy import Fault, Request
@@ -28,7 +25,6 @@ pytestmark = pytest.mark.slow
 
 TRANSACTIONS = dataset_named("transactions")
 PATH, TOKEN = "/api/sales/transactions", "/api/oauth/token"
-RIGHT, LATER, AHEAD = "2026-01-20 12:00:00", "2026-01-21 12:00:00", "2045-03-01 12:00:00"
 
 Clock = Callable[[str], dict[str, str]]
 
@@ -57,11 +53,6 @@ def load(broken: Broken, environment: dict[str, str]) -> Ended:
     return load_apart(broken.site, BERLIN, "transactions", JANUARY, environment=environment)
 
 
-def stored(broken: Broken) -> list[Any]:
-    with broken.database.begin() as connection:
-        return list(connection.execute(text("SELECT amount FROM seller.transactions ORDER BY amount")).scalars())
-
-
 @pytest.mark.parametrize(
     "time_or_offset",
     [
@@ -85,37 +76,6 @@ def test_a_load_with_a_wrong_clock_is_whole_and_spends_each_token_once(
     assert wrong.digest == right.digest
     assert broken.upstream.replayed == 0
     assert broken.upstream.refreshes == broken.proxy.seen["POST", TOKEN]
-
-
-def test_days_that_a_clock_that_was_ahead_has_read_are_read_again(broken: Broken, clock: Clock) -> None:
-    request = SliceRequest(TRANSACTIONS, BERLIN.key, JANUARY, whole=False)
-    now = datetime.fromisoformat(RIGHT).replace(tzinfo=UTC)
-
-    wrong = load(broken, clock(AHEAD))
-
-    due = window_to_load(broken.database, BERLIN, request, now=now)
-    later = window_to_load(broken.database, BERLIN, request, now=now + timedelta(days=20 * 366))
-    assert wrong.code == 0
-    assert due == Window(JANUARY.start, date(2026, 1, 21))
-    assert later is None
-
-
-def test_stored_rows_are_those_of_the_last_load_at_any_clock(broken: Broken, clock: Clock) -> None:
-    """The list changes and changes back. The clock is ahead only during the first load."""
-
-    def halve(document: dict[str, Any]) -> dict[str, Any]:
-        return document | {"data": document["data"][:2], "total": 2}
-
-    first = load(broken, clock(AHEAD))
-    rows = stored(broken)
-    broken.proxy.plan = lambda request: fault_proxy.rewritten(halve) if request.path == PATH else None
-    changed = load(broken, clock(RIGHT))
-    halved = stored(broken)
-    broken.proxy.plan = lambda _: None
-    back = load(broken, clock(LATER))
-
-    assert [first.code, changed.code, back.code] == [0, 0, 0]
-    assert (len(rows), len(halved), stored(broken)) == (3, 2, rows)
 
 
 @pytest.mark.parametrize("hours", [-2, 2])

@@ -76,19 +76,6 @@ def test_once_connected_both_are_read_with_no_variable_of_either(shell: Shell) -
     assert independent_upstream.CLIENT_SECRET not in dumped
 
 
-def test_variables_of_one_are_not_used_for_the_other(shell: Shell) -> None:
-    shell.connect_both()
-
-    result = run(["sync", "--dataset", "orders", *MONTH], shell.pointing_at("ben"))
-    wrong = run(["connect", "--connection", "ana", "--no-browser"], shell.pointing_at("ben"))
-
-    assert result.returncode == 0, result.stderr
-    assert _accounts_read(shell) == {ANA: 1, BEN: 1}
-    assert wrong.returncode == 2
-    assert "--replace" in wrong.stderr
-    assert f"{shell.upstreams['ana'].url}/api" in wrong.stderr
-
-
 def test_one_that_was_revoked_is_named_and_the_other_is_synced(shell: Shell) -> None:
     shell.connect_both()
     shell.upstreams["ben"].access.clear()

@@ -139,13 +139,20 @@ def test_history_begins_with_the_first_month_that_is_asked_for(variables: dict[s
     refused, extended = (
         run(["connect", "--keep-grant", "--history-start", month], variables).stderr for month in ("2026-03", "2026-01")
     )
+    earlier = run(["sync", "--dataset", "transactions", "--from", "2025-12", "--to", "2025-12"], variables)
+    backwards, too_early = (
+        run(["sync", "--from", first, "--to", "2026-01"], variables) for first in ("2026-03", "1999-12")
+    )
 
     assert first.returncode == 0, first.stderr
     assert begun == [("2026-02-01",)]
     assert (later.returncode, earliest) == (0, [("2026-02-01",)]), later.stderr
     assert "History begins with 2026-02 already, and cannot begin later." in refused
     assert "History begins with 2026-01." in extended
-    assert _query(database_url, "SELECT first_day::text FROM platform.history_start") == [("2026-01-01",)]
+    assert (backwards.returncode, too_early.returncode) == (2, 2)
+    assert "history cannot begin with 1999-12; choose 2000-01" in too_early.stderr
+    assert (earlier.returncode, "History begins with 2025-12 now" in earlier.stderr) == (0, True), earlier.stderr
+    assert _query(database_url, "SELECT first_day::text FROM platform.history_start") == [("2025-12-01",)]
 
 
 def test_a_wrong_address_is_reported_before_an_approval_is_awaited(variables: dict[str, str]) -> None:
@@ -163,22 +170,6 @@ def test_a_wrong_address_is_reported_before_an_approval_is_awaited(variables: di
         assert f"SELLER_API_BASE_URL: there is no API at {url}: " in ended.stderr
         assert problem in ended.stderr
         assert "Open this address" not in ended.stderr + ended.stdout
-
-
-def test_an_earlier_first_month_extends_the_history(variables: dict[str, str], database_url: str) -> None:
-    connect(variables)
-
-    earlier = run(["sync", "--dataset", "transactions", "--from", "2025-12", "--to", "2026-01"], variables)
-    later = run(["sync", "--dataset", "transactions", "--from", "2026-02", "--to", "2026-02"], variables)
-
-    assert [earlier.returncode, later.returncode] == [0, 0], earlier.stderr + later.stderr
-    assert "History begins with 2025-12 now" in earlier.stderr
-    assert "History begins" not in later.stderr
-    assert _query(database_url, "SELECT first_day::text FROM platform.history_start") == [("2025-12-01",)]
-    months = _query(
-        database_url, "SELECT DISTINCT window_start::text FROM platform.loads WHERE dataset = 'transactions'"
-    )
-    assert sorted(months) == [("2025-12-01",), ("2026-01-01",), ("2026-02-01",)]
 
 
 def test_statistics_that_are_not_offered_are_named_and_stop_nothing(
@@ -207,19 +198,3 @@ def test_an_upstream_that_is_away_ends_with_exit_code_4(database_url: str, tmp_p
     result = run(["sync", "--from", "2026-01", "--to", "2026-01"], variables)
 
     assert result.returncode == 4, result.stdout + result.stderr
-
-
-def test_usage_errors_say_what_is_allowed(variables: dict[str, str]) -> None:
-    connect(variables)
-
-    unknown = run(["sync", "--dataset", "order"], variables)
-    backwards = run(["sync", "--from", "2026-03", "--to", "2026-01"], variables)
-    malformed = run(["sync", "--from", "2026-3"], variables)
-    too_early = run(["sync", "--from", "1999-12"], variables)
-    nobody = run(["sync", "--account", "nobody", "--from", "2026-01", "--to", "2026-01"], variables)
-
-    assert {each.returncode for each in (unknown, backwards, malformed, too_early, nobody)} == {2}
-    assert "choose one of orders" in unknown.stderr
-    assert "2026-03" in malformed.stderr
-    assert "history cannot begin with 1999-12; choose 2000-01" in too_early.stderr
-    assert "A1FOREIGN.market.example" in nobody.stderr

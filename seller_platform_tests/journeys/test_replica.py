@@ -46,12 +46,3 @@ def test_the_embedded_warehouse_is_served_without_knowing_its_address(tmp_path: 
 
     assert status["status"] == "active"
     assert answers == [303, 400]
-
-
-def test_a_replica_and_another_database_at_once_are_refused(tmp_path: Path) -> None:
-    arguments = ["service", "run", "--replica", "--database-url", "postgresql://nowhere/x"]
-
-    result = run(arguments, environment(tmp_path / "home"))
-
-    assert result.returncode == 2
-    assert "--replica and --database-url name two databases" in result.stderr

@@ -141,22 +141,6 @@ def test_rows_that_lack_are_read_again_by_the_printed_command(synced: Synced) ->
     assert synced.verify("--dataset", "orders", "--account", account)[0] == 0
 
 
-def test_costs_that_are_lacking_are_named_with_their_product(synced: Synced) -> None:
-    account, sku = synced.query("SELECT account, sku FROM seller.cost_periods ORDER BY 1, 2, from_date LIMIT 1")[0]
-    synced.query("CREATE TABLE public.costs AS TABLE seller.cost_periods")
-    try:
-        synced.query("DELETE FROM seller.cost_periods WHERE account = %s AND sku = %s", account, sku)
-
-        status, told = synced.verify("--dataset", "cost_periods")
-    finally:
-        synced.query("TRUNCATE seller.cost_periods")
-        synced.query("INSERT INTO seller.cost_periods TABLE public.costs")
-
-    assert status == 5, told
-    assert {(each["dataset"], each["account"]) for each in told["differences"]} == {("cost_periods", account)}
-    assert any(f"sku {sku}" in each["message"] for each in told["differences"]), told
-
-
 def test_a_statistic_that_no_longer_follows_from_the_rows_is_named(synced: Synced) -> None:
     account = synced.account
     synced.query("CREATE TABLE public.sold AS TABLE seller.daily_product_sales")
@@ -177,27 +161,3 @@ def test_a_statistic_that_no_longer_follows_from_the_rows_is_named(synced: Synce
     (command,) = re.findall("seller-platform (verify [^`]*)`", told["message"])
     again = run(shlex.split(command), synced.variables)
     assert again.returncode == 0, again.stderr  # the lists are as they were
-
-
-def test_months_never_synced_are_absent_only_where_the_source_has_rows(synced: Synced) -> None:
-    key, start = synced.query(
-        "SELECT account, min(window_start) FROM platform.loads WHERE dataset = 'orders' GROUP BY 1"
-    )[0]
-    options = ["--dataset", "orders", "--account", key, "--from", "2020-01"]
-    of_month = "dataset = 'orders' AND account = %s AND window_start = %s"
-    synced.query("CREATE TABLE public.receipts AS TABLE platform.loads")
-    try:
-        synced.query(f"DELETE FROM platform.loads WHERE {of_month}", key, start)
-        synced.query("DELETE FROM platform.slices WHERE account = %s AND dataset = 'orders' AND month = %s", key, start)
-
-        result = run(["verify", "--json", *options], synced.variables)
-    finally:
-        statement = "INSERT INTO platform.loads OVERRIDING SYSTEM VALUE SELECT * FROM public.receipts"
-        synced.query(f"{statement} WHERE {of_month}", key, start)
-
-    told = json.loads(result.stdout)
-    assert (result.returncode, told["differences"], told["not_known"]) == (5, [], []), told
-    (what,) = [each["message"] for each in told["absent"]]
-    assert f"seller-platform sync --account {key} --dataset orders --from 2020-01 --to {start:%Y-%m}`" in what
-    assert "rows of it" in what
-    assert [row["account"] for row in told["verified"]] == [key]

@@ -4,7 +4,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from sqlalchemy import text
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import SecretKeyError
 from seller_platform.ingest.connections.key_rotation import reseal, rotate_key_file, sealed_otherwise
-from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, PairSpool
 from seller_platform.warehouse.connections.accounts import (
     KnownConnection,
     client_secret_of,
@@ -93,21 +91,6 @@ def opened(database: Database, box: SecretBox) -> list[tuple[str, str | None]]:
 
 
 ALL = [("access-canary", f"secret-of-{name}") for name in NAMES]
-
-
-def test_after_a_rotation_only_the_new_key_is_there_and_opens_everything(database: Database, home: Path) -> None:
-    old = key_file(home).read_text()
-
-    resealed = rotate_key_file(database, home)
-
-    new = key_file(home).read_text()
-    assert (resealed.grants, resealed.client_secrets) == (2, 2)
-    assert new != old
-    assert "," not in new
-    assert key_file(home).stat().st_mode & 0o077 == 0
-    assert opened(database, SecretBox(new)) == ALL
-    with pytest.raises(SecretKeyError):
-        opened(database, SecretBox(old))
 
 
 def test_no_process_fails_to_read_while_the_key_is_changed_again_and_again(database: Database, home: Path) -> None:
@@ -222,15 +205,6 @@ def test_finishing_makes_no_new_key(database: Database, home: Path) -> None:
     assert opened(database, secret_box(home, None)) == ALL
 
 
-def test_a_pair_that_waits_on_disk_is_encrypted_again_as_well(database: Database, home: Path) -> None:
-    PairSpool(home / SPOOL_FOLDER, "ana", secret_box(home, None)).keep(replace(PAIR, generation=2))
-
-    resealed = rotate_key_file(database, home)
-
-    assert resealed.spools == 1
-    assert PairSpool(home / SPOOL_FOLDER, "ana", secret_box(home, None)).kept() == replace(PAIR, generation=2)
-
-
 def test_what_no_key_opens_stops_the_rotation_and_costs_nothing(database: Database, home: Path) -> None:
     Grants(database, SecretBox(Fernet.generate_key().decode())).store("ben", PAIR)
     old = key_file(home).read_text()
@@ -251,14 +225,3 @@ def test_with_several_keys_everything_is_encrypted_with_the_first(database: Data
     assert len(resealed.others) == 4
     assert sealed_otherwise(database, tmp_path, SecretBox(new)) == ()
     assert len(sealed_otherwise(database, tmp_path, SecretBox(old))) == 4
-
-
-def test_the_generation_of_a_grant_and_its_refusal_survive(database: Database, home: Path) -> None:
-    with Grants(database, secret_box(home, None)).locked("ana") as grant:
-        grant.refuse("invalid_grant")
-
-    rotate_key_file(database, home)
-
-    assert Grants(database, secret_box(home, None)).current("ana") == (PAIR, "invalid_grant")
-    with database.begin() as connection:
-        assert connection.execute(text("SELECT sum(generation) FROM platform.grants")).scalar_one() == 2

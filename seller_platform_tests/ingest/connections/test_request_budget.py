@@ -144,26 +144,6 @@ def test_soon_after_midnight_a_used_up_yesterday_renews_within_the_minute(databa
     meter(database, 1, clock).take()
 
 
-def test_reserved_requests_are_used_first_and_the_rest_is_returned(database: Database) -> None:
-    api = metered_api([], meter(database, 10))
-
-    with api.reserving(4) as reserved:
-        reserved.get("/lists")
-        during = requests_sent(database, TODAY)
-
-    assert (during, requests_sent(database, TODAY)) == ({"default": 4}, {"default": 1})
-
-
-def test_requests_beyond_the_reserved_ones_count_one_by_one(database: Database) -> None:
-    api = metered_api([], meter(database, 10))
-
-    with api.reserving(1) as reserved:
-        for _ in range(3):
-            reserved.get("/lists")
-
-    assert requests_sent(database, TODAY) == {"default": 3}
-
-
 def test_a_slice_that_cannot_be_read_to_its_end_knows_what_it_sent(database: Database) -> None:
     with meter(database, 3).reserved(2) as reserved, pytest.raises(RequestsUsedUpError) as raised:
         for _ in range(4):

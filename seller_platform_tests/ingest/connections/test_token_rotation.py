@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -98,16 +97,6 @@ def test_a_pair_is_used_until_half_its_life_is_over(shared: SharedGrant) -> None
     assert shared.files() == []
 
 
-def test_of_many_keepers_with_a_rejected_token_one_refreshes(shared: SharedGrant) -> None:
-    keepers = [shared.keeper() for _ in range(8)]
-
-    with ThreadPoolExecutor(8) as threads:
-        pairs = list(threads.map(lambda keeper: keeper.rotate("access-1"), keepers))
-
-    assert shared.issuer.requests == 1
-    assert {pair.access_token for pair in pairs} == {"access-2"}
-
-
 class OvertakenSpool(PairSpool):
     """A spool to which a process writes that has lost its row lock, while the next one prepares its refresh."""
 
@@ -140,20 +129,6 @@ def test_a_refused_grant_stays_refused_until_authorised_again(shared: SharedGran
 
     shared.keeper().adopt(TokenPair("access-9", "refresh-9", START, 3600))
     assert shared.keeper().token().access_token == "access-9"
-
-
-def test_a_new_authorisation_survives_the_end_of_its_process(shared: SharedGrant) -> None:
-    shared.keeper().rotate("access-1")
-    shared.issuer.valid = "another"
-    with pytest.raises(ReauthorizationRequiredError):
-        shared.keeper().rotate("access-2")
-
-    with pytest.raises(KeyboardInterrupt):
-        shared.keeper().adopt(TokenPair("access-9", "refresh-9", datetime.now(UTC), 3600), register=interrupted)
-
-    assert shared.keeper().token().access_token == "access-9"
-    assert shared.grants.current("default")[0].refresh_token == "refresh-9"
-    assert shared.files() == []
 
 
 def test_a_running_process_uses_a_new_authorisation_on_disk(shared: SharedGrant) -> None:
@@ -288,15 +263,6 @@ def test_a_pair_that_was_received_and_never_committed_is_found_again(shared: Sha
     assert shared.grants.current("default")[0].generation == 2
     assert shared.files() == []
     assert shared.issuer.requests == 1
-
-
-def test_the_next_process_finishes_the_rotation_of_a_killed_one(shared: SharedGrant) -> None:
-    with pytest.raises(_DiedError):
-        shared.keeper(grants=_DyingGrants(shared.database, shared.box)).rotate("access-1")
-
-    assert shared.keeper().rotate("access-1").access_token == "access-2"
-    assert shared.keeper().rotate("access-2").access_token == "access-3"
-    assert shared.issuer.requests == 2
 
 
 class _OvertakenGrants(Grants):

@@ -252,17 +252,6 @@ def test_the_old_costs_are_restored_where_the_new_ones_are_not_stored(planner: P
     assert planner.shop.costs == {"A": OLD, "B": NEW if went_on else OLD}
 
 
-def test_a_failed_sku_is_written_when_the_plan_is_applied_again(planner: Planner) -> None:
-    plan = planner.plan(A=NEW)
-    planner.shop.faults["POST"] = [refuse]
-    planner.apply(plan)
-
-    again = planner.apply(plan)
-
-    assert again.problem is None
-    assert planner.shop.costs == {"A": NEW}
-
-
 def test_costs_that_were_stored_though_the_answer_was_lost_hold(planner: Planner) -> None:
     plan = planner.plan(A=NEW)
     planner.shop.faults["POST"] = [lambda request: [planner.shop._post(request), hang_up(request)][1]]
@@ -337,16 +326,6 @@ def test_an_interrupted_plan_does_not_overwrite_costs_of_others(planner: Planner
         planner.apply(plan)
 
     assert planner.shop.costs == {"A": {"2026-08-01..2026-08-31": "7.00"}}
-
-
-def test_a_plan_does_not_begin_where_its_old_costs_were_deleted(planner: Planner) -> None:
-    plan = planner.plan(A=NEW)
-    planner.shop.costs["A"] = dict([*OLD.items()][:1])
-
-    with pytest.raises(RequestError, match=r"'A' of S1\.DE"):
-        planner.apply(plan)
-
-    assert planner.shop.requests == ["GET"]
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])

@@ -12,24 +12,20 @@ from typing import Any
 import pytest
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods, periods_agree
+from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods
 from seller_platform.errors import InvalidCostPlanError, RequestError, SellerPlatformError
 from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_plan
 from seller_platform.ingest.cost_plans.files import plan_document, read_plan
-from seller_platform.ingest.cost_plans.planning import Change, ChangeKind, Planned, changes_of, make_plan, plan_undo
+from seller_platform.ingest.cost_plans.planning import Planned, make_plan, plan_undo
 from seller_platform.ingest.cost_plans.sheets import Product
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs, plan_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.cost_shop import DE, GB, SKUS, US, Shop, open_shop, period
+from seller_platform_tests.support.cost_shop import DE, SKUS, US, Shop, open_shop, period
 from seller_platform_tests.support.served import execute
 
 SKU = SKUS[0]
-JANUARY, FEBRUARY, YEAR = (
-    (date(2026, 1, 1), date(2026, 1, 31)),
-    (date(2026, 2, 1), date(2026, 2, 28)),
-    (date(2026, 1, 1), date(2026, 12, 31)),
-)
+JANUARY, YEAR = (date(2026, 1, 1), date(2026, 1, 31)), (date(2026, 1, 1), date(2026, 12, 31))
 
 
 def costs(dates: tuple[date, date], *amounts: str, currency: str = "USD", **element: Any) -> CostPeriod:
@@ -81,75 +77,6 @@ def _states(plan: CostPlan) -> set[WriteState]:
     return {write.state for write in plan.writes}
 
 
-def test_a_plan_shows_what_it_adds_changes_and_removes_and_writes_nothing(planner: Planner) -> None:
-    planner.shop.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
-    before = planner.shop.read()
-
-    plan = planner.planned(
-        {(US, SKU): (costs(JANUARY, "5.00", "0.125"), costs((date(2026, 3, 1), date(2026, 3, 1)), "1"))}
-    )
-
-    (write,) = plan.writes
-    changed, removed, added = changes_of(write)
-    assert (changed.kind, removed.kind, added.kind) == (ChangeKind.CHANGED, ChangeKind.REMOVED, ChangeKind.ADDED)
-    assert changed.before is not None
-    assert changed.after is not None
-    assert changed.before.amounts == {"USD": Decimal("3.00")}
-    assert changed.after.amounts == {"USD": Decimal("5.125")}
-    assert (removed.after, added.before) == (None, None)
-    assert removed.period.dates == FEBRUARY
-    assert plan == plan_of(planner.shop.warehouse, plan.id)
-    assert (plan.source, plan.made_by, _states(plan)) == ("costs.csv", "ann", {WriteState.PLANNED})
-    assert planner.shop.read() == before
-
-
-def test_costs_that_the_upstream_has_already_make_no_plan(planner: Planner) -> None:
-    planner.shop.write(period("2026-01-01", "2026-01-31", 3.1, notes=""))
-
-    planned = planner.plan({(US, SKU): (costs(JANUARY, "3.1000"),), (US, SKUS[1]): ()})
-
-    assert planned.plan is None
-    assert planned.unchanged == ((US, SKU), (US, SKUS[1]))
-    assert planner.shop.query("SELECT count(*) FROM platform.cost_plans") == [(0,)]
-
-
-def test_an_unknown_product_is_reported_and_stops_no_other(planner: Planner) -> None:
-    planned = planner.plan({(US, "misspelt"): (costs(JANUARY, "1"),), (US, SKU): (costs(JANUARY, "2"),)})
-    assert planned.plan is not None
-
-    applied = planner.apply(planned.plan)
-
-    assert planned.unknown == ((US, "misspelt"),)
-    states = {write.sku: write.state for write in applied.plan.writes}
-    assert states == {"misspelt": WriteState.RESTORED, SKU: WriteState.HOLDS}
-    assert applied.problem is not None
-    assert "1 of 2 SKUs do not hold" in str(applied.problem)
-    assert "'misspelt' of S1.US: POST /cogs/cost-periods of SKU 'misspelt': the upstream answered 404" in str(
-        applied.problem
-    )
-    assert applied.problem.exit_code == 4
-
-
-def test_an_applied_plan_holds_and_its_proof_is_kept(planner: Planner) -> None:
-    planner.shop.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
-    target = (costs(YEAR, "1234.50", "0.125", provider="椿", notes="a\nb"),)
-    plan = planner.planned({(US, SKU): target})
-
-    applied = planner.apply(plan, run_id="run 7")
-
-    assert applied.problem is None
-    assert planner.shop.sums() == {"2026-01-01..2026-12-31": Decimal("1234.63")}
-    (write,) = applied.plan.writes
-    assert write.state is WriteState.HOLDS
-    assert write.read_back is not None
-    assert periods_agree(write.read_back, target)
-    assert [each.dates for each in write.before] == [JANUARY, FEBRUARY]
-    assert write.written_at is not None
-    assert write.read_back_at is not None
-    assert write.written_at <= write.read_back_at
-    assert (write.written_by, write.run_id) == ("ann", "run 7")
-
-
 def test_a_converted_cost_holds_in_the_currency_of_the_account(planner: Planner) -> None:
     converted = CostElement("Freight", Decimal("36.67"), "USD", total_amount=Decimal(100), units=Decimal(3))
     element = replace(converted, conversion_rate=Decimal("1.1"), total_currency="EUR")
@@ -161,31 +88,6 @@ def test_a_converted_cost_holds_in_the_currency_of_the_account(planner: Planner)
     (write,) = applied.plan.writes
     assert write.read_back == (CostPeriod(*YEAR, (CostElement("Freight", Decimal("36.67"), "USD"),)),)
     assert planner.plan({(US, SKU): (CostPeriod(*YEAR, (element,)),)}).plan is None
-
-
-def test_several_accounts_and_connections_are_written_by_one_plan(planner: Planner) -> None:
-    target: dict[Product, Periods] = {
-        (account, sku): (costs(YEAR, f"{number}.50", currency=currency),)
-        for account, currency in ((US, "USD"), (DE, "EUR"), (GB, "GBP"))
-        for number, sku in enumerate(SKUS)
-    }
-
-    applied = planner.apply(planner.planned(target))
-
-    assert applied.problem is None
-    assert _states(applied.plan) == {WriteState.HOLDS}
-    for account, sku in target:
-        assert planner.shop.sums(sku, account) == {"2026-01-01..2026-12-31": Decimal(f"{SKUS.index(sku)}.50")}
-
-
-def test_a_product_planned_without_costs_loses_them_and_others_keep_theirs(planner: Planner) -> None:
-    for sku in SKUS[:2]:
-        planner.shop.write(period("2026-01-01", "2026-01-31"), sku=sku)
-
-    applied = planner.apply(planner.planned({(US, SKU): ()}))
-
-    assert applied.problem is None
-    assert (planner.shop.read(), len(planner.shop.read(SKUS[1]))) == ([], 1)
 
 
 def test_amounts_computed_upstream_are_sent_as_given_and_agree_to_the_cent(planner: Planner) -> None:
@@ -204,18 +106,6 @@ def test_amounts_computed_upstream_are_sent_as_given_and_agree_to_the_cent(plann
     assert applied.problem is None
     assert planner.shop.sums() == {"2026-01-01..2026-12-31": Decimal("3.67")}
     assert applied.plan.writes[0].wanted[0].cost_elements == (element,)
-
-
-def test_an_applied_plan_changes_nothing_when_it_is_applied_again(planner: Planner) -> None:
-    plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),)})
-    first = planner.apply(plan)
-    planner.shop.delete()
-
-    again = planner.apply(plan)
-
-    assert again.was_applied
-    assert again.plan == first.plan
-    assert planner.shop.read() == []
 
 
 def test_a_plan_is_refused_when_a_cost_has_changed_since(planner: Planner) -> None:
@@ -318,10 +208,3 @@ def test_a_plan_that_is_not_there_is_named(database: Database) -> None:
         read_plan(database, "77")
     with pytest.raises(InvalidCostPlanError, match="No such file"):
         read_plan(database, "77.json")
-
-
-def test_changes_are_in_the_order_of_their_days(planner: Planner) -> None:
-    plan = planner.planned({(US, SKU): (costs(FEBRUARY, "1"), costs(JANUARY, "1"))})
-
-    assert [change.period.dates for change in changes_of(plan.writes[0])] == [JANUARY, FEBRUARY]
-    assert isinstance(changes_of(plan.writes[0])[0], Change)

@@ -26,7 +26,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.cost_shop import SKUS, US, Shop, add_products, open_shop, period
+from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop, period
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 3, 10, 3, tzinfo=UTC)  # in Los Angeles still the 9th
@@ -113,19 +113,6 @@ def test_before_the_products_are_listed_nothing_is_stored(shop: Shop) -> None:
         _load(shop)
 
     assert shop.query("SELECT count(*) FROM platform.loads WHERE dataset = 'cost_periods'") == [(0,)]
-
-
-@pytest.mark.slow
-def test_many_products_are_loaded(shop: Shop) -> None:
-    skus = [f"P-{number:04d}" for number in range(200)]
-    add_products(shop.service.database, US, skus)
-    shop.stock(US, skus)
-    for sku in skus[::50]:
-        shop.write(period("2026-01-01", "2026-01-31"), sku=sku)
-
-    receipt = _load(shop)
-
-    assert (receipt.rows, receipt.requests) == (4, 200)
 
 
 def _foreign(

@@ -5,7 +5,7 @@ import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,14 +18,12 @@ from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     ReportOrder,
     load_report,
-    pause_after,
     poll_due,
-    poll_report,
     request_report,
     take_failures,
 )
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, move_job, open_job
+from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, open_job
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ROWS, ReportUpstream, report_upstream
@@ -196,14 +194,6 @@ def test_a_report_of_three_hours_takes_at_most_forty_polls(steps: Steps) -> None
     assert steps.now - NOON <= timedelta(hours=3, minutes=11)
 
 
-def test_pauses_grow_from_seconds_to_ten_minutes_and_no_further() -> None:
-    pauses = [pause_after(polls) for polls in range(2_000)]
-
-    assert pauses == sorted(pauses)
-    assert pauses[0] == timedelta(seconds=3)
-    assert pauses[-1] == timedelta(minutes=10)
-
-
 @pytest.mark.parametrize("word", ["completed", "COMPLETED", " Done "])
 @pytest.mark.parametrize("pending", ["processing", "Queued", "WORKING", "cancelling"])
 def test_every_spelling_of_a_status_is_understood(
@@ -302,14 +292,6 @@ def test_a_report_that_never_ends_is_given_up(steps: Steps) -> None:
     assert steps.request() is not None
 
 
-def test_a_ready_report_is_not_given_up_for_lack_of_polls(steps: Steps) -> None:
-    steps.request()
-
-    steps.poll(days=3)
-
-    assert steps.job().state is JobState.READY
-
-
 def test_an_upstream_that_refuses_a_report_is_asked_only_once(steps: Steps) -> None:
     steps.upstream.refuses = {"/reports/request": [(422, {})]}
 
@@ -383,22 +365,6 @@ def test_the_job_of_a_process_that_ends_before_its_request_is_continued(steps: S
     assert len(steps.upstream.asked) == 1
 
 
-def test_a_process_that_ends_after_its_request_leaves_no_second_job(steps: Steps) -> None:
-    before = open_job(
-        steps.database, "S1.US", "dps_date", "2026-03-09", "json",
-        give_up_after=timedelta(hours=6), now=NOON, next_poll_at=NOON,
-    )  # fmt: skip
-    assert before is not None
-    asked = poll_report(steps.api, steps.database, LOS_ANGELES, before, now=NOON)
-    assert move_job(steps.database, asked, replace(before, polls=asked.polls))  # as before the download
-
-    job = steps.poll_until_it_ends(ticks=5)
-    steps.load()
-
-    assert (job.report_id, len(steps.upstream.asked)) == ("2", 2)
-    assert [row[2] for row in steps.rows()] == ["2"]
-
-
 def test_the_job_of_a_process_that_ends_while_it_polls_is_continued(steps: Steps) -> None:
     from seller_platform.warehouse.jobs.report_jobs import claim_due
 
@@ -417,70 +383,6 @@ def test_the_job_of_a_process_that_ends_while_it_polls_is_continued(steps: Steps
     assert len(claimed) == 1
     assert (meanwhile, afterwards) == (0, 1)
     assert steps.job().state is JobState.READY
-
-
-def test_an_outdated_poll_changes_nothing(steps: Steps) -> None:
-    late = steps.request()
-    steps.poll(seconds=5)
-    assert late is not None
-    steps.upstream.ends = (9, "failed", "")
-
-    polled = poll_report(steps.api, steps.database, LOS_ANGELES, late, now=steps.now)
-
-    assert polled.state is JobState.READY
-    assert len(steps.upstream.asked) == 1
-
-
-def test_reports_of_one_day_are_all_kept_and_each_is_replaced_alone(steps: Steps) -> None:
-    steps.upstream.download = lambda _: json.dumps([{"sku": str(number)} for number in range(3)]).encode()
-    for selector in ("dps_date", "last_updated_date"):
-        steps.request(ReportOrder(selector))
-    steps.poll(seconds=5)
-    first, second = steps.load(steps.job(1)), steps.load(steps.job(2))
-    loaded = steps.job(1)
-    assert move_job(steps.database, loaded, replace(loaded, state=JobState.READY))  # as after a killed process
-
-    same = steps.load(steps.job(1))
-    assert move_job(steps.database, loaded, replace(loaded, state=JobState.READY))
-    steps.upstream.download = lambda _: json.dumps([{"sku": "Z"}]).encode()
-    changed = steps.load(steps.job(1))
-
-    receipts = [receipt for receipt in (first, second, same, changed) if receipt]
-    assert [(receipt.rows, receipt.changed, receipt.restatement) for receipt in receipts] == [
-        (3, True, None),
-        (3, True, None),
-        (3, False, {}),
-        (1, True, {"rows": {"before": "3", "after": "1"}}),
-    ]
-    assert [(row[2], row[3], row[4]) for row in steps.rows()] == [
-        ("1", 1, "Z"), ("2", 1, "0"), ("2", 2, "1"), ("2", 3, "2"),
-    ]  # fmt: skip
-
-
-def test_a_report_loaded_on_another_day_replaces_its_earlier_rows(steps: Steps) -> None:
-    steps.request()
-    steps.poll(seconds=5)
-    steps.load()
-    loaded = steps.job()
-    assert move_job(steps.database, loaded, replace(loaded, state=JobState.READY))
-    steps.now += timedelta(days=2)
-
-    steps.load()
-
-    assert [(row[1], row[2]) for row in steps.rows()] == [(date(2026, 3, 10), "1")]
-
-
-@pytest.mark.parametrize(("form", "body"), [("json", b"[]"), ("json", b'{"data": []}'), ("csv", b"sku,note\r\n")])
-def test_an_empty_report_has_a_receipt(steps: Steps, form: str, body: bytes) -> None:
-    steps.upstream.download = lambda _: body
-    steps.request(replace(ORDER, form=form))
-    steps.poll(seconds=5)
-
-    receipt = steps.load()
-
-    assert receipt is not None
-    assert receipt.rows == 0
-    assert steps.job().state is JobState.LOADED
 
 
 def test_an_upstream_that_is_away_leaves_the_report_ready(steps: Steps) -> None:
