@@ -4,18 +4,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from seller_platform.cli.installation import Installation
 from seller_platform.cli.output import Document, Moment, Output, terminal_width
 from seller_platform.cli.terminal.layout import TableColumn, wrapped
-from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import BudgetTooSmallError
 from seller_platform.ingest.connections.request_budget import renewal_after
-from seller_platform.ingest.loads.due_slices import Division, DueSlice, divide
-from seller_platform.ingest.loads.requested_slices import LoadRequest, requested_slices
-from seller_platform.warehouse.connections.accounts import account_titles, accounts, connections
+from seller_platform.ingest.loads.planner import Division, DueSlice, Planner
+from seller_platform.warehouse.connections.accounts import account_titles, connections
 from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.loads.expectations import Basis
 
@@ -81,17 +78,13 @@ class PlanDocument(Document, frozen=True):
     budgets: list[ConnectionBudget]
 
 
-def show_plan(installation: Installation, request: LoadRequest, output: Output) -> None:
-    """Print what a load would take, what the requests of today suffice for, and what would be left."""
-    database, settings, now = installation.database, installation.settings, utc_now()
-    per_day = settings.requests_per_day
-    chosen = {each.connection for each in accounts(database) if each.key in request.accounts}
+def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> None:
+    """Print what the loads of slices would take, what the requests of today suffice for, and what would be left."""
+    database, now, per_day = planner.database, planner.now, planner.requests_per_day
+    chosen = {each.connection for each in planner.accounts}
     with output.progress("Reading the receipts"):
-        slices = requested_slices(
-            database, request, now=now, adaptive=settings.lookback == "adaptive", ranked=per_day is not None
-        )
         discovery = [DueSlice(ACCOUNTS, name, None, Window.day(now.date()), days_behind=-1) for name in sorted(chosen)]
-        division = divide(database, [*discovery, *slices], requests_per_day=per_day, now=now)
+        division = planner.divide([*discovery, *slices])
         sent = requests_sent(database, now.date())
     rows = _rows(division)
     names = [each.name for each in connections(database) if each.name in chosen]

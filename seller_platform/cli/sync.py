@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,13 @@ from seller_platform.errors import (
     UnknownAccountError,
     unknown_dataset,
 )
-from seller_platform.warehouse.connections.accounts import account_titles, accounts, accounts_named, connections
+from seller_platform.warehouse.connections.accounts import (
+    KnownAccount,
+    account_titles,
+    accounts,
+    accounts_named,
+    connections,
+)
 from seller_platform.warehouse.loads.history_start import (
     extend_history,
     history_start_in,
@@ -42,9 +48,8 @@ from seller_platform.warehouse.loads.slices import Receipt
 
 if TYPE_CHECKING:
     from seller_platform.client.http.api import SellerApi
-    from seller_platform.ingest.loads.due_slices import DueSlice
     from seller_platform.ingest.loads.loading import SliceResult
-    from seller_platform.ingest.loads.requested_slices import LoadRequest
+    from seller_platform.ingest.loads.planner import DueSlice, Planner
 
 _COLUMNS = (
     TableColumn("slices", rank=2),
@@ -148,11 +153,22 @@ class Synced:
 
 @dataclass(frozen=True)
 class SyncScope:
-    """The datasets to read, the first day of history, and the months to read as a whole."""
+    """What a sync reads.
+
+    Attributes:
+        since: The first day of history.
+        months: The months to read as a whole; None for what may have changed.
+        lookups_too: Datasets that take a request for each product are read, even if they were read today.
+    """
 
     datasets: Sequence[Dataset]
     since: date
-    months: Sequence[Window]
+    months: Sequence[Window] | None
+    lookups_too: bool
+
+    def slices(self, planner: "Planner") -> "list[DueSlice]":
+        """Return the slices to read."""
+        return planner.requested(self.datasets, self.months, lookups_too=self.lookups_too)
 
 
 @click.command()
@@ -196,8 +212,10 @@ def sync(
     if only_plan:
         with open_stored_installation() as installation:
             scope = plan_scope(installation, selection)
-            keys = keys_of(installation, selection.accounts)
-            show_plan(installation, load_request(selection, scope, keys), output)
+            planner = planner_for(installation, accounts_named(installation.database, selection.accounts or ()), scope)
+            with output.progress("Reading the receipts"):
+                slices = scope.slices(planner)
+            show_plan(planner, slices, output)
         return
     with open_served_installation() as installation:
         synced = run_sync(installation, selection, output)
@@ -214,13 +232,12 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
     """
     # Imported here because `--help` needs no HTTP.
     from seller_platform.cli.connect import open_stored_apis
-    from seller_platform.ingest.loads.due_slices import divide, postpone
     from seller_platform.ingest.loads.loading import SliceLoader, load_each
+    from seller_platform.ingest.loads.planner import postpone
     from seller_platform.ingest.loads.processes import processes_for
-    from seller_platform.ingest.loads.requested_slices import requested_slices
 
-    settings, database, now = installation.settings, installation.database, datetime.now(UTC)
-    scope = _scope_of(installation, selection, _chosen_datasets(installation, selection), output)
+    settings, database = installation.settings, installation.database
+    scope = _extended(installation, selection, output)
     with open_stored_apis(installation) as api:
         with output.progress("Discovering the accounts", None):
             synced = _discovered(installation, api)
@@ -228,23 +245,15 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
             _require_stored(installation, selection.accounts, synced.failures, output)
             return synced
         read = {receipt.account for receipt in synced.receipts}
-        readable = {each.key for each in accounts(database) if each.connection in read}
-        keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
-        loader = SliceLoader(database, api, now, adaptive=settings.lookback == "adaptive")
-        per_day = settings.requests_per_day
-        slices = requested_slices(
-            database,
-            load_request(selection, scope, keys),
-            now=now,
-            adaptive=loader.adaptive,
-            ranked=per_day is not None,
-        )
-        division = divide(database, slices, requests_per_day=per_day, now=now)
+        chosen = [each for each in accounts_named(database, selection.accounts or ()) if each.connection in read]
+        planner = planner_for(installation, chosen, scope)
+        loader = SliceLoader(database, api, planner.now, adaptive=planner.adaptive)
+        division = planner.divide(scope.slices(planner))
         postpone(database, division)
         requests = [each.request for each in division.in_order()]
         results = []
         with (
-            output.progress(f"Loading {count_of(len(keys), 'account')}", len(requests)) as show,
+            output.progress(f"Loading {count_of(len(chosen), 'account')}", len(requests)) as show,
             processes_for(division.rows, settings, database.url) as processes,
         ):
             pause = settings.second_reading_seconds
@@ -290,29 +299,6 @@ def _require_stored(
         raise
 
 
-def _scope_of(
-    installation: Installation, selection: SliceOptions, datasets: Sequence[Dataset], output: Output
-) -> SyncScope:
-    """Return what to read, and extend the history if the first month is earlier.
-
-    Definitions have the partitions that history has when they load, so this comes first.
-
-    Raises:
-        RequestError: There are no such months, or they are too early.
-    """
-    since = history_start_in(installation.database, installation.settings, selection.first_month)
-    months = _months_of(selection, datasets, since)
-    since = keep_history_start(installation.database, since)
-    if months and months[0].start < since.replace(day=1):
-        since = months[0].start
-        extend_history(installation.database, since)
-        output.say(
-            f"History begins with {since:%Y-%m} now, for every account: refreshes load these months too. "
-            "A Dagster UI that runs shows them after *Reload* of the code location."
-        )
-    return SyncScope(datasets, since, months)
-
-
 def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope:
     """Return what a sync would read, and change nothing.
 
@@ -320,32 +306,47 @@ def plan_scope(installation: Installation, selection: SliceOptions) -> SyncScope
         NotConnectedError: No connection is authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
-    datasets = _chosen_datasets(installation, selection)
-    since = history_start_in(installation.database, installation.settings, selection.first_month)
-    months = _months_of(selection, datasets, since)
-    return SyncScope(datasets, min(since, months[0].start) if months else since, months)
-
-
-def _chosen_datasets(installation: Installation, selection: SliceOptions) -> Sequence[Dataset]:
     datasets = datasets_named(selection.datasets)
     if not connections(installation.database):
         raise NotConnectedError
-    return datasets
-
-
-def _months_of(selection: SliceOptions, datasets: Sequence[Dataset], since: date) -> list[Window]:
+    since = history_start_in(installation.database, installation.settings, selection.first_month)
     is_dated = any(dataset.is_dated for dataset in datasets)
-    return months_of(selection, since) if selection.whole and is_dated else []
+    months = months_of(selection, since) if selection.whole and is_dated else []
+    lookups_too = selection.full or selection.datasets is not None
+    first_day = min(since, months[0].start) if months else since
+    return SyncScope(datasets, first_day, months if selection.whole else None, lookups_too)
 
 
-def load_request(selection: SliceOptions, scope: SyncScope, keys: Sequence[str]) -> "LoadRequest":
-    """Return the request for the selected slices of these accounts."""
+def _extended(installation: Installation, selection: SliceOptions, output: Output) -> SyncScope:
+    """Return what to read, and extend the history if the first month is earlier.
+
+    Definitions have the partitions that history has when they load, so this comes first.
+
+    Raises:
+        NotConnectedError: No connection is authorised yet.
+        RequestError: The selection names something that does not exist, or months in the wrong order.
+    """
+    scope = plan_scope(installation, selection)
+    since = history_start_in(installation.database, installation.settings, selection.first_month)
+    since = keep_history_start(installation.database, since)
+    if scope.months and scope.months[0].start < since.replace(day=1):
+        since = scope.months[0].start
+        extend_history(installation.database, since)
+        output.say(
+            f"History begins with {since:%Y-%m} now, for every account: refreshes load these months too. "
+            "A Dagster UI that runs shows them after *Reload* of the code location."
+        )
+    return replace(scope, since=since)
+
+
+def planner_for(installation: Installation, chosen: Sequence[KnownAccount], scope: SyncScope) -> "Planner":
+    """Return what plans the loads of these accounts now."""
     # Imported here because `--help` does not need it.
-    from seller_platform.ingest.loads.requested_slices import LoadRequest
+    from seller_platform.ingest.loads.planner import Planner
 
-    is_asked_for = selection.full or selection.datasets is not None
-    months = scope.months if selection.whole else None
-    return LoadRequest(scope.datasets, keys, scope.since, months, lookups_too=is_asked_for)
+    settings, now = installation.settings, datetime.now(UTC)
+    is_adaptive = settings.lookback == "adaptive"
+    return Planner(installation.database, chosen, scope.since, now, is_adaptive, settings.requests_per_day)
 
 
 def report(

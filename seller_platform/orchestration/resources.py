@@ -1,9 +1,9 @@
 """The Dagster resources `warehouse` and `seller_api`."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import date
+from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -16,9 +16,10 @@ from seller_platform.errors import SettingsError
 from seller_platform.files import make_private_folder
 from seller_platform.ingest.connections.grant_files import GrantFile
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream, open_api, upstream_of
+from seller_platform.ingest.loads.planner import Planner
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
 from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.loads.history_start import history_start_in, keep_history_start
 from seller_platform.warehouse.postgres.database import Database
@@ -89,6 +90,10 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     def requests_per_day(self) -> int | None:
         """How many requests each connection may send on one day; None for any number."""
         return read_settings().requests_per_day
+
+    def planner(self, chosen: Sequence[KnownAccount], since: date, now: datetime) -> Planner:
+        """Return what plans the loads of accounts at a moment, from the first day of history on."""
+        return Planner(self.database, chosen, since, now, self.adapts_lookback, self.requests_per_day)
 
     @property
     def home(self) -> Path:

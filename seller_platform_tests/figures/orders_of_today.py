@@ -25,13 +25,10 @@ from seller_platform.client.http.retries import RequestClock
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.ingest.loads.loading import SLICES_AT_ONCE, SliceLoader, load_each
+from seller_platform.ingest.loads.planner import REFRESH_HOUR, Planner
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.automation.due import plan_refresh
-from seller_platform.orchestration.automation.schedules import REFRESH_HOUR
-from seller_platform.orchestration.jobs.today import today_requests
-from seller_platform.orchestration.partitions import read_partition_key
+from seller_platform.orchestration.jobs.today import today_slices
 from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, save_accounts, save_connection
-from seller_platform.warehouse.loads.receipts import AccountDay
 from seller_platform.warehouse.monitoring.freshness import last_readings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.results import Figure, Promises
@@ -185,20 +182,11 @@ class Simulation:
 
     def _read_today(self, at: datetime) -> None:
         self.sleep(_LAUNCH_SECONDS)
-        requests = today_requests(self.known.values(), at)
-        self._load(requests)
+        self._load([each.request for each in today_slices(self.known.values(), at)])
 
     def _refresh(self) -> None:
-        days = [AccountDay.at(self.now, each.key, each.zone_or_utc) for each in self.known.values()]
-        planned = plan_refresh(
-            self.database, [ORDERS], days, listed=list(self.known), since=_FIRST_DAY - 3 * _DAY, scheduled=True
-        )
-        keys = list(self.known)
-        for run in planned:
-            (first, last_month), (last, month) = (read_partition_key(key) for key in (run.last or "", run.first or ""))
-            chosen = keys[keys.index(last) : keys.index(first) + 1]
-            months = {each.start: each for each in (month, last_month) if each}
-            self._load([SliceRequest(ORDERS, key, each, whole=False) for key in chosen for each in months.values()])
+        planner = Planner(self.database, list(self.known.values()), _FIRST_DAY - 3 * _DAY, self.now)
+        self._load([each.request for each in planner.due([ORDERS], scheduled=True)])
 
     def _load(self, requests: list[SliceRequest]) -> None:
         loader = SliceLoader(self.database, lambda _: self.api, self.now, adaptive=False)

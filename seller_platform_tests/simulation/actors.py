@@ -24,15 +24,16 @@ from seller_platform.ingest.connections.key_rotation import rotate_key_file
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.holds import accept_load
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
+from seller_platform.ingest.loads.planner import Planner
 from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.automation.due import plan_refresh
-from seller_platform.orchestration.jobs.today import today_requests
+from seller_platform.orchestration.automation.runs import plan_loads
+from seller_platform.orchestration.jobs.today import today_slices
 from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.jobs.report_jobs import ready_jobs
-from seller_platform.warehouse.loads.receipts import AccountDay, open_holds
+from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import driver_of
@@ -110,18 +111,9 @@ def refresh(world: "World", process: "Process", random: Random) -> None:
 def refresh_due(world: "World", process: "Process") -> list[SliceResult]:
     """Load what a schedule finds due, and return the results."""
     account = account_of(process.database, world.account.key)
-    day = AccountDay.at(world.clock.now(), account.key, account.zone)
-    planned = plan_refresh(
-        process.database,
-        world.datasets,
-        [day],
-        listed=[account.key],
-        since=world.months[0].start,
-        scheduled=True,
-        adaptive=False,
-    )
+    planner = Planner(process.database, [account], world.months[0].start, world.clock.now(), adaptive=False)
     results = []
-    for run in planned:
+    for run in plan_loads(planner.due(world.datasets, scheduled=True), listed=[account.key]):
         (_, first), (_, last) = read_partition_key(run.first or ""), read_partition_key(run.last or "")
         months = [None] if first is None or last is None else list(Window(first.start, last.end).months())
         requests = [
@@ -354,7 +346,8 @@ def intraday(world: "World", process: "Process", random: Random) -> None:
     for _ in range(random.choice((1, 2, 3))):
         account = account_of(process.database, world.account.key)
         dated = [dataset for dataset in world.datasets if dataset.is_dated]
-        requests = [replace(each, dataset=of) for each in today_requests([account], world.clock.now()) for of in dated]
+        slices = today_slices([account], world.clock.now())
+        requests = [replace(each.request, dataset=of) for each in slices for of in dated]
         load_all(world, process, requests, whole=True)
         world.scheduler.sleep(random.choice((900, 3 * 3600, 21 * 3600)))
 

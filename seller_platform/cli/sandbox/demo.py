@@ -24,7 +24,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.counts import count_of
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
-from seller_platform.ingest.loads.requested_slices import LoadRequest
+from seller_platform.ingest.loads.planner import Planner
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.settings import DEMO_FOLDER, Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts
@@ -94,8 +94,7 @@ def _load(installation: Installation, since: date, output: Output) -> Synced:
     database, settings = installation.database, installation.settings
     with output.progress("Starting Dagster", None), _without_collections():
         # Importing Dagster takes a second; the definitions read the environment, which was just set.
-        from seller_platform.orchestration.automation.backfill import plan_load
-        from seller_platform.orchestration.automation.runs import PlannedRun, execute
+        from seller_platform.orchestration.automation.runs import PlannedRun, execute, plan_loads
         from seller_platform.orchestration.definitions import defs
         from seller_platform.orchestration.instance.command_runs import end_dead_runs
         from seller_platform.orchestration.instance.home import open_instance
@@ -107,18 +106,11 @@ def _load(installation: Installation, since: date, output: Output) -> Synced:
         end_dead_runs(instance)
         with output.progress("Discovering the accounts", None):
             ends = [execute(PlannedRun((LISTED,)), job, instance)]
-        keys = [each.key for each in accounts(database)]
-        months = months_of_history(None, None, since)
-        plan = plan_load(
-            database,
-            LoadRequest(REFRESHED, keys, since, months),
-            now=datetime.now(UTC),
-            listed=account_partitions(instance),
-            adaptive=settings.lookback == "adaptive",
-        )
+        planner = Planner(database, accounts(database), since, datetime.now(UTC), settings.lookback == "adaptive")
+        slices = planner.requested(REFRESHED, months_of_history(None, None, since))
         done = 0
-        with output.progress(f"Loading {count_of(len(keys), 'account')}", plan.slices) as show:
-            for run in plan.runs:
+        with output.progress(f"Loading {count_of(len(planner.accounts), 'account')}", len(slices)) as show:
+            for run in plan_loads(slices, listed=account_partitions(instance)):
                 ends.append(execute(run, job, instance))
                 done += run.slices
                 show(done)

@@ -8,9 +8,10 @@ from seller_platform.cli.installation import Installation
 from seller_platform.cli.output import Output
 from seller_platform.contract import DATASETS, REFRESHED, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.ingest.loads.planner import Planner
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import keep_history_start
-from seller_platform.warehouse.loads.receipts import AccountDay, pairs_read
+from seller_platform.warehouse.loads.receipts import pairs_read
 from seller_platform.warehouse.marts import MARTS
 
 _DAYS = 30
@@ -31,8 +32,7 @@ def load_last_month(installation: Installation, output: Output) -> Sequence[str]
     from seller_platform.orchestration.assets.freshness import report_freshness
     from seller_platform.orchestration.assets.marts import mart_key
     from seller_platform.orchestration.assets.reporting import report_checks
-    from seller_platform.orchestration.automation.due import plan_refresh
-    from seller_platform.orchestration.automation.runs import QUIET, PlannedRun, execute, run_end
+    from seller_platform.orchestration.automation.runs import QUIET, PlannedRun, execute, plan_loads, run_end
     from seller_platform.orchestration.definitions import defs
     from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended, end_dead_runs
     from seller_platform.orchestration.instance.home import open_instance
@@ -40,7 +40,6 @@ def load_last_month(installation: Installation, output: Output) -> Sequence[str]
     from seller_platform.orchestration.placement import WHOLE
 
     database, now = installation.database, datetime.now(UTC)
-    days = [AccountDay.at(now, each.key, each.zone_or_utc) for each in accounts(database)]
     since = max(
         keep_history_start(database, installation.settings.history_start),
         (now - timedelta(days=_DAYS)).date().replace(day=1),
@@ -52,10 +51,11 @@ def load_last_month(installation: Installation, output: Output) -> Sequence[str]
         listed = account_partitions(instance)
         # As by a schedule, which reads nothing twice on a day; but a schedule asks for few rows of what is new to it.
         is_known = bool(pairs_read(database, REFRESHED))
-        planned = plan_refresh(database, REFRESHED, days, listed=listed, since=since, scheduled=is_known)
+        planner = Planner(database, accounts(database), since, now)
+        planned = plan_loads(planner.due(REFRESHED, scheduled=is_known), listed=listed)
         if not planned:
             return []
-        keys_read = [key for key in listed if key in {day.account for day in days}]
+        keys_read = [key for key in listed if key in {each.key for each in planner.accounts}]
         first, last = keys_read[0], keys_read[-1]
 
         def build(keys: Sequence[AssetKey], *ends: str) -> None:

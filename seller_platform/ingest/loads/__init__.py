@@ -3,11 +3,10 @@
 - `loading`: slices side by side, for `sync` and for Dagster's steps
 - `processes`: slices in processes of their own
 - `slices`: one slice of a list
-- `due_slices`: the slices that are due, and those that a day's requests suffice for
+- `planner`: the slices that are due, and those that a day's requests suffice for
 - `accounts`: the accounts of a connection
 - `cost_periods`: the cost periods of an account
 - `reports`: reports that are ready
-- `requested_slices`: the slices that a person asks for
 - `reservations`: requests of a day, reserved for a slice
 - `holds`: held readings that are accepted
 - `telemetry`: spans and logs of loads

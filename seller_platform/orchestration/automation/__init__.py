@@ -1,8 +1,6 @@
 """Schedules, planned runs, the sensor of marts and exports, and the daily job that deletes what is old.
 
 - `schedules`: when each dataset is read
-- `due`: runs for the days that are due
-- `backfill`: runs that a person asks for
 - `runs`: runs over ranges of partitions
 - `pruning`: the daily job that deletes what is old
 - `lost_retries`: the sensor that repeats retries lost in an outage

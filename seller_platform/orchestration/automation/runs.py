@@ -12,6 +12,7 @@ from datetime import date
 import dagster as dg
 
 from seller_platform.contract import Dataset, Source, Window
+from seller_platform.ingest.loads.planner import DueSlice
 from seller_platform.orchestration.account_names import title_tags
 from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended
@@ -209,6 +210,12 @@ def run_end(result: dg.ExecuteInProcessResult) -> RunEnd:
                 failures[f"{(event.step_key or '').replace('__', '.')} {name}"] = str(value.value)
     exit_code = max(exit_codes, default=0 if result.success else 1)
     return RunEnd(result.run_id, failures, exit_code, frozenset(not_offered))
+
+
+def plan_loads(slices: Iterable[DueSlice], *, listed: Sequence[str], longest: int = LONGEST_RUN) -> list[PlannedRun]:
+    """Return the runs that read slices, as `plan_runs` does."""
+    partitions = ((each.dataset, each.account, each.month, each.whole) for each in slices)
+    return plan_runs(partitions, listed=listed, longest=longest)
 
 
 def _is_lookup(source: Dataset | Mart) -> bool:

@@ -10,25 +10,22 @@ upstream that was away at eleven costs no day. Each schedule can be switched off
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import dagster as dg
 
 from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.counts import count_of
-from seller_platform.ingest.loads.due_slices import DueSlice, Left, divide, due_slices, keep_too_large
-from seller_platform.orchestration.automation.due import plan_slices
-from seller_platform.orchestration.automation.runs import PlannedRun
+from seller_platform.errors import SellerPlatformError
+from seller_platform.ingest.loads.planner import REFRESH_HOUR, DueSlice, Planner, keep_too_large
+from seller_platform.orchestration.automation.runs import plan_loads
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import UNDER_WAY
 from seller_platform.warehouse.connections.accounts import accounts
-from seller_platform.warehouse.loads.receipts import AccountDay, pairs_read
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.loads.receipts import pairs_read
 
-REFRESH_HOUR = 11
 _REFRESH = f"0 {REFRESH_HOUR},12,14,18 * * *"
 _HOURLY = "30 * * * *"
 _WEEKLY = "0 13 * * 0"
@@ -41,82 +38,6 @@ _PARTITIONS_PER_RUN = 100
 _RUNS_PER_TICK = 100
 # A run that takes longer counts as lost, and no tick waits for it.
 _LONGEST_RUN = timedelta(days=1)
-
-
-@dataclass(frozen=True)
-class _Scope:
-    """What the schedules read: days from the start of history on, of datasets that share the requests of a day."""
-
-    history_start: date
-    datasets: Sequence[Dataset]
-    placement: Placement
-
-
-@dataclass(frozen=True)
-class _Tick:
-    """The moment of a schedule's tick, with the database and the partitions to plan from.
-
-    Attributes:
-        now: The moment for which the tick was scheduled.
-        listed: Every account partition, in Dagster's order.
-        adaptive: Days are read again for as long as such days changed so far.
-        requests_per_day: How many requests each connection may send on one day; None for any number.
-        scope: What all schedules read.
-    """
-
-    now: datetime
-    database: Database
-    listed: Sequence[str]
-    adaptive: bool
-    requests_per_day: int | None
-    scope: _Scope
-
-    def days(self, moment: datetime | None = None) -> list[AccountDay]:
-        """Return the local day of each account that is not retired, at a moment."""
-        at = moment or self.now
-        return [
-            AccountDay.at(at, each.key, each.zone_or_utc)
-            for each in self.scope.placement.chosen(accounts(self.database))
-        ]
-
-    def due(self, datasets: Sequence[Dataset]) -> list[DueSlice]:
-        """Return the slices that a daily refresh of these datasets reads.
-
-        Only accounts that are on the same local day as at the first tick have any.
-        """
-        first_tick = min(self.now, self.now.replace(hour=REFRESH_HOUR, minute=0))
-        today_at_first = {day.account: day.today for day in self.days(first_tick)}
-        return due_slices(
-            self.database,
-            datasets,
-            [day for day in self.days() if day.today == today_at_first.get(day.account)],
-            since=self.scope.history_start,
-            scheduled=True,
-            adaptive=self.adaptive,
-            ranked=self.requests_per_day is not None,
-        )
-
-    def planned(self, slices: Sequence[DueSlice], beside: Sequence[Dataset]) -> "_Plan":
-        """Return the runs of the slices that the requests of today suffice for.
-
-        Args:
-            beside: Datasets whose due slices need requests, too.
-        """
-        fitting, later = slices, dict[DueSlice, Left]()
-        if self.requests_per_day is not None:
-            needed = [*self.due(beside), *slices]
-            division = divide(self.database, needed, requests_per_day=self.requests_per_day, now=self.now)
-            later = {each: division.later[each] for each in slices if each in division.later}
-            fitting = [each for each in slices if each not in later]
-        return _Plan(plan_slices(fitting, listed=self.listed, longest=_PARTITIONS_PER_RUN), later)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What a tick reads, and the slices that it leaves for later, with the reason of each."""
-
-    runs: Sequence[PlannedRun]
-    later: Mapping[DueSlice, Left]
 
 
 def schedule_definitions(
@@ -137,130 +58,122 @@ def schedule_definitions(
     of_area: dict[str, list[Dataset]] = defaultdict(list)
     for dataset in datasets:
         of_area[dataset.area].append(dataset)
-    scope = _Scope(history_start, datasets, placement)
-    return dg.Definitions(
-        schedules=[
-            each for area, group in of_area.items() for each in _schedules_of(area, group, scope, running=running)
-        ]
-    )
-
-
-def _schedules_of(
-    area: str, datasets: Sequence[Dataset], scope: _Scope, *, running: bool
-) -> Iterator[dg.ScheduleDefinition]:
     status = dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
-    snapshots = [dataset for dataset in datasets if not dataset.is_dated and dataset.source is Source.LIST]
-    dated = [dataset for dataset in datasets if dataset.is_dated]
-    yield _schedule(
-        f"refresh_{area}",
-        "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
-        datasets,
-        lambda tick: _refresh(tick, datasets),
-        scope,
-        cron=_REFRESH,
-        default_status=status,
-    )
-    if dated:
-        yield _schedule(
-            f"reread_{area}",
-            f"Reads the last {CLOSED_MONTHS} closed months again as a whole, for corrections made after the lookback.",
-            dated,
-            lambda tick: _reread(tick, dated),
-            scope,
-            cron=_WEEKLY,
-            default_status=status,
+
+    def schedule(
+        name: str,
+        description: str,
+        read: Sequence[Dataset],
+        slices: Callable[[Planner, Sequence[Dataset]], Sequence[DueSlice]],
+        *,
+        cron: str,
+        default_status: dg.DefaultScheduleStatus,
+    ) -> dg.ScheduleDefinition:
+        """Return the schedule that reads slices of datasets."""
+
+        @dg.schedule(
+            cron,
+            name=placement.name_of(name),
+            target=dg.AssetSelection.assets(*(placement.asset_key(dataset) for dataset in read)),
+            description=description,
+            default_status=default_status,
+            execution_timezone="UTC",
         )
-    if snapshots:
-        yield _schedule(
-            f"snapshot_{area}_hourly",
-            "Takes today's snapshot of every account again; a day keeps the last. Switch it on if hours matter.",
-            snapshots,
-            lambda tick: _snapshot(tick, snapshots),
-            scope,
-            cron=_HOURLY,
-            default_status=dg.DefaultScheduleStatus.STOPPED,
-        )
+        def evaluate(
+            context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
+        ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+            under_way = runs_under_way(context, placement.name_of(name), longest=_LONGEST_RUN)
+            if under_way:
+                yield dg.SkipReason(
+                    f"under way: {count_of(under_way, 'run')} of an earlier tick; the next tick requests the rest"
+                )
+                return
+            known = accounts(warehouse.database)
+            planner = warehouse.planner(placement.chosen(known), history_start, context.scheduled_execution_time)
+            division = planner.beside_refresh(slices(planner, read), datasets)
+            keep_too_large(warehouse.database, division)
+            reason = reason_of(division.later)
+            listed = account_partitions(context.instance, placement.accounts_name)
+            planned = plan_loads(division.fitting, listed=listed, longest=_PARTITIONS_PER_RUN)[:_RUNS_PER_TICK]
+            for run in planned:
+                names = "+".join(dataset.name for dataset in run.datasets)
+                yield dg.RunRequest(
+                    run_key=":".join([names, *filter(None, (run.first, run.last))]),
+                    asset_selection=[placement.asset_key(dataset) for dataset in run.datasets],
+                    asset_check_keys=[],  # the step reports them
+                    tags=run.tags_with(known),
+                )
+            if not planned:
+                yield dg.SkipReason(reason or "nothing is due")
+            elif reason:
+                context.log.info(reason)
 
+        return evaluate
 
-def _schedule(
-    name: str,
-    description: str,
-    datasets: Sequence[Dataset],
-    plan: Callable[[_Tick], _Plan],
-    scope: _Scope,
-    *,
-    cron: str,
-    default_status: dg.DefaultScheduleStatus,
-) -> dg.ScheduleDefinition:
-    placement = scope.placement
-    schedule_name = placement.name_of(name)
-
-    @dg.schedule(
-        cron,
-        name=schedule_name,
-        target=dg.AssetSelection.assets(*(placement.asset_key(dataset) for dataset in datasets)),
-        description=description,
-        default_status=default_status,
-        execution_timezone="UTC",
-    )
-    def evaluate(
-        context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
-    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        now = context.scheduled_execution_time
-        under_way = runs_under_way(context, schedule_name, longest=_LONGEST_RUN)
-        if under_way:
-            yield dg.SkipReason(
-                f"under way: {count_of(under_way, 'run')} of an earlier tick; the next tick requests the rest"
+    def schedules() -> Iterator[dg.ScheduleDefinition]:
+        for area, of_name in of_area.items():
+            yield schedule(
+                f"refresh_{area}",
+                "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
+                of_name,
+                Planner.refreshed,
+                cron=_REFRESH,
+                default_status=status,
             )
-            return
-        listed = account_partitions(context.instance, placement.accounts_name)
-        tick = _Tick(now, warehouse.database, listed, warehouse.adapts_lookback, warehouse.requests_per_day, scope)
-        plan_of_tick = plan(tick)
-        planned = plan_of_tick.runs[:_RUNS_PER_TICK]
-        keep_too_large(warehouse.database, plan_of_tick.later)
-        reason = reason_of(plan_of_tick.later)
-        known = accounts(warehouse.database)
-        for run in planned:
-            names = "+".join(dataset.name for dataset in run.datasets)
-            yield dg.RunRequest(
-                run_key=":".join([names, *filter(None, (run.first, run.last))]),
-                asset_selection=[placement.asset_key(dataset) for dataset in run.datasets],
-                asset_check_keys=[],  # the step reports them
-                tags=run.tags_with(known),
-            )
-        if not planned:
-            yield dg.SkipReason(reason or "nothing is due")
-        elif reason:
-            context.log.info(reason)
+            if dated := [dataset for dataset in of_name if dataset.is_dated]:
+                yield schedule(
+                    f"reread_{area}",
+                    f"Reads the last {CLOSED_MONTHS} closed months again as a whole, for corrections made after the "
+                    "lookback.",
+                    dated,
+                    _closed_months,
+                    cron=_WEEKLY,
+                    default_status=status,
+                )
+            if snapshots := [each for each in of_name if not each.is_dated and each.source is Source.LIST]:
+                yield schedule(
+                    f"snapshot_{area}_hourly",
+                    "Takes today's snapshot of every account again; a day keeps the last. Switch it on if hours "
+                    "matter.",
+                    snapshots,
+                    _snapshots,
+                    cron=_HOURLY,
+                    default_status=dg.DefaultScheduleStatus.STOPPED,
+                )
 
-    return evaluate
-
-
-def extra_for_later(
-    slices: Sequence[DueSlice],
-    warehouse: WarehouseResource,
-    placement: Placement,
-    datasets: Sequence[Dataset],
-    now: datetime,
-) -> Mapping[DueSlice, Left]:
-    """Return which slices beyond the daily refresh have to wait, because it needs the requests of today.
-
-    Args:
-        datasets: Those that the daily refresh reads.
-    """
-    database, per_day = warehouse.database, warehouse.requests_per_day
-    if per_day is None:
-        return {}
-    scope = _Scope(warehouse.first_day, datasets, placement)
-    refresh = max(now, now.astimezone(UTC).replace(hour=REFRESH_HOUR, minute=0))
-    due = _Tick(refresh, database, (), warehouse.adapts_lookback, per_day, scope).due(datasets)
-    division = divide(database, [*due, *slices], requests_per_day=per_day, now=now)
-    return {each: division.later[each] for each in slices if each in division.later}
+    return dg.Definitions(schedules=list(schedules()))
 
 
-def reason_of(later: Mapping[DueSlice, Left]) -> str:
+def _snapshots(planner: Planner, datasets: Sequence[Dataset]) -> list[DueSlice]:
+    return [
+        DueSlice(dataset, day.account, None, Window.day(day.today), whole=True, is_background=True)
+        for dataset in datasets
+        for day in planner.days
+    ]
+
+
+def _closed_months(planner: Planner, datasets: Sequence[Dataset]) -> list[DueSlice]:
+    read_before = pairs_read(planner.database, datasets)
+    return [
+        DueSlice(dataset, day.account, month, month, True, (day.today - month.last_day).days, is_background=True)
+        for dataset in datasets
+        for day in planner.days
+        if (dataset.name, day.account) in read_before
+        for month in _months_before(day.today)
+        if month.end > planner.since
+    ]
+
+
+def _months_before(today: date) -> Iterator[Window]:
+    month = Window.month_of(today)
+    for _ in range(CLOSED_MONTHS):
+        month = Window.month_of(month.start - timedelta(days=1))
+        yield month
+
+
+def reason_of(later: Mapping[DueSlice, SellerPlatformError]) -> str:
     """Return how many slices are left for later, and why; empty if there are none."""
-    by_error: dict[type[Left], list[DueSlice]] = defaultdict(list)
+    by_error: dict[type[SellerPlatformError], list[DueSlice]] = defaultdict(list)
     for each, error in later.items():
         by_error[type(error)].append(each)
     return "; ".join(
@@ -278,37 +191,3 @@ def runs_under_way(context: dg.ScheduleEvaluationContext, schedule: str, *, long
     created_after = context.scheduled_execution_time - longest
     tags = {"dagster/schedule_name": schedule}
     return context.instance.get_runs_count(dg.RunsFilter(tags=tags, statuses=UNDER_WAY, created_after=created_after))
-
-
-def _refresh(tick: _Tick, datasets: Sequence[Dataset]) -> _Plan:
-    others = [each for each in tick.scope.datasets if each not in datasets]
-    return tick.planned(tick.due(datasets), others)
-
-
-def _snapshot(tick: _Tick, datasets: Sequence[Dataset]) -> _Plan:
-    slices = [
-        DueSlice(dataset, day.account, None, Window.day(day.today), whole=True, is_background=True)
-        for dataset in datasets
-        for day in tick.days()
-    ]
-    return tick.planned(slices, tick.scope.datasets)
-
-
-def _reread(tick: _Tick, datasets: Sequence[Dataset]) -> _Plan:
-    read_before = pairs_read(tick.database, datasets)
-    slices = [
-        DueSlice(dataset, day.account, month, month, True, (day.today - month.last_day).days, is_background=True)
-        for dataset in datasets
-        for day in tick.days()
-        if (dataset.name, day.account) in read_before
-        for month in _closed_months(day.today)
-        if month.end > tick.scope.history_start
-    ]
-    return tick.planned(slices, tick.scope.datasets)
-
-
-def _closed_months(today: date) -> Iterator[Window]:
-    month = Window.month_of(today)
-    for _ in range(CLOSED_MONTHS):
-        month = Window.month_of(month.start - timedelta(days=1))
-        yield month

@@ -5,7 +5,7 @@ decide when each run begins. The runs have the tag `seller_platform/requested_by
 """
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import date, datetime
+from datetime import date
 
 import dagster as dg
 from pydantic import Field, field_validator
@@ -14,9 +14,8 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
-from seller_platform.ingest.loads.requested_slices import LoadRequest
-from seller_platform.orchestration.automation.backfill import plan_load
-from seller_platform.orchestration.automation.runs import submit
+from seller_platform.ingest.loads.planner import DueSlice, Planner, postpone
+from seller_platform.orchestration.automation.runs import plan_loads, submit
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.jobs.choices import RefreshedName, chosen_datasets
 from seller_platform.orchestration.partitions import account_partitions, add_accounts
@@ -74,6 +73,37 @@ def loading_jobs(
     def readable(names: Sequence[RefreshedName]) -> list[Dataset]:
         return [dataset for dataset in chosen_datasets(names) if dataset in datasets]
 
+    def request(context: dg.OpExecutionContext, planner: Planner, slices: Sequence[DueSlice]) -> None:
+        """Add the runs of the slices that the requests of today suffice for to the queue.
+
+        Raises:
+            ForeseenError: The runs cannot be queued, or the requests of today do not suffice for all slices.
+        """
+        database, instance, job = planner.database, context.instance, asset_job(planner.since)
+        add_accounts(instance, (each.key for each in planner.accounts), placement.accounts_name)
+        division = planner.divide(slices)
+        postpone(database, division)
+        if not slices:
+            context.log.info("Nothing is due: every day that may have changed was read today.")
+        known, run_ids = accounts(database), []
+        planned = plan_loads(division.fitting, listed=account_partitions(instance, placement.accounts_name))
+        for run in planned:
+            tags = {**run.tags_with(known), REQUESTED_BY_TAG: context.run_id}
+            run_ids.append(submit(run, job, instance, context.run, placement, tags=tags))
+            names = ", ".join(dataset.name for dataset in run.datasets)
+            context.log.info("Run %s loads %s from %s to %s.", run_ids[-1], names, run.first, run.last)
+        metadata = {"slices": sum(run.slices for run in planned), "runs": dg.MetadataValue.json(run_ids)}
+        if division.later:
+            reasons = {str(each): str(error) for each, error in list(division.later.items())[:_REASONS_SHOWN]}
+            exit_code = max(each.exit_code for each in division.later.values())
+            message = (
+                f"The requests of today do not suffice for {count_of(len(division.later), 'slice')}; runs of all "
+                "others are requested. The schedules read the rest as the budget of each day allows. Or raise "
+                "SELLER_API_REQUESTS_PER_DAY, and launch the job again."
+            )
+            raise ForeseenError(message, {**metadata, **reasons, EXIT_CODE: exit_code})
+        context.add_output_metadata(metadata)
+
     @dg.op(
         name=placement.name_of("load_months"),
         tags=placement.tags,
@@ -94,8 +124,8 @@ def loading_jobs(
                 "History begins with %s now, for every account. *Reload* the code location to see these months.",
                 f"{since:%Y-%m}",
             )
-        request = LoadRequest(readable(config.datasets), [each.key for each in chosen], since, months)
-        _request(context, warehouse, request, asset_job(since), placement, now=clock())
+        planner = warehouse.planner(chosen, since, clock())
+        request(context, planner, planner.requested(readable(config.datasets), months))
 
     @dg.op(
         name=placement.name_of("refresh"),
@@ -107,9 +137,9 @@ def loading_jobs(
         with foreseen():
             chosen = placement.chosen(accounts_named(warehouse.database, config.accounts))
         since = keep_history_start(warehouse.database, history_start)
-        keys = [each.key for each in chosen]
-        request = LoadRequest(readable(config.datasets), keys, since, lookups_too=bool(config.datasets))
-        _request(context, warehouse, request, asset_job(since), placement, now=clock())
+        planner = warehouse.planner(chosen, since, clock())
+        slices = planner.requested(readable(config.datasets), lookups_too=bool(config.datasets))
+        request(context, planner, slices)
 
     @dg.job(name=placement.name_of("backfill_history"), description=load_months.description)
     def backfill_history() -> None:
@@ -120,48 +150,3 @@ def loading_jobs(
         refresh()
 
     return [backfill_history, refresh_now]
-
-
-def _request(
-    context: dg.OpExecutionContext,
-    warehouse: WarehouseResource,
-    request: LoadRequest,
-    asset_job: dg.JobDefinition,
-    placement: Placement,
-    *,
-    now: datetime,
-) -> None:
-    """Add the runs of a request to the queue.
-
-    Raises:
-        ForeseenError: The runs cannot be queued, or the requests of today do not suffice for all slices.
-    """
-    database, instance = warehouse.database, context.instance
-    add_accounts(instance, request.accounts, placement.accounts_name)
-    plan = plan_load(
-        database,
-        request,
-        now=now,
-        listed=account_partitions(instance, placement.accounts_name),
-        adaptive=warehouse.adapts_lookback,
-        requests_per_day=warehouse.requests_per_day,
-    )
-    if not plan.runs and not plan.later:
-        context.log.info("Nothing is due: every day that may have changed was read today.")
-    known, run_ids = accounts(database), []
-    for run in plan.runs:
-        tags = {**run.tags_with(known), REQUESTED_BY_TAG: context.run_id}
-        run_ids.append(submit(run, asset_job, instance, context.run, placement, tags=tags))
-        names = ", ".join(dataset.name for dataset in run.datasets)
-        context.log.info("Run %s loads %s from %s to %s.", run_ids[-1], names, run.first, run.last)
-    metadata = {"slices": plan.slices, "runs": dg.MetadataValue.json(run_ids)}
-    if plan.later:
-        reasons = {name: str(error) for name, error in list(plan.later.items())[:_REASONS_SHOWN]}
-        exit_code = max(each.exit_code for each in plan.later.values())
-        message = (
-            f"The requests of today do not suffice for {count_of(len(plan.later), 'slice')}; runs of all others are "
-            "requested. The schedules read the rest as the budget of each day allows. Or raise "
-            "SELLER_API_REQUESTS_PER_DAY, and launch the job again."
-        )
-        raise ForeseenError(message, {**metadata, **reasons, EXIT_CODE: exit_code})
-    context.add_output_metadata(metadata)

@@ -14,13 +14,13 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
-from seller_platform.ingest.loads.due_slices import DueSlice
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
+from seller_platform.ingest.loads.planner import DueSlice
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.assets.events import events_of, load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
-from seller_platform.orchestration.automation.schedules import extra_for_later, reason_of, runs_under_way
+from seller_platform.orchestration.automation.schedules import reason_of, runs_under_way
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -66,19 +66,20 @@ def today_definitions(
         if runs_under_way(context, name, longest=_LONGEST_RUN):
             return dg.SkipReason("under way: the run of an earlier tick; the next tick reads the orders again")
         now = context.scheduled_execution_time
-        requests = today_requests(placement.chosen(accounts(warehouse.database)), now)
-        if not requests:
+        planner = warehouse.planner(placement.chosen(accounts(warehouse.database)), warehouse.first_day, now)
+        slices = today_slices(planner.accounts, now)
+        if not slices:
             return dg.SkipReason("no account can be read")
-        fitting, reason = _fitting(requests, warehouse, placement, refreshed, now)
-        if not fitting:
-            return dg.SkipReason(reason)
+        division = planner.beside_refresh(slices, refreshed)
+        if not division.fitting:
+            return dg.SkipReason(reason_of(division.later))
         return dg.RunRequest(tags=_FIRST)
 
     return dg.Definitions(jobs=[job], schedules=[orders_today])
 
 
-def today_requests(listed: Iterable[KnownAccount], now: datetime) -> list[SliceRequest]:
-    """Return the requests for the local today of each account that can be read.
+def today_slices(listed: Iterable[KnownAccount], now: datetime) -> list[DueSlice]:
+    """Return the slices of the local today of each account that can be read.
 
     Soon after midnight yesterday is read, too: its last orders came after the last reading.
     """
@@ -87,26 +88,12 @@ def today_requests(listed: Iterable[KnownAccount], now: datetime) -> list[SliceR
         first, today = ((now - ago).astimezone(account.zone).date() for ago in (_AFTER_MIDNIGHT, timedelta()))
         return Window(first, today + timedelta(days=1))
 
-    readable = [each for each in listed if each.account.problem is None]
-    return [SliceRequest(DATASET, each.key, part) for each in readable for part in days_of(each).months()]
-
-
-def _fitting(
-    requests: Sequence[SliceRequest],
-    warehouse: WarehouseResource,
-    placement: Placement,
-    refreshed: Sequence[Dataset],
-    now: datetime,
-) -> tuple[list[SliceRequest], str]:
-    """Return the requests that the budgets of today allow besides the daily refresh, and why not the others."""
-    slices = {each: _extra(each) for each in requests}
-    later = extra_for_later(list(slices.values()), warehouse, placement, refreshed, now)
-    return [each for each in requests if slices[each] not in later], reason_of(later)
-
-
-def _extra(request: SliceRequest) -> DueSlice:
-    assert request.month is not None, "orders are dated"
-    return DueSlice(request.dataset, request.account, request.month, request.month, whole=True, is_extra=True)
+    return [
+        DueSlice(DATASET, each.key, part, part, whole=True, is_extra=True)
+        for each in listed
+        if each.account.problem is None
+        for part in days_of(each).months()
+    ]
 
 
 def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg.JobDefinition:
@@ -121,10 +108,10 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         context: dg.OpExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         database, now = warehouse.database, clock()
-        listed = today_requests(placement.chosen(accounts(database)), now)
-        requests, reason = _fitting(listed, warehouse, placement, refreshed, now)
-        if reason:
-            context.log.warning("not read: %s", reason)
+        planner = warehouse.planner(placement.chosen(accounts(database)), warehouse.first_day, now)
+        division = planner.beside_refresh(today_slices(planner.accounts, now), refreshed)
+        if division.later:
+            context.log.warning("not read: %s", reason_of(division.later))
 
         loader = SliceLoader(
             database,
@@ -135,6 +122,7 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
             lambda request, reason: context.log.warning("%s waits: %s", request, reason),
         )
         # The refusals that `status` shows are about months, which the daily refresh reads.
+        requests = [each.request for each in division.fitting]
         results = load_each(requests, loader, second_reading_seconds=warehouse.second_reading_seconds, records=False)
         key = placement.asset_key(DATASET)
         yield from events_of(key, _reported(context, seller_api, results, placement))

@@ -13,12 +13,17 @@ import time_machine
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.ingest.connections.request_budget import DailyRequests
-from seller_platform.ingest.loads.due_slices import DueSlice, divide, due_slices
 from seller_platform.ingest.loads.loading import SliceLoader, load_each
-from seller_platform.ingest.loads.requested_slices import LoadRequest, divide_load
+from seller_platform.ingest.loads.planner import DueSlice, Planner
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, save_accounts, save_connection
-from seller_platform.warehouse.loads.receipts import AccountDay, days_read, newest_receipt
+from seller_platform.warehouse.connections.accounts import (
+    KnownConnection,
+    account_of,
+    accounts,
+    save_accounts,
+    save_connection,
+)
+from seller_platform.warehouse.loads.receipts import days_read, newest_receipt
 from seller_platform.warehouse.postgres.database import Database
 
 DATASETS = tuple(map(dataset_named, ("orders", "transactions", "inventory")))
@@ -109,20 +114,19 @@ class BudgetDays:
     def _schedules(self, now: datetime) -> None:
         """Load what the schedules of both areas request, at the same time."""
         with Database(self.url) as database:
-            days = self._days(now)
-            due = due_slices(database, DATASETS, days, since=self.since, scheduled=True, ranked=True)
-            fitting = divide(database, due, requests_per_day=self.per_day, now=now).fitting
-        areas = [[each for each in fitting if (each.dataset.area == "sales") is is_sales] for is_sales in (True, False)]
+            planner = self._planner(database, now)
+            areas = [[each for each in DATASETS if (each.area == "sales") is is_sales] for is_sales in (True, False)]
+            divisions = [planner.beside_refresh(planner.refreshed(area), DATASETS) for area in areas]
         with ThreadPoolExecutor(2) as processes:
-            for load in [processes.submit(self._load, slices, now) for slices in areas]:
+            for load in [processes.submit(self._load, division.fitting, now) for division in divisions]:
                 load.result()
 
     def _sync(self, now: datetime) -> None:
         """Load what a person asks for, as `sync` without options does."""
-        request = LoadRequest(DATASETS, self.keys, self.since)
         with Database(self.url) as database:
-            division = divide_load(database, request, now=now, adaptive=True, requests_per_day=self.per_day)
-        self._load(division.fitting, now)
+            planner = self._planner(database, now)
+            fitting = planner.divide(planner.requested(DATASETS)).fitting
+        self._load(fitting, now)
 
     def _load(self, slices: Sequence[DueSlice], now: datetime) -> None:
         transport = httpx.MockTransport(self.upstream)
@@ -137,9 +141,8 @@ class BudgetDays:
             for _ in load_each(requests, loader, second_reading_seconds=0, records=False):
                 pass
 
-    def _days(self, now: datetime) -> list[AccountDay]:
-        with Database(self.url) as database:
-            return [AccountDay.at(now, key, account_of(database, key).zone) for key in self.keys]
+    def _planner(self, database: Database, now: datetime) -> Planner:
+        return Planner(database, accounts(database), self.since, now, requests_per_day=self.per_day)
 
     def _figures(self, day: date, now: datetime) -> Figures:
         ages: dict[tuple[str, str], int] = {}

@@ -7,8 +7,8 @@ from sqlalchemy import insert
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.ingest.loads.requested_slices import LoadRequest, divide_load
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.ingest.loads.planner import Planner
+from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, save_accounts, save_connection
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS
 
@@ -38,13 +38,14 @@ def _store_load(
 
 
 def _expected(database: Database, months: list[Window] | None, keys: tuple[str, ...] = KEYS) -> float:
-    request = LoadRequest(LISTS, keys, MARCH.start, months)
-    return divide_load(database, request, now=NOW, adaptive=False, requests_per_day=None).rows
+    chosen = [each for each in accounts(database) if each.key in keys]
+    planner = Planner(database, chosen, MARCH.start, NOW, adaptive=False)
+    return planner.divide(planner.requested(LISTS, months)).rows
 
 
 def test_unknown_lists_are_expected_to_have_a_hundred_rows_a_day(registered: Database) -> None:
     assert _expected(registered, [MARCH]) == 2 * 2 * 31 * 100
-    assert _expected(registered, [MARCH], ("S1.DE", "S9.XX")) == 2 * 31 * 100
+    assert _expected(registered, [MARCH], ("S1.DE",)) == 2 * 31 * 100
 
 
 def test_loaded_lists_are_expected_to_have_as_many_rows_as_they_had(registered: Database) -> None:

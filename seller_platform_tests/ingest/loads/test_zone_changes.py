@@ -13,10 +13,10 @@ from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import ImplausibleReadingError
-from seller_platform.ingest.loads.due_slices import DueSlice, due_slices
+from seller_platform.ingest.loads.planner import DueSlice, Planner
 from seller_platform.ingest.loads.slices import SliceRequest, load_requested
 from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, save_accounts, save_connection
-from seller_platform.warehouse.loads.receipts import AccountDay, days_read
+from seller_platform.warehouse.loads.receipts import days_read
 from seller_platform.warehouse.monitoring.zone_changes import zone_changes
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import MovingList, api_of, order
@@ -47,8 +47,8 @@ class Shop:
         return moment.astimezone(ZoneInfo(self.account.timezone)).date()
 
     def due(self, now: datetime) -> list[DueSlice]:
-        days = [AccountDay.at(now, "S.US", ZoneInfo(self.account.timezone))]
-        return due_slices(self.database, [ORDERS], days, since=SINCE, ranked=True)
+        planner = Planner(self.database, [account_of(self.database, "S.US")], SINCE, now, requests_per_day=100)
+        return planner.due([ORDERS])
 
     def load(self, month: Window, now: datetime) -> Window:
         """Load what is due of a month, and return its days."""
@@ -208,8 +208,8 @@ def test_of_snapshots_only_todays_is_due_again(shop: Shop) -> None:
             for name, window in ((BY_PRODUCT.name, march), (STOCK.name, today)):
                 values = {"name": name, "first": window.start, "after": window.end, "zone": zone, "at": NOW}
                 connection.execute(statement, values)
-        days = [AccountDay.at(NOW, "S.US", ZoneInfo(TOKYO))]
-        slices = due_slices(shop.database, [BY_PRODUCT, STOCK], days, since=march.start, scheduled=True)
+        planner = Planner(shop.database, [account_of(shop.database, "S.US")], march.start, NOW)
+        slices = planner.due([BY_PRODUCT, STOCK], scheduled=True)
         return [each.window for each in slices if each.window in {march, today}]
 
     assert due(None) == due(TOKYO) == []

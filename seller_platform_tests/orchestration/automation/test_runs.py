@@ -4,7 +4,8 @@ from datetime import date
 
 import dagster as dg
 
-from seller_platform.contract import Window, dataset_named
+from seller_platform.contract import LISTS, Window, dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.automation.runs import PlannedRun, execute, plan_runs
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
@@ -40,6 +41,20 @@ def test_a_range_has_no_account_and_no_month_beside_those_to_read() -> None:
         (f"{KEYS[0]}|2025-02-01", f"{KEYS[1]}|2025-02-01"),
         (f"{KEYS[0]}|2024-12-01", f"{KEYS[1]}|2024-12-01"),
     ]
+
+
+def test_snapshots_come_first_and_what_follows_the_inventory_last() -> None:
+    partitions = [
+        (dataset, KEYS[0], month, True)
+        for dataset in (COST_PERIODS, *LISTS)
+        for month in (MONTHS if dataset.is_dated else (None,))
+    ]
+
+    first, second, *_, last = plan_runs(partitions, listed=KEYS)
+
+    assert dataset_named("inventory") in first.datasets
+    assert ORDERS in second.datasets
+    assert last.datasets == (COST_PERIODS,)
 
 
 def test_the_tags_of_a_run_name_its_range_its_reading_and_its_account() -> None:

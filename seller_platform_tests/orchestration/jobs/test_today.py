@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.jobs.today import SCHEDULE, today_definitions, today_requests
+from seller_platform.orchestration.jobs.today import SCHEDULE, today_definitions, today_slices
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_connection
@@ -177,9 +177,9 @@ def test_an_account_that_cannot_be_read_fails_by_name_and_others_are_read(
 def test_yesterday_is_read_with_today_soon_after_midnight(now: datetime, windows: list[tuple[str, str]]) -> None:
     account = KnownAccount("S1.DE", "default", BERLIN)
 
-    requests = today_requests([account], now)
+    slices = today_slices([account], now)
 
-    assert [(str(each.month.start), str(each.month.end)) for each in requests if each.month] == windows
+    assert [(str(each.window.start), str(each.window.end)) for each in slices] == windows
 
 
 @pytest.fixture

@@ -2,17 +2,21 @@
 
 import cProfile
 from datetime import UTC, date, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import pytest
 
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import BudgetTooSmallError, CheckFailedError, NotOfferedError, RequestsUsedUpError
-from seller_platform.ingest.loads.due_slices import Division, DueSlice, divide, due_slices, postpone
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.ingest.loads.planner import Division, DueSlice, Planner, postpone
+from seller_platform.warehouse.connections.accounts import (
+    KnownAccount,
+    KnownConnection,
+    account_of,
+    save_accounts,
+    save_connection,
+)
 from seller_platform.warehouse.connections.sent_requests import take_requests
-from seller_platform.warehouse.loads.receipts import AccountDay
 from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.orchestration.automation.test_schedules import read
@@ -26,28 +30,28 @@ SINCE_MARCH = Window(SINCE, date(2026, 5, 20))
 
 
 @pytest.fixture
-def accounts(database: Database) -> list[AccountDay]:
+def accounts(database: Database) -> list[KnownAccount]:
     """Two accounts of a connection, at noon of a day in May."""
     keys = ["A.DE", "B.DE"]
     save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     listed = [(key, Account(n, key, "DE", "EUR", "Europe/Berlin", "M", f"S{n}")) for n, key in enumerate(keys)]
     save_accounts(database, "default", listed)
-    return [AccountDay.at(NOON, key, ZoneInfo("Europe/Berlin")) for key in keys]
+    return [account_of(database, key) for key in keys]
 
 
-def due(database: Database, days: list[AccountDay], *datasets: Dataset) -> list[DueSlice]:
-    return due_slices(database, datasets, days, since=SINCE, scheduled=True, ranked=True)
+def due(database: Database, chosen: list[KnownAccount], *datasets: Dataset) -> list[DueSlice]:
+    return Planner(database, chosen, SINCE, NOON, requests_per_day=100).due(datasets, scheduled=True)
 
 
-def divided(database: Database, slices: list[DueSlice], per_day: int) -> Division:
-    return divide(database, slices, requests_per_day=per_day, now=NOON)
+def divided(database: Database, slices: list[DueSlice], per_day: int, now: datetime = NOON) -> Division:
+    return Planner(database, (), SINCE, now, requests_per_day=per_day).divide(slices)
 
 
 def names(slices: object) -> list[str]:
     return [str(each) for each in slices]  # type: ignore[attr-defined]
 
 
-def test_the_newest_days_of_all_accounts_come_first(database: Database, accounts: list[AccountDay]) -> None:
+def test_the_newest_days_of_all_accounts_come_first(database: Database, accounts: list[KnownAccount]) -> None:
     division = divided(database, due(database, accounts, LEDGER), 3)
 
     assert names(division.fitting) == [
@@ -64,7 +68,7 @@ def test_the_newest_days_of_all_accounts_come_first(database: Database, accounts
 
 
 def test_days_that_are_read_again_come_after_all_that_were_never_read(
-    database: Database, accounts: list[AccountDay]
+    database: Database, accounts: list[KnownAccount]
 ) -> None:
     read(database, ["orders"], "A.DE", SINCE_MARCH, YESTERDAY)
     read(database, ["orders"], "B.DE", Window(APRIL.start, date(2026, 5, 20)), YESTERDAY)
@@ -83,7 +87,7 @@ def test_days_that_are_read_again_come_after_all_that_were_never_read(
     ]
 
 
-def test_of_today_the_slice_that_waits_longest_comes_first(database: Database, accounts: list[AccountDay]) -> None:
+def test_of_today_the_slice_that_waits_longest_comes_first(database: Database, accounts: list[KnownAccount]) -> None:
     read(database, ["inventory"], "A.DE", Window.day(date(2026, 5, 19)), YESTERDAY)
     read(database, ["inventory"], "B.DE", Window.day(date(2026, 5, 16)), datetime(2026, 5, 16, 12, tzinfo=UTC))
 
@@ -92,7 +96,9 @@ def test_of_today_the_slice_that_waits_longest_comes_first(database: Database, a
     assert names(division.fitting) == ["inventory of B.DE"]
 
 
-def test_the_order_of_slices_does_not_change_which_of_them_fit(database: Database, accounts: list[AccountDay]) -> None:
+def test_the_order_of_slices_does_not_change_which_of_them_fit(
+    database: Database, accounts: list[KnownAccount]
+) -> None:
     slices = due(database, accounts, LEDGER, INVENTORY)
 
     one, other = (divided(database, given, 3) for given in (slices, slices[::-1]))
@@ -102,22 +108,23 @@ def test_the_order_of_slices_does_not_change_which_of_them_fit(database: Databas
 
 
 def test_a_slice_that_never_fits_beside_today_gets_the_first_turn(
-    database: Database, accounts: list[AccountDay]
+    database: Database, accounts: list[KnownAccount]
 ) -> None:
     for account in accounts:
-        read(database, ["inventory"], account.account, Window.day(date(2026, 5, 19)), YESTERDAY)
+        read(database, ["inventory"], account.key, Window.day(date(2026, 5, 19)), YESTERDAY)
     march = DueSlice(ORDERS, "A.DE", MARCH, MARCH, days_behind=50)  # three requests
 
     slices = [*due(database, accounts, INVENTORY), march]
     before = divided(database, slices, 4)
-    later = NOON + timedelta(days=2)
-    after_two_days = divide(database, slices, requests_per_day=4, now=later)
+    after_two_days = divided(database, slices, 4, NOON + timedelta(days=2))
 
     assert names(before.fitting) == ["inventory of A.DE", "orders of A.DE, 2026-03"]
     assert names(after_two_days.fitting) == ["inventory of A.DE", "inventory of B.DE"]
 
 
-def test_the_work_of_a_division_grows_with_the_number_of_slices(database: Database, accounts: list[AccountDay]) -> None:
+def test_the_work_of_a_division_grows_with_the_number_of_slices(
+    database: Database, accounts: list[KnownAccount]
+) -> None:
     calls = []
     for count in (300, 1_200):
         days = [Window.day(SINCE + timedelta(days=number)) for number in range(count)]
@@ -129,7 +136,7 @@ def test_the_work_of_a_division_grows_with_the_number_of_slices(database: Databa
     assert calls[1] < 5 * calls[0]
 
 
-def test_a_slice_that_is_given_twice_needs_its_requests_once(database: Database, accounts: list[AccountDay]) -> None:
+def test_a_slice_that_is_given_twice_needs_its_requests_once(database: Database, accounts: list[KnownAccount]) -> None:
     slices = due(database, accounts, INVENTORY)
 
     division = divided(database, [*slices, *slices], 2)
@@ -137,7 +144,7 @@ def test_a_slice_that_is_given_twice_needs_its_requests_once(database: Database,
     assert (names(division.fitting), division.later) == (names(slices), {})
 
 
-def test_requests_that_were_sent_today_are_not_left(database: Database, accounts: list[AccountDay]) -> None:
+def test_requests_that_were_sent_today_are_not_left(database: Database, accounts: list[KnownAccount]) -> None:
     assert take_requests(database, "default", [NOON.date()], 5, per_day=6) is None
 
     division = divided(database, due(database, accounts, INVENTORY), 6)
@@ -145,16 +152,16 @@ def test_requests_that_were_sent_today_are_not_left(database: Database, accounts
     assert (division.left, len(division.fitting)) == ({"default": 1}, 1)
 
 
-def test_a_slice_that_no_day_suffices_for_names_the_setting(database: Database, accounts: list[AccountDay]) -> None:
+def test_a_slice_that_no_day_suffices_for_names_the_setting(database: Database, accounts: list[KnownAccount]) -> None:
     division = divided(database, due(database, accounts, ORDERS), 2)
 
     assert not division.fitting
     assert {type(error) for error in division.later.values()} == {BudgetTooSmallError}
 
 
-def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, accounts: list[AccountDay]) -> None:
+def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, accounts: list[KnownAccount]) -> None:
     for account in accounts:
-        read(database, ["transactions"], account.account, Window(SINCE, date(2026, 5, 21)), NOON)
+        read(database, ["transactions"], account.key, Window(SINCE, date(2026, 5, 21)), NOON)
     assert due(database, accounts, LEDGER) == []
     march = DueSlice(LEDGER, "A.DE", MARCH, MARCH, whole=True, days_behind=50, is_background=True)
     assert take_requests(database, "default", [NOON.date()], 1, per_day=1) is None
@@ -166,7 +173,7 @@ def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, acco
 
 
 def test_a_postponed_month_stays_due_if_its_load_fails_for_another_reason(
-    database: Database, accounts: list[AccountDay]
+    database: Database, accounts: list[KnownAccount]
 ) -> None:
     read(database, ["transactions"], "A.DE", Window(SINCE, date(2026, 5, 21)), NOON)
     for error in (RequestsUsedUpError("default", per_day=1, renews_at=NOON), CheckFailedError("it was away")):
@@ -178,7 +185,7 @@ def test_a_postponed_month_stays_due_if_its_load_fails_for_another_reason(
     assert [each.error for each in refusals(database)["transactions", "A.DE"]] == ["CheckFailedError"]
 
 
-def test_what_the_upstream_does_not_offer_comes_last(database: Database, accounts: list[AccountDay]) -> None:
+def test_what_the_upstream_does_not_offer_comes_last(database: Database, accounts: list[KnownAccount]) -> None:
     keep_refusal(database, BY_DATE, "A.DE", APRIL, NotOfferedError("sales_by_date", "/x", 404), run_id=None)
 
     slices = due(database, accounts, BY_DATE)
@@ -186,7 +193,7 @@ def test_what_the_upstream_does_not_offer_comes_last(database: Database, account
     assert [(each.account, each.is_background) for each in slices] == [("A.DE", True), ("B.DE", False)]
 
 
-def test_costs_take_a_request_for_each_product_that_is_known(database: Database, accounts: list[AccountDay]) -> None:
+def test_costs_take_a_request_for_each_product_that_is_known(database: Database, accounts: list[KnownAccount]) -> None:
     division = divided(database, due(database, accounts, COST_PERIODS, INVENTORY), 100)
 
     assert {names([each])[0]: load.requests for each, load in division.expected.items()} == {
@@ -195,3 +202,20 @@ def test_costs_take_a_request_for_each_product_that_is_known(database: Database,
         "inventory of A.DE": 1,
         "inventory of B.DE": 1,
     }
+
+
+def test_a_person_can_read_today_again(database: Database, accounts: list[KnownAccount]) -> None:
+    read(database, ["orders"], "A.DE", Window(SINCE, date(2026, 5, 21)), NOON)
+    planner = Planner(database, accounts[:1], SINCE, NOON)
+
+    assert planner.due([ORDERS], scheduled=True) == []
+    assert [each.month for each in planner.requested([ORDERS])] == [APRIL, MAY]
+
+
+def test_a_person_gets_every_month_of_rows_that_an_upstream_may_compute(
+    database: Database, accounts: list[KnownAccount]
+) -> None:
+    planner = Planner(database, accounts[:1], SINCE, NOON)
+
+    assert [each.month for each in planner.requested([BY_DATE])] == [MARCH, APRIL, MAY]
+    assert [each.month for each in planner.due([BY_DATE], scheduled=True)] == [MAY]
