@@ -3,7 +3,6 @@
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, get_args
@@ -12,23 +11,24 @@ import click
 import msgspec
 
 from seller_platform.cli.connect import open_stored_apis
-from seller_platform.cli.installation import Installation, open_served_installation, open_stored_installation
+from seller_platform.cli.installation import open_served_installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, Moment, Outcome, Output, fail, json_option
 from seller_platform.cli.sync import SyncDocument, Synced, problem_of
-from seller_platform.cli.sync import report as report_loads
+from seller_platform.cli.sync import report as print_loads
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.client.endpoints.reports import download_body
 from seller_platform.clocks import utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
 from seller_platform.counts import count_of
-from seller_platform.errors import ReportFailedError, RequestError, RetryableError
+from seller_platform.errors import ReportFailedError, RequestError, RetryableError, SellerPlatformError
 from seller_platform.files import draft_beside
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
     ReportOrder,
     await_report,
+    load_report,
     poll_due,
     request_report,
     take_failures,
@@ -43,7 +43,7 @@ from seller_platform.warehouse.jobs.report_jobs import (
     newest_jobs,
     ready_jobs,
 )
-from seller_platform.warehouse.loads.receipts import receipts_of_run
+from seller_platform.warehouse.loads.slices import Receipt
 
 _COLUMNS = ("number", "account", "report", "state", "age", "upstream")
 _POLL_SECONDS, _MOST_POLLS = 40.0, 400
@@ -235,43 +235,34 @@ def download(*, number: int, target: Path | None, form: Format, wait: bool) -> N
 @_accounts_option
 @json_option(SyncDocument)
 def load(*, names: tuple[str, ...], output: Output) -> None:
-    """Poll the requested reports once, and load those that are ready into seller.report_rows, through Dagster.
+    """Poll the requested reports once, and load those that are ready into seller.report_rows.
 
     Where Dagster's daemon runs, its sensor does the same.
     """
+    receipts, errors = list[Receipt](), dict[str, SellerPlatformError]()
     with open_served_installation() as installation, open_stored_apis(installation) as apis:
         database = installation.database
         chosen = accounts_named(database, names)
         with output.progress("Polling", None):
             poll_due(apis, database, clock=utc_now, seconds=_POLL_SECONDS, limit=_MOST_POLLS)
-        keys = [account.key for account in chosen if ready_jobs(database, account.key)]
-        synced = _load(installation, keys, output) if keys else Synced([], {})
-        failures = [error for account in chosen for error in take_failures(database, account.key, now=utc_now())]
-    failed = {**synced.failures, **{error.report: str(error) for error in failures}}
-    exit_code = max([synced.exit_code, *(error.exit_code for error in failures)])
-    if not keys:
+        ready = [(account, job) for account in chosen for job in ready_jobs(database, account.key)]
+        with output.progress("Loading reports", len(ready)) as show:
+            for done, (account, job) in enumerate(ready, start=1):
+                try:
+                    receipt = load_report(apis(account.connection), database, account, job, clock=utc_now, run_id=None)
+                    receipts += [] if receipt is None else [receipt]
+                except SellerPlatformError as error:
+                    errors[f"{REPORT_ROWS.table} {job}"] = error
+                show(done)
+        for account in chosen:
+            errors |= {error.report: error for error in take_failures(database, account.key, now=utc_now())}
+        if receipts:
+            report_loads(installation)
+    if not ready:
         output.say("No report is ready. `seller-platform report list` shows the state of each.")
-    whole = Synced(synced.receipts, failed, exit_code)
-    report_loads(output, whole, problem_of(whole))
-
-
-def _load(installation: Installation, keys: Sequence[str], output: Output) -> Synced:
-    with output.progress("Starting Dagster", None):
-        # Importing Dagster takes a second.
-        from seller_platform.orchestration.automation.runs import execute, plan_runs
-        from seller_platform.orchestration.definitions import defs
-        from seller_platform.orchestration.instance.home import open_instance
-        from seller_platform.orchestration.partitions import account_partitions, add_accounts
-
-        job = defs.resolve_implicit_global_asset_job_def()
-    with open_instance(installation.settings.home) as instance:
-        add_accounts(instance, keys)
-        planned = plan_runs(((REPORT_ROWS, key, None, True) for key in keys), listed=account_partitions(instance))
-        with output.progress("Loading reports", None):
-            ends = [execute(run, job, instance) for run in planned]
-    receipts = [each for end in ends for each in receipts_of_run(installation.database, end.run_id)]
-    failures = {name: problem for end in ends for name, problem in end.failures.items()}
-    return Synced(receipts, failures, max(end.exit_code for end in ends))
+    exit_code = max((error.exit_code for error in errors.values()), default=0)
+    synced = Synced(receipts, {name: str(error) for name, error in errors.items()}, exit_code)
+    print_loads(output, synced, problem_of(synced))
 
 
 def _require_completed(job: ReportJob) -> None:

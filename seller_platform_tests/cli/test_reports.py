@@ -93,7 +93,7 @@ def test_a_report_that_is_not_completed_is_waited_for_only_with_wait(desk: Desk)
     assert result.stdout == ""
 
 
-def test_ready_reports_are_loaded_through_dagster(desk: Desk) -> None:
+def test_ready_reports_are_loaded_without_dagster(desk: Desk, tmp_path: Path) -> None:
     numbers = [each["number"] for each in desk.documents("request")]
     with desk.database.begin() as connection:
         connection.execute(text("UPDATE platform.report_jobs SET next_poll_at = now()"))
@@ -106,6 +106,7 @@ def test_ready_reports_are_loaded_through_dagster(desk: Desk) -> None:
     ]
     assert {each["number"]: each["state"] for each in desk.documents("list")} == dict.fromkeys(numbers, "loaded")
     assert "No report is ready." in desk.report("load").stderr
+    assert not (tmp_path / "dagster").exists()
 
 
 def test_a_report_that_failed_says_why(desk: Desk) -> None:
