@@ -37,12 +37,12 @@ _TODAY_EVERY = timedelta(minutes=1)
 _SHOWN = tuple(dataset.name for dataset in DATASETS if dataset.is_dated)
 _FACTS = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE)
 
-# A day of an account is stored when its inventory is, which comes last. That of an outage has no rows, but a receipt.
+# A day of an account is stored when its inventory is, which comes last. That of an outage has no rows, but a load.
 _STORED = text("""
     SELECT account, max(day)
     FROM seller.accounts
     JOIN (SELECT account, local_day FROM seller.inventory
-          UNION SELECT account, window_start FROM platform.loads WHERE dataset = 'inventory') AS taken (account, day)
+          UNION SELECT account, newest_day FROM platform.slices WHERE dataset = 'inventory') AS taken (account, day)
     USING (account)
     WHERE connection = :connection
     GROUP BY account

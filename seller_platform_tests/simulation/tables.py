@@ -45,8 +45,9 @@ FROM service.product_days, unnest(days, amounts_of_days) AS of_day (day, amount)
 UNION ALL SELECT 'days', sums::text FROM service.day_sums AS sums WHERE kind = ANY (%(kinds)s)
 """
 _SLICES = """
-SELECT dataset, account, month::text, load_id, changed_load_id, rows, read_at::text, current_at::text, days_read::text,
-       time_zone, currency, mismatched_load_ids::text, held_load_ids::text, noted_load_ids::text
+SELECT dataset, account, month::text, load_id, changed_load_id, verdict, first_day::text, newest_day::text, rows,
+       read_at::text, current_at::text, days_read::text, time_zone, currency, mismatched_load_ids::text,
+       held_load_ids::text, noted_load_ids::text
 FROM platform.slices WHERE load_id IS NOT NULL OR held_load_ids <> '{}'
 """
 _EMPTY = (

@@ -6,7 +6,7 @@ from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import IS_PUBLISHED, LOADS
+from seller_platform.warehouse.schema.tables import PUBLISHED_LOADS
 
 _LOAD = text("""
     INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
@@ -48,11 +48,8 @@ def mark_loaded(
 
 def latest_receipts(database: Database) -> tuple[Receipt, ...]:
     """Return the last receipt of a published reading of every dataset, account and window."""
-    statement = (
-        select(LOADS)
-        .where(IS_PUBLISHED)
-        .distinct(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
-        .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end, LOADS.c.id.desc())
-    )
+    load = PUBLISHED_LOADS.c
+    slice_ = (load.dataset, load.account, load.window_start, load.window_end)
+    statement = select(PUBLISHED_LOADS).distinct(*slice_).order_by(*slice_, load.id.desc())
     with database.begin() as connection:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())

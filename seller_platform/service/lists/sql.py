@@ -169,15 +169,14 @@ _INSIDE_OR_CHANGED = """(
     {inside} OR (
         part.load_id IN (
             SELECT load.id
-            FROM platform.loads AS load
+            FROM platform.published_loads AS load
             JOIN chosen AS asked ON asked.account = load.account
             WHERE load.dataset = {dataset}
               AND (load.finished_at AT TIME ZONE asked.zone)::date BETWEEN asked.first_day AND asked.last_day
         )
         AND EXISTS (
-            SELECT FROM platform.loads AS earlier
+            SELECT FROM platform.published_loads AS earlier
             WHERE earlier.dataset = {dataset} AND earlier.account = part.account AND earlier.id < part.load_id
-              AND earlier.verdict <> 'held'
               AND earlier.window_start <= part.local_day AND earlier.window_end > part.local_day
         )
     )
@@ -318,8 +317,8 @@ _NEWEST_DAY: LiteralString = """(
         SELECT max(day) FROM (
             SELECT max(local_day) AS day FROM {table} WHERE account = requested.account
             UNION ALL
-            SELECT max(window_start) FROM platform.loads
-            WHERE dataset = {dataset} AND account = requested.account AND verdict <> 'held' AND NOT {is_left_out}
+            SELECT max(window_start) FROM platform.published_loads
+            WHERE dataset = {dataset} AND account = requested.account AND NOT {is_left_out}
         ) AS snapshots
     )"""
 

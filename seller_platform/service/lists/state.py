@@ -56,7 +56,7 @@ _ITEMS = sql.SQL("""receipts AS MATERIALIZED (
             %(needed_firsts)s::date[], %(needed_lasts)s::date[]
         ) AS needed (dataset, account, first_day, last_day)
     ) AS covered (dataset, account, first_day, last_day)
-    JOIN platform.loads AS load
+    JOIN platform.published_loads AS load
       ON load.dataset = covered.dataset AND load.account = covered.account AND load.changed
      AND load.window_start <= covered.last_day AND load.window_end > covered.first_day
 )""")
@@ -88,7 +88,7 @@ RATES: LiteralString = """(
 # The first condition on the transaction finds the few later receipts by an index.
 LATER_LOADS: LiteralString = """
 SELECT coalesce(array_agg(id), '{}')
-FROM platform.loads
+FROM platform.published_loads
 WHERE dataset = ANY (%(datasets)s::text[]) AND account = ANY (%(accounts)s::text[]) AND changed
   AND transaction_id >= pg_snapshot_xmin(%(snapshot)s::pg_snapshot)
   AND NOT pg_visible_in_snapshot(transaction_id, %(snapshot)s::pg_snapshot)

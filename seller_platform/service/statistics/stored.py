@@ -31,8 +31,8 @@ SELECT NOT EXISTS (
     SELECT FROM unnest(%(first_days)s::date[], %(end_days)s::date[]) AS part (first_day, end_day)
     LEFT JOIN LATERAL (
         SELECT load.window_start, load.window_end
-        FROM platform.loads AS load
-        WHERE load.dataset = %(dataset)s AND load.account = %(account)s AND load.verdict <> 'held'
+        FROM platform.published_loads AS load
+        WHERE load.dataset = %(dataset)s AND load.account = %(account)s
           AND load.window_start < part.end_day AND load.window_end > part.first_day
         ORDER BY load.id DESC
         LIMIT 1
@@ -44,7 +44,7 @@ SELECT NOT EXISTS (
 # An upstream that is a replica itself says which of its rows it computed.
 _WAS_COMPUTED = """
 SELECT EXISTS (
-    SELECT FROM platform.loads AS load
+    SELECT FROM platform.published_loads AS load
     WHERE load.dataset = %(dataset)s AND load.account = %(account)s AND load.notes ? 'computed_by'
       AND load.window_start <= %(last_day)s AND load.window_end > %(first_day)s
 )

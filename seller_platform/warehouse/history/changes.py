@@ -10,12 +10,18 @@ from typing import Any
 from sqlalchemy import Connection, Select, Table, and_, exists, func, select, text
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
-from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import NotLoadedError
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.loads.profiles import ROWS, Sums
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history_of, loads_of, table_for
+from seller_platform.warehouse.schema.tables import (
+    GONE_LOAD_ID,
+    PUBLISHED_LOADS,
+    SLICES,
+    history_of,
+    loads_of,
+    table_for,
+)
 
 Row = Mapping[str, Any]
 
@@ -63,17 +69,18 @@ def changes_since(
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
         connection.execute(text("SET LOCAL timezone = 'UTC'"))
         receipts = loads_of(dataset, account, window if dataset.is_dated else None)
-        earlier = LOADS.alias()
+        earlier = PUBLISHED_LOADS.alias()
         was_read = exists().where(
-            earlier.c.dataset == LOADS.c.dataset,
-            earlier.c.account == LOADS.c.account,
-            earlier.c.id < LOADS.c.id,
-            earlier.c.verdict != CountVerdict.HELD,
-            earlier.c.window_start < LOADS.c.window_end,
-            earlier.c.window_end > LOADS.c.window_start,
+            earlier.c.dataset == PUBLISHED_LOADS.c.dataset,
+            earlier.c.account == PUBLISHED_LOADS.c.account,
+            earlier.c.id < PUBLISHED_LOADS.c.id,
+            earlier.c.window_start < PUBLISHED_LOADS.c.window_end,
+            earlier.c.window_end > PUBLISHED_LOADS.c.window_start,
         )
-        changing = select(LOADS.c.id, LOADS.c.finished_at, was_read).where(receipts, LOADS.c.changed)
-        found = connection.execute(changing.order_by(LOADS.c.id)).all()
+        changing = select(PUBLISHED_LOADS.c.id, PUBLISHED_LOADS.c.finished_at, was_read).where(
+            receipts, PUBLISHED_LOADS.c.changed
+        )
+        found = connection.execute(changing.order_by(PUBLISHED_LOADS.c.id)).all()
         if not found:
             raise NotLoadedError(dataset.table, f"{dataset.name} of {account}" + (f", {window}" if window else ""))
         ended = {load: moment for load, moment, _ in found}
@@ -114,7 +121,8 @@ def _rows(
     ]
     then = [result.scalar_one() for result in days]
     # The newest snapshot may have no rows.
-    now = connection.execute(select(func.max(LOADS.c.window_start)).where(loads_of(dataset, account))).scalar_one()
+    newest = select(SLICES.c.newest_day).where(SLICES.c.dataset == dataset.name, SLICES.c.account == account)
+    now = connection.execute(newest).scalar_one()
     newest_then = max((day for day in then if day is not None), default=None)
     went_rows = [
         row

@@ -8,7 +8,7 @@ from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.loads.slices import Receipt, open_load, slice_of
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, loads_of
+from seller_platform.warehouse.schema.tables import LOADS, PUBLISHED_LOADS, loads_of
 
 
 def receipt_of(database: Database, load_id: int) -> Receipt:
@@ -47,7 +47,8 @@ def revert(database: Database, load_id: int) -> Receipt:
         raise RequestError(
             f"{named} is a list of accounts; run `seller-platform connect --keep-grant` to read it again"
         )
-    before = select(LOADS.c.id).where(loads_of(slice_.dataset, undone.account, undone.window), LOADS.c.id < load_id)
+    of_days = loads_of(slice_.dataset, undone.account, undone.window)
+    before = select(PUBLISHED_LOADS.c.id).where(of_days, PUBLISHED_LOADS.c.id < load_id)
     with database.begin() as connection:
         is_first = not connection.execute(select(before.exists())).scalar_one()
     if is_first:

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from statistics import median
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
 from seller_platform.warehouse.history.settledness import FEWEST_DAYS
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
+from seller_platform.warehouse.schema.tables import table_for
 
 NEW_DAYS = FEWEST_DAYS
 """Days that are so old at most are judged. The next refresh reads each of them again."""
@@ -20,6 +20,12 @@ _FEWEST_WEEKS = 4
 _FEWEST_ROWS = 20
 _DEVIATIONS = 7.5
 _TIMES = 3
+
+_DAYS_READ = text("""
+    SELECT month + CAST(number AS integer) - 1
+    FROM platform.slices, unnest(days_read) WITH ORDINALITY AS day (read_at, number)
+    WHERE dataset = :dataset AND account = :account AND month BETWEEN :first AND :last AND day.read_at IS NOT NULL
+""")
 
 
 def rows_by_month(database: Database, dataset: Dataset, account: str) -> dict[Window, int | None]:
@@ -57,12 +63,11 @@ def unusual_days(
     column, of_account = table_for(dataset).c[LOCAL_DAY], table_for(dataset).c.account == account
     compared = {day: [day - timedelta(weeks=week) for week in range(1, _WEEKS + 1)] for day in days}
     wanted = sorted({each for weeks in compared.values() for each in weeks})
-    span = Window(wanted[0], wanted[-1] + timedelta(days=1))
-    windows = select(LOADS.c.window_start, LOADS.c.window_end).where(loads_of(dataset, account, span)).distinct()
+    bound = {"dataset": dataset.name, "account": account, "first": wanted[0].replace(day=1), "last": wanted[-1]}
     counted = select(column, func.count()).where(of_account, column.in_(wanted)).group_by(column)
     with database.begin() as connection:
-        # Receipts first, because other slices are loaded meanwhile: a day with a receipt has its rows then.
-        were_read = {day for start, end in connection.execute(windows) for day in Window(start, end).each_day()}
+        # Slices first, because others are loaded meanwhile: a day that was read has its rows then.
+        were_read = set(connection.execute(_DAYS_READ, bound).scalars())
         rows = dict(connection.execute(counted).tuples().all())
     unusual = {}
     for day, weeks in compared.items():

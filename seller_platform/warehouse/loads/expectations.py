@@ -37,8 +37,8 @@ _CANDIDATES = """
 _RECEIPT = """
     (SELECT id, window_start, window_end, requests, rows,
             extract(epoch FROM greatest(finished_at - started_at, '0'))::float8
-     FROM platform.loads
-     WHERE loads.dataset = slice.dataset AND {condition} AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL
+     FROM platform.readings
+     WHERE readings.dataset = slice.dataset AND {condition}
      ORDER BY {order} LIMIT 1)
 """
 _DAYS, _WANTED = "window_end - window_start", "slice.after - slice.first"
@@ -48,7 +48,7 @@ _SAME = (("window_start = slice.first AND window_end = slice.after", "id + 0 DES
 _OF_PAIRS = text(
     _CANDIDATES.format(
         receipts=" UNION ALL ".join(
-            _RECEIPT.format(condition=f"loads.account = slice.account AND {condition}", order=order)
+            _RECEIPT.format(condition=f"readings.account = slice.account AND {condition}", order=order)
             for condition, order in _SAME + _LIKE
         )
     )

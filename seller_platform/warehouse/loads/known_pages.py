@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, insert, select
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.loads import NO_PAGES, PageFacts
 from seller_platform.warehouse.loads.copy_format import LINE_VERSION
-from seller_platform.warehouse.schema.tables import KNOWN_PAGES, LOADS, loads_of
+from seller_platform.warehouse.schema.tables import KNOWN_PAGES, LOADS, PUBLISHED_LOADS, loads_of
 
 _Pages = tuple[int, dict[bytes, PageFacts]]
 _DECODER = msgspec.msgpack.Decoder(_Pages)
@@ -44,7 +44,7 @@ def keep_pages(  # noqa: PLR0917  # the slice is three of them
     pages: Mapping[bytes, PageFacts],
 ) -> None:
     """Store the pages of a load in the place of those of all loads that read the same days."""
-    former = select(LOADS.c.id).where(loads_of(dataset, account, window if dataset.is_dated else None))
+    former = select(PUBLISHED_LOADS.c.id).where(loads_of(dataset, account, window if dataset.is_dated else None))
     connection.execute(delete(KNOWN_PAGES).where(KNOWN_PAGES.c.load_id.in_(former)))
     if pages:
         stored: _Pages = (LINE_VERSION, dict(pages))

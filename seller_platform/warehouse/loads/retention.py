@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Table, and_, delete, func, or_, select, tu
 
 from seller_platform.contract import DATASETS, LOCAL_DAY
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, IS_PUBLISHED, LOADS, history_of, table_for
+from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HELD, LOADS, history_of, table_for
 
 # Daily snapshots and receipts are all kept for so many days.
 SNAPSHOT_DAYS = 90
@@ -62,7 +62,7 @@ def prune(
                 for table in (history_of(dataset), table_for(dataset))
             )
     window = (LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
-    newest = select(func.max(LOADS.c.id)).group_by(*window, IS_PUBLISHED)
+    newest = select(func.max(LOADS.c.id)).group_by(*window, LOADS.c.verdict == HELD)
     named = union_all(
         *(select(table_for(dataset).c.load_id).distinct() for dataset in DATASETS),
         *(select(history_of(dataset).c[name]).distinct() for dataset in DATASETS for name in ("load_id", GONE_LOAD_ID)),

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Connection, TextClause, func, insert, select, text
+from sqlalchemy import Connection, func, insert, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
@@ -45,9 +45,8 @@ from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import (
     HELD,
-    IS_PUBLISHED,
-    IS_READING,
     LOADS,
+    PUBLISHED_LOADS,
     SELLER,
     loads_of,
 )
@@ -63,10 +62,16 @@ _HAS_MOVED = text("""
     FROM (
         SELECT id, window_start, window_end,
                coalesce(time_zone <> :time_zone OR currency <> :currency, false) AS is_other
-        FROM platform.loads
-        WHERE dataset = :of_dataset AND account = :of_account AND verdict <> 'held'
+        FROM platform.published_loads
+        WHERE dataset = :of_dataset AND account = :of_account
           AND window_start < :before_day AND window_end > :first_day
     ) AS load
+""")
+_ANNOUNCED = text("""
+    SELECT announced FROM platform.readings
+    WHERE dataset = :of_dataset AND account = :of_account AND changed
+      AND window_start < :before_day AND window_end > :first_day
+    ORDER BY id DESC LIMIT 1
 """)
 
 
@@ -352,17 +357,14 @@ class Load:
 
     def _announced_before(self) -> bool:
         """Whether the newest load that changed rows of the slice announced a total."""
-        dataset = self.slice.dataset
-        of_days = loads_of(dataset, self.slice.account, self.slice.window if dataset.is_dated else None)
-        newest = select(LOADS.c.announced).where(of_days, IS_READING, LOADS.c.changed).order_by(LOADS.c.id.desc())
-        return self._connection.execute(newest.limit(1)).scalar_one_or_none() is not None
+        of_days = _days_of(self.slice.dataset, self.slice.account, self.slice.window)
+        return self._connection.execute(_ANNOUNCED, of_days).scalar_one_or_none() is not None
 
     def _has_moved(self) -> bool:
         """Whether rows of the slice were read under another time zone or currency, and not all of them again since."""
-        of = {"of_dataset": self.slice.dataset.name, "of_account": self.slice.account}
-        days = {"first_day": self.slice.window.start, "before_day": self.slice.window.end}
+        of_days = _days_of(self.slice.dataset, self.slice.account, self.slice.window)
         under = {"time_zone": self.slice.time_zone, "currency": self.slice.currency}
-        return self._connection.execute(_HAS_MOVED, of | days | under).scalar_one() is True
+        return self._connection.execute(_HAS_MOVED, of_days | under).scalar_one() is True
 
     def _published(
         self, part: _Part, change: SliceChange, previous: Receipt | None, times: tuple[datetime, str | None]
@@ -444,8 +446,9 @@ class Load:
             keep_sums(self._connection, self.slice.dataset, account, window, load_id=part.load_id)
         report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
         started_at, run_id = times
+        of_days = _days_of(self.slice.dataset, account, window)
         row = self._connection.execute(
-            insert(LOADS).values(finished_at=_end_of(self.slice.dataset, account, window)).returning(LOADS),
+            insert(LOADS).values(finished_at=_END.bindparams(**of_days)).returning(LOADS),
             {
                 "id": part.load_id,
                 "dataset": self.slice.dataset.name,
@@ -479,9 +482,9 @@ class Load:
     def _newest_snapshot(self) -> sql.Composed:
         """Return the condition for the newest snapshot before the slice's day with rows, or accepted without."""
         return sql.SQL(
-            "account = {account} AND {day} = (SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} "
-            "AND account = {account} AND verdict <> 'held' AND (rows > 0 OR notes -> 'accepted' IS NOT NULL) "
-            "AND window_start < {before})"
+            "account = {account} AND {day} = (SELECT max(window_start) FROM platform.published_loads "
+            "WHERE dataset = {dataset} AND account = {account} AND window_start < {before} "
+            "AND (rows > 0 OR notes -> 'accepted' IS NOT NULL))"
         ).format(
             account=self.slice.account,
             day=sql.Identifier(self.slice.dataset.slice_column),
@@ -604,7 +607,7 @@ def held_readings(
     of_days = [LOADS.c.dataset == dataset.name, LOADS.c.account == account]
     if dataset.is_dated:
         of_days += [LOADS.c.window_start < window.end, LOADS.c.window_end > window.start]
-    first = select(func.min(LOADS.c.id)).where(*of_days, ~IS_PUBLISHED).scalar_subquery()
+    first = select(func.min(LOADS.c.id)).where(*of_days, LOADS.c.verdict == HELD).scalar_subquery()
     receipts = select(LOADS.c.window_start, LOADS.c.window_end, LOADS.c.started_at, LOADS.c.verdict, LOADS.c.notes)
     held: dict[str, list[tuple[datetime, Claim]]] = defaultdict(list)
     ended: set[str] = set()
@@ -634,20 +637,20 @@ def _next_load(connection: Connection) -> int:
 
 
 # Of one slice, times are in the order of its loads, even if the server's clock was set back.
-_END = """(
+_END = text("""(
     SELECT greatest(clock.now, (
         SELECT max(finished_at) + interval '1 microsecond' FROM platform.loads
         WHERE finished_at >= clock.now AND dataset = :of_dataset AND account = :of_account
           AND window_start < :before_day AND window_end > :first_day
     ))
     FROM (SELECT clock_timestamp() AS now) AS clock
-)"""
+)""")
 
 
-def _end_of(dataset: Dataset, account: str, window: Window) -> TextClause:
-    """Return the expression for the time at which a load ends: PostgreSQL's, and later than its former loads."""
+def _days_of(dataset: Dataset, account: str, window: Window) -> dict[str, object]:
+    """Return what statements about loads of the same days are given; all days of a list without days."""
     first, end = (window.start, window.end) if dataset.is_dated else (date.min, date.max)
-    return text(_END).bindparams(of_dataset=dataset.name, of_account=account, first_day=first, before_day=end)
+    return {"of_dataset": dataset.name, "of_account": account, "first_day": first, "before_day": end}
 
 
 def _latest_receipt(connection: Connection, slice_: Slice) -> Receipt | None:
@@ -655,8 +658,9 @@ def _latest_receipt(connection: Connection, slice_: Slice) -> Receipt | None:
 
     Receipts are numbered under the slice's lock: unlike times, numbers are in order even where a clock was set back.
     """
-    statement = select(LOADS).where(loads_of(slice_.dataset, slice_.account, slice_.window))
+    load = PUBLISHED_LOADS.c
+    statement = select(PUBLISHED_LOADS).where(loads_of(slice_.dataset, slice_.account, slice_.window))
     if slice_.report_id is not None:
-        statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == slice_.report_id)
-    row = connection.execute(statement.order_by(LOADS.c.id.desc()).limit(1)).mappings().one_or_none()
+        statement = statement.where(load.notes[_REPORT_ID].astext == slice_.report_id)
+    row = connection.execute(statement.order_by(load.id.desc()).limit(1)).mappings().one_or_none()
     return None if row is None else Receipt.of(row)

@@ -20,13 +20,9 @@ NO_CURRENCY = "XXX"
 
 _NUMBER = "^-?[0-9]{1,30}([.][0-9]{1,30})?$"
 
-_NEWEST_DAY = """(
-        SELECT max(day) FROM (
-            SELECT max(local_day) AS day FROM {table} WHERE account = %(account)s
-            UNION ALL
-            SELECT max(window_start) FROM platform.loads
-            WHERE dataset = {dataset} AND account = %(account)s AND verdict <> 'held'
-        ) AS known
+_NEWEST_DAY = """greatest(
+        (SELECT max(local_day) FROM {table} WHERE account = %(account)s),
+        (SELECT newest_day FROM platform.slices WHERE dataset = {dataset} AND account = %(account)s)
     )"""
 
 _OWN = """
@@ -139,7 +135,7 @@ stock AS MATERIALIZED (
 
 
 def newest_day(dataset: Dataset) -> sql.Composed:
-    """Return the query for the day of the account's newest snapshot, be it empty."""
+    """Return the expression for the day of the account's newest snapshot, be it empty."""
     return sql.SQL(_NEWEST_DAY).format(table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name))
 
 

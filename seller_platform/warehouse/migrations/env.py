@@ -35,8 +35,8 @@ with context.begin_transaction():
     context.run_migrations()
     if is_new is not None:
         for create in (
-            create_functions,
             keep_slices,
+            create_functions,
             create_problems,
             create_latest_views,
             comment_on_schemas,

@@ -66,24 +66,19 @@ class Coverage:
 
 _Pairs = Container[tuple[str, str]]
 
-# Of a list without days, its receipts say when it was first read.
 _STORED = text("""
-    SELECT slice.dataset, slice.account,
-           min(coalesce(month + first - 1, (SELECT min(window_start) FROM platform.loads AS load
-                                            WHERE load.dataset = slice.dataset AND load.account = slice.account
-                                              AND load.verdict <> 'held'))) AS first_day,
-           max(coalesce(month + last - 1, newest.window_end - 1)) AS last_day,
-           array_agg(DISTINCT newest.verdict) || CAST(array_remove(array_agg(DISTINCT CASE
-               WHEN mismatched_load_ids <> '{}' THEN 'mismatch' END), NULL) AS text[]) AS verdicts,
-           max(read_at) AS read_at, sum(slice.rows) AS rows, sum(days) AS days
-    FROM platform.slices AS slice
-    JOIN platform.loads AS newest ON newest.id = slice.load_id
+    SELECT dataset, account, min(coalesce(month + first - 1, first_day)) AS first_day,
+           max(coalesce(month + last - 1, newest_day)) AS last_day,
+           array_agg(DISTINCT CASE WHEN mismatched_load_ids <> '{}' THEN 'mismatch' ELSE verdict END) AS verdicts,
+           max(slices.read_at) AS read_at, sum(rows) AS rows, sum(days) AS days
+    FROM platform.slices
     LEFT JOIN LATERAL (
         SELECT min(number)::integer AS first, max(number)::integer AS last, count(*) AS days
         FROM unnest(days_read) WITH ORDINALITY AS day (read_at, number)
         WHERE day.read_at IS NOT NULL
     ) AS read ON true
-    GROUP BY slice.dataset, slice.account
+    WHERE load_id IS NOT NULL
+    GROUP BY dataset, account
 """)
 
 

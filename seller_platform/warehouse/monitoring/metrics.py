@@ -32,19 +32,19 @@ class LoadMeasures:
 
 
 _SUMS = text("""
-    SELECT dataset, account, count(*), sum(requests), sum(body_bytes),
-           CAST(extract(epoch FROM sum(greatest(finished_at - started_at, '0'))) AS float8)
+    SELECT dataset, account, count(*) AS loads, sum(requests) AS requests, sum(body_bytes) AS body_bytes,
+           CAST(extract(epoch FROM sum(greatest(finished_at - started_at, '0'))) AS float8) AS seconds,
+           max(finished_at) FILTER (WHERE verdict <> 'held') AS read_at
     FROM platform.loads
     GROUP BY 1, 2
     ORDER BY 1, 2
 """)
 _SLICES = text("""
-    SELECT slice.dataset, slice.account,
-           CASE WHEN mismatched_load_ids <> '{}' THEN 'mismatch' ELSE verdict END AS verdict, count(*), max(finished_at)
-    FROM platform.slices AS slice JOIN platform.loads AS load ON load.id = slice.load_id
+    SELECT dataset, account, CASE WHEN mismatched_load_ids <> '{}' THEN 'mismatch' ELSE verdict END, count(*)
+    FROM platform.slices WHERE load_id IS NOT NULL
     GROUP BY 1, 2, 3
     UNION ALL
-    SELECT dataset, account, 'held', sum(cardinality(held_load_ids)), NULL
+    SELECT dataset, account, 'held', sum(cardinality(held_load_ids))
     FROM platform.slices WHERE held_load_ids <> '{}'
     GROUP BY 1, 2
 """)
@@ -53,15 +53,12 @@ _SLICES = text("""
 def load_measures(database: Database) -> tuple[LoadMeasures, ...]:
     """Return the measures of every dataset and account that was ever loaded."""
     verdicts: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    read_at: dict[tuple[str, str], datetime] = {}
     with database.begin() as connection:
-        for dataset, account, verdict, count, moment in connection.execute(_SLICES):
+        for dataset, account, verdict, count in connection.execute(_SLICES):
             verdicts[dataset, account][verdict] = int(count)
-            if moment is not None:
-                read_at[dataset, account] = max(moment, read_at.get((dataset, account), moment))
         return tuple(
-            LoadMeasures(name, key, loads, requests, size, seconds, read_at.get((name, key)), verdicts[name, key])
-            for name, key, loads, requests, size, seconds in connection.execute(_SUMS)
+            LoadMeasures(**row, verdicts=verdicts[row["dataset"], row["account"]])
+            for row in connection.execute(_SUMS).mappings()
         )
 
 

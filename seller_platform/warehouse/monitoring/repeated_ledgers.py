@@ -69,20 +69,18 @@ class RepeatedLedger:
         return ", ".join(f"{currency} {amount:,f}".strip() for currency, amount in sorted(self.amounts.items()))
 
 
-# Months of one seller in which several accounts have rows, with the most rows that one load of the month had.
+# Months of one seller in which several accounts have rows.
 _SIZES = text("""
     SELECT seller, month, array_agg(account) AS accounts, array_agg(rows) AS rows
     FROM (
-        SELECT coalesce(seller_id, 'connection ' || connection) AS seller, account,
-               CAST(date_trunc('month', window_start) AS date) AS month, max(rows) AS rows
-        FROM platform.loads
-        JOIN platform.accounts ON accounts.key = loads.account
-        WHERE dataset = :dataset AND verdict <> 'held' AND rows > 0
+        SELECT coalesce(seller_id, 'connection ' || connection) AS seller, account, month, rows
+        FROM platform.slices
+        JOIN platform.accounts ON accounts.key = account
+        WHERE dataset = :dataset AND rows > 0
           AND (:all OR coalesce(seller_id, 'connection ' || connection) IN (
               SELECT coalesce(seller_id, 'connection ' || connection) FROM platform.accounts
               WHERE key = ANY(CAST(:accounts AS text[]))
           ))
-        GROUP BY 1, 2, 3
     ) AS sizes
     GROUP BY seller, month
     HAVING count(*) > 1 AND (:all OR bool_or((account, month) IN (

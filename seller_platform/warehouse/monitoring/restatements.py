@@ -47,8 +47,8 @@ _CHANGED = """
     SELECT load.id, load.dataset, load.account, CAST(changed.day AS date) AS day,
            CAST(changed.counts ->> 0 AS bigint) AS came, CAST(changed.counts ->> 1 AS bigint) AS went,
            CAST(changed.counts ->> 2 AS numeric) AS amount
-    FROM platform.loads AS load, jsonb_each(load.changed_days) AS changed (day, counts)
-    WHERE load.finished_at >= :since AND load.changed AND load.verdict <> 'held' AND changed.day ~ '^[0-9-]{10}$'
+    FROM platform.published_loads AS load, jsonb_each(load.changed_days) AS changed (day, counts)
+    WHERE load.finished_at >= :since AND load.changed AND changed.day ~ '^[0-9-]{10}$'
 """
 _RESTATED = text(f"""
     SELECT changed.dataset, changed.account, min(day) AS first_day, max(day) AS last_day, sum(came) AS came,
@@ -56,9 +56,9 @@ _RESTATED = text(f"""
     FROM ({_CHANGED}) AS changed
     JOIN platform.accounts AS account ON account.key = changed.account
     WHERE EXISTS (
-        SELECT FROM platform.loads AS earlier
+        SELECT FROM platform.published_loads AS earlier
         WHERE earlier.dataset = changed.dataset AND earlier.account = changed.account AND earlier.id < changed.id
-          AND earlier.verdict <> 'held' AND earlier.window_start <= day AND earlier.window_end > day
+          AND earlier.window_start <= day AND earlier.window_end > day
           AND CAST(earlier.started_at AT TIME ZONE 'UTC' AS date) > day + 1
     )
     GROUP BY 1, 2, 8
@@ -67,7 +67,7 @@ _RESTATED = text(f"""
 _READ = text(f"""
     SELECT count(*), coalesce(sum(rows) FILTER (WHERE coalesce(jsonb_typeof(restatement), 'null') = 'null'), 0)
                      + (SELECT coalesce(sum(came), 0) FROM ({_CHANGED}) AS changed)
-    FROM platform.loads WHERE finished_at >= :since AND verdict <> 'held'
+    FROM platform.published_loads WHERE finished_at >= :since
 """)  # noqa: S608  # a constant
 
 

@@ -41,14 +41,14 @@ class ZoneChange:
 _ZONE_CHANGES = text("""
     WITH former AS MATERIALIZED (
         SELECT dataset, account, present.time_zone, present.currency, max(id) AS id, max(started_at) AS read_at,
-               max(loads.time_zone) FILTER (WHERE loads.time_zone <> present.time_zone) AS former_zone,
-               max(loads.currency) FILTER (WHERE loads.currency <> present.currency) AS former_currency,
+               max(readings.time_zone) FILTER (WHERE readings.time_zone <> present.time_zone) AS former_zone,
+               max(readings.currency) FILTER (WHERE readings.currency <> present.currency) AS former_currency,
                range_agg(daterange(window_start, window_end)) AS days
         FROM unnest(CAST(:accounts AS text[]), CAST(:zones AS text[]), CAST(:currencies AS text[]))
              AS present (account, time_zone, currency)
-        JOIN platform.loads USING (account)
-        WHERE dataset = ANY (:datasets) AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL
-          AND (loads.time_zone <> present.time_zone OR loads.currency <> present.currency)
+        JOIN platform.readings USING (account)
+        WHERE dataset = ANY (:datasets)
+          AND (readings.time_zone <> present.time_zone OR readings.currency <> present.currency)
         GROUP BY dataset, account, present.time_zone, present.currency
     )
     SELECT account, max(concat_ws(' and ', former_zone, former_currency)),
@@ -58,9 +58,8 @@ _ZONE_CHANGES = text("""
     FROM former
     CROSS JOIN LATERAL (
         SELECT coalesce(range_agg(daterange(window_start, window_end)), '{}') AS days
-        FROM platform.loads AS later
+        FROM platform.readings AS later
         WHERE later.dataset = former.dataset AND later.account = former.account AND later.id > former.id
-          AND verdict <> 'held' AND notes -> 'reverts_load' IS NULL
     ) AS again
     WHERE NOT former.days <@ again.days
     GROUP BY account

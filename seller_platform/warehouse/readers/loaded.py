@@ -54,8 +54,7 @@ WHERE NOT EXISTS (
 ORDER BY 1, 2
 """
 
-_PUBLISHED = "(SELECT * FROM platform.loads WHERE verdict <> 'held') AS published"
-_OF_DATASETS = {"receipts": _PUBLISHED, "named": "dataset"}
+_OF_DATASETS = {"receipts": "platform.published_loads", "named": "dataset"}
 _OF_MARTS = {"receipts": "platform.mart_builds", "named": "mart"}
 
 

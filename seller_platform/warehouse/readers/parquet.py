@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import parquet
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Kind, Window
 from seller_platform.errors import NotLoadedError, SellerPlatformError
@@ -32,7 +32,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
 from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import ACCOUNT, Selection, Source, relation_of
-from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
+from seller_platform.warehouse.schema.tables import SLICES, table_for
 
 FILE = "part.parquet"
 METADATA_PREFIX = "seller_platform."
@@ -101,9 +101,9 @@ def export_snapshots(database: Database, dataset: Dataset, account: str, folder:
     """
     table = table_for(dataset)
     stored = select(table.c[LOCAL_DAY]).where(table.c.account == account).distinct()
-    newest = select(func.max(LOADS.c.window_start)).where(loads_of(dataset, account))
+    newest = select(SLICES.c.newest_day).where(SLICES.c.dataset == dataset.name, SLICES.c.account == account)
     with database.begin() as connection:
-        days = {*connection.execute(stored).scalars(), connection.execute(newest).scalar_one()} - {None}
+        days = {*connection.execute(stored).scalars(), *connection.execute(newest).scalars()} - {None}
     if not days:
         raise NotLoadedError(dataset.table, f"{dataset.name} of {account}")
     exported = []

@@ -212,9 +212,8 @@ SELECT {columns}
 FROM {parts}
 CROSS JOIN LATERAL (
     SELECT greatest((SELECT max({day}) FROM {table} WHERE account = part.account),
-                    (SELECT max(window_start) FROM platform.loads
-                     WHERE dataset = {name} AND account = part.account AND verdict <> 'held'
-                       AND finished_at <= {moment})) AS day
+                    (SELECT max(window_start) FROM platform.published_loads
+                     WHERE dataset = {name} AND account = part.account AND finished_at <= {moment})) AS day
 ) AS newest
 JOIN {table} AS stored
   ON stored.account = part.account

@@ -53,7 +53,7 @@ _FORMS = (
 _SETTLEDNESS = sql.SQL("""
 CREATE VIEW platform.settledness AS
 SELECT dataset, account, after_days, rows_percent, amounts_percent, observed_days
-FROM (SELECT DISTINCT dataset, account FROM platform.loads) AS pair
+FROM (SELECT DISTINCT dataset, account FROM platform.slices) AS pair
 JOIN (VALUES {amounts}) AS amounts (dataset, name) USING (dataset)
 CROSS JOIN LATERAL (
     WITH receipts AS MATERIALIZED (
@@ -62,9 +62,9 @@ CROSS JOIN LATERAL (
                (SELECT sum(abs(value::numeric)) FROM jsonb_each_text(sums)
                 WHERE key = amounts.name OR key LIKE amounts.name || ' %') / (window_end - window_start) AS amount,
                changed AND changed_days IS NULL OR id = min(id) OVER () AS is_first
-        FROM platform.loads,
+        FROM platform.published_loads AS load,
              LATERAL (SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS read_on) AS day
-        WHERE loads.dataset = pair.dataset AND loads.account = pair.account AND verdict <> 'held'
+        WHERE load.dataset = pair.dataset AND load.account = pair.account
           AND started_at > now() - interval '160 days'
     ),
     sizes AS (

@@ -18,15 +18,15 @@ SELECT attname, col_description(attrelid, attnum) FROM pg_attribute
 WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 
-# The newest snapshot may have no rows: the receipts have its day.
+# The newest snapshot may have no rows: its slice has its day.
 _VIEW = sql.SQL("""
 CREATE OR REPLACE VIEW {view} AS
 SELECT {columns}
 FROM platform.accounts AS known
 CROSS JOIN LATERAL (
     SELECT greatest((SELECT max({day}) FROM {table} WHERE account = known.key),
-                    (SELECT max(window_start) FROM platform.loads
-                     WHERE dataset = {name} AND account = known.key AND verdict <> 'held')) AS day
+                    (SELECT newest_day FROM platform.slices
+                     WHERE dataset = {name} AND account = known.key)) AS day
 ) AS newest
 JOIN {table} AS stored ON stored.account = known.key AND stored.{day} = newest.day
 """)

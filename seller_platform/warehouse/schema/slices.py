@@ -12,7 +12,8 @@ from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS
 from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.tables import SELLER
+from seller_platform.warehouse.schema.comments import comment_on_view
+from seller_platform.warehouse.schema.tables import LOADS, SELLER
 
 # A hold ends when later loads, published or held, have all its days together; of a whole list with any later load.
 # A reading that does not add up to its total counts until a later published one has all of its days. What else checks
@@ -32,9 +33,8 @@ CREATE OR REPLACE FUNCTION platform.open_mismatches(mismatches bigint[]) RETURNS
     SELECT coalesce(array_agg(load.id ORDER BY load.id), '{}')
     FROM platform.loads AS load
     WHERE load.id = ANY (mismatches) AND NOT EXISTS (
-        SELECT FROM platform.loads AS later
+        SELECT FROM platform.published_loads AS later
         WHERE later.dataset = load.dataset AND later.account = load.account AND later.id > load.id
-          AND later.verdict <> 'held'
           AND later.window_start <= load.window_start AND later.window_end >= load.window_end)
 $$;
 CREATE OR REPLACE FUNCTION platform.open_notes(noted bigint[]) RETURNS bigint[] LANGUAGE sql STABLE AS $$
@@ -44,9 +44,8 @@ CREATE OR REPLACE FUNCTION platform.open_notes(noted bigint[]) RETURNS bigint[] 
         SELECT count(*) > 0 AND (platform.month_of_slice(load.dataset, load.window_start) IS NULL
                                  OR daterange(load.window_start, load.window_end)
                                     <@ range_agg(daterange(later.window_start, later.window_end)))
-        FROM platform.loads AS later
+        FROM platform.published_loads AS later
         WHERE later.dataset = load.dataset AND later.account = load.account AND later.id > load.id
-          AND later.verdict <> 'held'
           AND later.notes ->> 'report_id' IS NOT DISTINCT FROM load.notes ->> 'report_id')
 $$;
 CREATE OR REPLACE FUNCTION platform.has_notes(notes jsonb, restatement jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE
@@ -56,6 +55,15 @@ AS $$
                     OR notes ? 'was_settled' AND restatement IS NOT NULL, false)
 $$
 """
+
+_RECEIPTS = """
+CREATE OR REPLACE VIEW platform.published_loads AS SELECT * FROM platform.loads WHERE verdict <> 'held';
+CREATE OR REPLACE VIEW platform.readings AS SELECT * FROM platform.published_loads WHERE notes -> 'reverts_load' IS NULL
+"""
+_COMMENTS_OF_RECEIPTS = {
+    "published_loads": "Receipts of loads that were published: readings that were not held, and reverts.",
+    "readings": "Receipts of readings that were published.",
+}
 
 _MONTH_OF_SLICE = sql.SQL("""
 CREATE OR REPLACE FUNCTION platform.month_of_slice(dataset text, first_day date) RETURNS date LANGUAGE sql IMMUTABLE
@@ -74,6 +82,7 @@ DECLARE
     has_today CONSTANT boolean :=
         is_reading AND NEW.window_end > CAST(NEW.started_at AT TIME ZONE coalesce(NEW.time_zone, 'UTC') AS date);
     is_whole CONSTANT boolean := of_month IS NULL OR first = 1 AND NEW.window_end = of_month + interval '1 month';
+    snapshot_day CONSTANT date := CASE WHEN of_month IS NULL THEN NEW.window_start END;
     mismatches CONSTANT bigint[] := CASE WHEN NEW.verdict = 'mismatch' THEN ARRAY[NEW.id] ELSE '{}' END;
     noted CONSTANT bigint[] :=
         CASE WHEN platform.has_notes(NEW.notes, NEW.restatement) THEN ARRAY[NEW.id] ELSE '{}' END;
@@ -86,10 +95,10 @@ BEGIN
         RETURN NULL;
     END IF;
     INSERT INTO platform.slices AS slice (
-        dataset, account, month, load_id, changed_load_id, rows, read_at, current_at, days_read, time_zone, currency,
-        mismatched_load_ids, noted_load_ids
+        dataset, account, month, load_id, changed_load_id, verdict, first_day, newest_day, rows, read_at, current_at,
+        days_read, time_zone, currency, mismatched_load_ids, noted_load_ids
     ) VALUES (
-        NEW.dataset, NEW.account, of_month, NEW.id, NEW.id, NEW.rows,
+        NEW.dataset, NEW.account, of_month, NEW.id, NEW.id, NEW.verdict, snapshot_day, snapshot_day, NEW.rows,
         CASE WHEN is_reading THEN NEW.started_at END, CASE WHEN has_today THEN NEW.started_at END,
         CASE WHEN is_reading AND of_month IS NOT NULL THEN ARRAY(
             SELECT CASE WHEN day BETWEEN first AND last THEN NEW.started_at END FROM generate_series(1, 31) AS day
@@ -99,6 +108,9 @@ BEGIN
     ON CONFLICT (dataset, account, month) DO UPDATE SET
         load_id = NEW.id,
         changed_load_id = CASE WHEN NEW.changed THEN NEW.id ELSE slice.changed_load_id END,
+        verdict = NEW.verdict,
+        first_day = least(slice.first_day, snapshot_day),
+        newest_day = greatest(slice.newest_day, snapshot_day),
         rows = CASE
             WHEN is_whole THEN NEW.rows
             WHEN NOT NEW.changed THEN slice.rows
@@ -169,6 +181,8 @@ WITH load AS MATERIALIZED (
 slice AS MATERIALIZED (
     SELECT dataset, account, month, max(id) FILTER (WHERE NOT is_held) AS load_id,
            max(id) FILTER (WHERE NOT is_held AND changed) AS changed_load_id,
+           min(window_start) FILTER (WHERE NOT is_held AND month IS NULL) AS first_day,
+           max(window_start) FILTER (WHERE NOT is_held AND month IS NULL) AS newest_day,
            (array_agg(started_at ORDER BY id DESC) FILTER (WHERE is_reading))[1] AS read_at,
            (array_agg(started_at ORDER BY id DESC) FILTER (WHERE is_reading AND has_today))[1] AS current_at,
            (array_agg(time_zone ORDER BY id DESC) FILTER (WHERE NOT is_held AND time_zone IS NOT NULL))[1] AS time_zone,
@@ -201,9 +215,10 @@ days AS (
               USING (dataset, account, month, number)
     GROUP BY dataset, account, month
 )
-INSERT INTO platform.slices (dataset, account, month, load_id, changed_load_id, rows, read_at, current_at, days_read,
-                             time_zone, currency, mismatched_load_ids, held_load_ids, noted_load_ids)
-SELECT slice.dataset, slice.account, slice.month, load_id, changed_load_id,
+INSERT INTO platform.slices (dataset, account, month, load_id, changed_load_id, verdict, first_day, newest_day, rows,
+                             read_at, current_at, days_read, time_zone, currency, mismatched_load_ids, held_load_ids,
+                             noted_load_ids)
+SELECT slice.dataset, slice.account, slice.month, load_id, changed_load_id, verdict, first_day, newest_day,
        CASE WHEN load.id IS NULL THEN 0
             WHEN slice.month IS NULL OR load.window_start = slice.month
                                     AND load.window_end = slice.month + interval '1 month' THEN load.rows
@@ -214,7 +229,8 @@ FROM slice
 LEFT JOIN days USING (dataset, account, month)
 LEFT JOIN load ON load.id = slice.load_id
 ON CONFLICT (dataset, account, month) DO UPDATE SET
-    load_id = excluded.load_id, changed_load_id = excluded.changed_load_id, rows = excluded.rows,
+    load_id = excluded.load_id, changed_load_id = excluded.changed_load_id, verdict = excluded.verdict,
+    first_day = excluded.first_day, newest_day = excluded.newest_day, rows = excluded.rows,
     read_at = excluded.read_at, current_at = excluded.current_at, days_read = excluded.days_read,
     time_zone = excluded.time_zone, currency = excluded.currency,
     mismatched_load_ids = excluded.mismatched_load_ids, held_load_ids = excluded.held_load_ids,
@@ -238,8 +254,11 @@ DAYS_OF_SLICE = """
 
 
 def keep_slices(connection: Connection) -> None:
-    """Create the trigger that writes the row of a slice after each receipt, and its functions, anew."""
+    """Create the views of receipts, the trigger that writes the row of a slice after each, and its functions, anew."""
     driver = driver_of(connection)
+    driver.execute(_RECEIPTS)
+    for view, comment in _COMMENTS_OF_RECEIPTS.items():
+        comment_on_view(driver, view, comment, {column.name: column.comment or "" for column in LOADS.columns})
     dated = [dataset.name for dataset in DATASETS if dataset.is_dated]
     driver.execute(_MONTH_OF_SLICE.format(dated=sql.Literal(dated)))
     driver.execute(_OPEN)

@@ -317,11 +317,8 @@ KNOWN_PAGES = Table(
     comment="The pages of the last load of each slice: one that is sent again is not decoded again.",
 )
 
-IS_PUBLISHED = LOADS.c.verdict != HELD
-"""The condition for receipts of readings that were published, not held."""
-
-IS_READING = LOADS.c.notes["reverts_load"].is_(None)
-"""The condition for receipts of readings of the upstream; the others are of reverts."""
+PUBLISHED_LOADS = LOADS.to_metadata(MetaData(), name="published_loads")
+"""The view of receipts of loads that were published: readings that were not held, and reverts."""
 
 SLICES = Table(
     "slices",
@@ -333,6 +330,9 @@ SLICES = Table(
         "load_id", BigInteger, comment="The newest load of any of its days: platform.loads.id; null if never loaded."
     ),
     Column("changed_load_id", BigInteger, comment="The newest load that changed its rows."),
+    Column("verdict", Text, comment="The verdict of the newest load: match, mismatch or unverifiable."),
+    Column("first_day", Date, comment="Where the list has no days: the first on which it was loaded."),
+    Column("newest_day", Date, comment="Where the list has no days: that of its newest snapshot, be it empty."),
     Column("reported_load_id", BigInteger, comment="The newest load that was reported to Dagster."),
     Column("rows", BigInteger, nullable=False, server_default="0", comment="Rows stored; of a snapshot the newest."),
     Column("read_at", DateTime(timezone=True), comment="When the newest published reading of it began."),
@@ -537,11 +537,12 @@ COST_WRITES = Table(
 
 
 def loads_of(dataset: Dataset, account: str, window: Window | None = None) -> ColumnElement[bool]:
-    """Return the condition for receipts of a dataset and account whose readings were published.
+    """Return the condition for published loads of a dataset and account.
 
     With a window, only those whose own window shares a day with it.
     """
-    condition = and_(LOADS.c.dataset == dataset.name, LOADS.c.account == account, IS_PUBLISHED)
+    load = PUBLISHED_LOADS.c
+    condition = and_(load.dataset == dataset.name, load.account == account)
     if window is None:
         return condition
-    return and_(condition, LOADS.c.window_start < window.end, LOADS.c.window_end > window.start)
+    return and_(condition, load.window_start < window.end, load.window_end > window.start)

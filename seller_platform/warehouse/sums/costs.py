@@ -11,13 +11,9 @@ from seller_platform.warehouse.sums.statistics import CHANGE_DAYS, COSTED, STORE
 
 _PERIODS: LiteralString = """
 cost_days AS MATERIALIZED (
-    SELECT requested.account, (
-        SELECT max(day) FROM (
-            SELECT max(local_day) AS day FROM seller.cost_periods WHERE account = requested.account
-            UNION ALL
-            SELECT max(window_start) FROM platform.loads
-            WHERE dataset = 'cost_periods' AND account = requested.account AND verdict <> 'held'
-        ) AS snapshots
+    SELECT requested.account, greatest(
+        (SELECT max(local_day) FROM seller.cost_periods WHERE account = requested.account),
+        (SELECT newest_day FROM platform.slices WHERE dataset = 'cost_periods' AND account = requested.account)
     ) AS local_day
     FROM unnest(%(accounts)s::text[]) AS requested (account)
 ),

@@ -87,9 +87,9 @@ def test_rows_that_are_stored_meanwhile_are_compared_whole(database: Database) -
     day = {str(YESTERDAY): 100}
     with ThreadPoolExecutor() as pool:
         with database.begin() as other:
-            other.execute(text("LOCK TABLE platform.loads IN ACCESS EXCLUSIVE MODE"))
+            other.execute(text("LOCK TABLE platform.slices IN ACCESS EXCLUSIVE MODE"))
             found = pool.submit(unusual_days, database, TRANSACTIONS, "A", Window.day(YESTERDAY), day, today=TODAY)
-            waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'platform.loads'::regclass")
+            waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'platform.slices'::regclass")
             wait_for(lambda: other.execute(waiting).scalar_one())
             _insert(other, [100] * 8, 8)
 

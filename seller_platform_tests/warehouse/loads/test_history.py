@@ -241,7 +241,7 @@ def test_changes_are_of_one_moment_while_another_load_is_published(orders: Datab
 
     @event.listens_for(orders.engine, "after_cursor_execute")
     def load(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if "FROM platform.loads" in statement and loads_between:
+        if "FROM platform.published_loads" in statement and loads_between:
             with Database(orders.url) as other:
                 _load_orders(other, loads_between.pop())
 

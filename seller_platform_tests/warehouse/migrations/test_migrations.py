@@ -34,6 +34,7 @@ UNION ALL SELECT proname FROM pg_proc WHERE proname LIKE 'procrastinate%'
 _BEFORE_SLICES = f"""
 DROP TRIGGER keep_slice ON platform.loads;
 DROP TABLE platform.derived_partitions CASCADE; DROP TABLE platform.slices CASCADE;
+DROP VIEW platform.published_loads CASCADE;
 CREATE TABLE platform.refusals (dataset text, account text, month text, error text NOT NULL, message text NOT NULL,
     since timestamptz NOT NULL, refused_at timestamptz NOT NULL, run_id text, requests integer NOT NULL DEFAULT 0,
     PRIMARY KEY (dataset, account, month));

@@ -7,7 +7,7 @@ from sqlalchemy import insert, select
 
 from seller_platform.contract import DATASETS, Dataset, Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, history_of, loads_of, table_for
+from seller_platform.warehouse.schema.tables import LOADS, PUBLISHED_LOADS, history_of, loads_of, table_for
 
 ORDERS = dataset_named("orders")
 APRIL = Window.month_of(date(2026, 4, 1))
@@ -56,8 +56,10 @@ def test_receipts_of_a_window_are_those_that_share_a_day_with_it(database: Datab
     _load(database, "S2.US", date(2026, 4, 1), date(2026, 4, 30))
 
     with database.begin() as connection:
-        of_april = connection.execute(select(LOADS.c.id).where(loads_of(ORDERS, "S1.US", APRIL))).scalars().all()
-        of_account = connection.execute(select(LOADS.c.id).where(loads_of(ORDERS, "S1.US"))).scalars().all()
+        of_april = (
+            connection.execute(select(PUBLISHED_LOADS.c.id).where(loads_of(ORDERS, "S1.US", APRIL))).scalars().all()
+        )
+        of_account = connection.execute(select(PUBLISHED_LOADS.c.id).where(loads_of(ORDERS, "S1.US"))).scalars().all()
 
     assert sorted(of_april) == [over_both, last_day]
     assert sorted(of_account) == [march, over_both, last_day, may]
