@@ -27,6 +27,7 @@ from seller_platform.orchestration.assets.events import (
 )
 from seller_platform.orchestration.assets.marts import marts_of
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.reporting import report
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.following import Follower
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
@@ -156,6 +157,10 @@ def export_asset(
         # Its import takes a while.
         from seller_platform.warehouse.readers.parquet import export_partition
 
+        keys: Sequence[str | None] = (None,) if partitions is None else context.partition_keys
+        if isinstance(source, Dataset):
+            accounts = None if partitions is None else {read_partition_key(key)[0] for key in context.partition_keys}
+            report(context.instance, warehouse.database, placement, [source], accounts=accounts)
         versions = input_versions(context.instance, [source_key])
 
         def write(key: str | None) -> dg.AssetMaterialization:
@@ -183,7 +188,6 @@ def export_asset(
             return materialization(source, key, exported, tags, known)
 
         loop = PartitionLoop(context.log, f"{source.name} of ")
-        keys: Sequence[str | None] = (None,) if partitions is None else context.partition_keys
         written = (event for _, event in loop.attempt(keys, write))
         yield from events_of(asset, written)
         yield from outputs(context)

@@ -19,7 +19,7 @@ from seller_platform.orchestration.assets.events import (
     table_schema,
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.assets.reporting import report_after_step
+from seller_platform.orchestration.assets.reporting import report, report_after_step
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.following import Follower, failed_input, inputs_of
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
@@ -89,8 +89,8 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
 
     A partition that fails does not stop the others, and is named at the end.
     """
-    accounts, key = placement.account_partitions, placement.key(mart_key(mart))
-    partitions = account_months(history_start, accounts) if mart.is_monthly else accounts
+    key, by_account = placement.key(mart_key(mart)), placement.account_partitions
+    partitions = account_months(history_start, by_account) if mart.is_monthly else by_account
 
     spec = dg.AssetSpec(
         key,
@@ -118,6 +118,8 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         with foreseen():
             parameters = chosen_parameters(mart, context.op_execution_context.op_config or {})
 
+        accounts = {read_partition_key(key)[0] for key in context.partition_keys}
+        report(context.instance, warehouse.database, placement, inputs_of(mart), accounts=accounts)
         versions = input_versions(context.instance, [placement.asset_key(each.dataset) for each in mart.inputs])
         problems, today = slice_problems(warehouse.database, inputs_of(mart)), utc_now().date()
 

@@ -30,7 +30,8 @@ from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import UNDER_WAY
-from seller_platform.warehouse.connections.accounts import accounts, connections
+from seller_platform.warehouse.connections.accounts import accounts as known_accounts
+from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.receipts import keep_reported, unreported_loads
 from seller_platform.warehouse.loads.recounts import recount
 from seller_platform.warehouse.marts import Mart
@@ -115,12 +116,17 @@ def report(
     placement: Placement = WHOLE,
     datasets: Collection[Dataset] = DATASETS,
     *,
+    accounts: Collection[str] | None = None,
     seconds: float = float("inf"),
 ) -> int:
     """Report the newest load of each slice that Dagster does not know yet, and then the checks of their datasets.
 
+    A step that computes something of the slices calls it before it reads them: a load that is reported later would make
+    its partitions outdated.
+
     Args:
         datasets: Those that have assets.
+        accounts: The accounts whose loads are reported; None for all.
         seconds: After how many seconds no more loads are begun; the next call reports the rest.
 
     Returns:
@@ -129,7 +135,7 @@ def report(
     read = {dataset.name: _keys(database, placement, dataset) for dataset in datasets}
     after, count, deadline, changed = 0, 0, time.monotonic() + seconds, set[str]()
     while time.monotonic() < deadline:
-        with unreported_loads(database, datasets, limit=_LOADS_AT_ONCE, after=after) as loads:
+        with unreported_loads(database, datasets, accounts=accounts, limit=_LOADS_AT_ONCE, after=after) as loads:
             if not loads:
                 break
             run_ids = sorted({each.run_id for each in loads if each.run_id})
@@ -170,7 +176,7 @@ def _keys(database: Database, placement: Placement, source: Source) -> Collectio
         return None
     if source == ACCOUNTS:
         return {each.name for each in placement.chosen(connections(database))}
-    return {each.key for each in placement.chosen(accounts(database, with_retired=True))}
+    return {each.key for each in placement.chosen(known_accounts(database, with_retired=True))}
 
 
 def report_judgements(instance: dg.DagsterInstance, key: dg.AssetKey, results: Iterable[tuple[str, Judgement]]) -> None:

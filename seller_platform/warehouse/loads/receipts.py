@@ -99,6 +99,7 @@ _UNREPORTED = text("""
     SELECT load.* FROM platform.slices AS slice JOIN platform.loads AS load ON load.id = slice.load_id
     WHERE slice.load_id IS NOT NULL AND slice.reported_load_id IS DISTINCT FROM slice.load_id
       AND slice.dataset = ANY (:datasets) AND slice.load_id > :after
+      AND (CAST(:accounts AS text[]) IS NULL OR slice.account = ANY (CAST(:accounts AS text[])))
     ORDER BY slice.load_id LIMIT :limit
 """)
 _REPORTED = text("UPDATE platform.slices SET reported_load_id = load_id WHERE load_id = ANY (:loads)")
@@ -107,17 +108,19 @@ _REPORTS = "reports of loads"
 
 @contextmanager
 def unreported_loads(
-    database: Database, datasets: Collection[Dataset], *, limit: int, after: int = 0
+    database: Database, datasets: Collection[Dataset], accounts: Collection[str] | None, *, limit: int, after: int = 0
 ) -> Iterator[Sequence[Receipt]]:
     """Lend the newest loads of slices that Dagster does not know, which are reported in the block, oldest first.
 
     Other processes wait until the block ends, so that each load is reported once.
 
     Args:
+        accounts: The keys of their accounts; None for all.
         limit: How many loads at most.
         after: Only loads with higher numbers.
     """
-    bound = {"datasets": [each.name for each in datasets], "limit": limit, "after": after}
+    of_accounts = None if accounts is None else list(accounts)
+    bound = {"datasets": [each.name for each in datasets], "accounts": of_accounts, "limit": limit, "after": after}
     with database.begin() as connection:
         if not connection.execute(_UNREPORTED, {**bound, "limit": 1}).one_or_none():
             yield ()

@@ -2,29 +2,36 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.loader import LoadingContextForTest
 from sqlalchemy import text
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import dataset_named
+from seller_platform.contract import Dataset, dataset_named
 from seller_platform.ingest.loads.loading import SliceLoader, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.orchestration.assets.cost_periods import cost_asset
+from seller_platform.orchestration.assets.exports import export_asset, export_key
+from seller_platform.orchestration.assets.marts import mart_definitions, mart_key
 from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions, report
 from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.warehouse.marts import mart_named
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import MONTHS, Platform
 
-ORDERS = dataset_named("orders")
+ORDERS, DAILY = map(dataset_named, ("orders", "daily_product_sales"))
 KEYS = sorted(independent_upstream.KEYS.values())
 
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.PreviewWarning", "ignore::dagster.BetaWarning")
 
 
-def _load(platform: Platform, run_id: str | None = None) -> Sequence[int]:
+def _load(platform: Platform, run_id: str | None = None, dataset: Dataset = ORDERS) -> Sequence[int]:
     """Load the first month of both accounts as a command does, and return the numbers of the loads."""
-    requests = [SliceRequest(ORDERS, key, MONTHS[0]) for key in KEYS]
+    requests = [SliceRequest(dataset, key, MONTHS[0]) for key in KEYS]
     with dg.build_resources(platform.resources) as resources:
         loader = SliceLoader(platform.database, resources.seller_api.api, utc_now(), run_id)
         return [result.receipt.id for result in load_each(requests, loader) if result.receipt]
@@ -71,6 +78,24 @@ def test_loads_of_a_run_are_left_to_it_until_it_ends(platform: Platform, status:
     _load(platform, run.run_id)
 
     assert report(platform.instance, platform.database) == (len(KEYS) if has_ended else 0)
+
+
+def test_what_is_made_of_a_load_that_was_not_reported_is_not_outdated(platform: Platform, tmp_path: Path) -> None:
+    platform.discover()
+    _load(platform, dataset=DAILY)
+    assets = [*platform.assets.values(), cost_asset(), export_asset(DAILY, MONTHS[0].start, tmp_path)]
+    marts = mart_definitions(MONTHS[0].start)
+    definitions = dg.Definitions.merge(dg.Definitions(assets=assets, resources=platform.resources), marts)
+    made, partition = {mart_key(mart_named("cost_coverage")), export_key(DAILY)}, partition_key(KEYS[0], MONTHS[0])
+
+    job = definitions.resolve_implicit_global_asset_job_def().get_subset(asset_selection=made)
+    result = job.execute_in_process(instance=platform.instance, partition_key=partition)
+    left = report(platform.instance, platform.database)
+
+    loading = LoadingContextForTest(platform.instance)
+    resolver = CachingStaleStatusResolver(platform.instance, definitions.resolve_asset_graph(), loading)
+    statuses = {resolver.get_status(key, str(partition)) for key in made}
+    assert (result.success, left, statuses) == (True, len(KEYS) - 1, {StaleStatus.FRESH})
 
 
 def test_the_sensor_reports_loads_and_adds_their_partitions(platform: Platform) -> None:
