@@ -18,5 +18,6 @@ def broken(database: Database, tmp_path: Path) -> Iterator[Broken]:
         open_proxy(upstream.url) as proxy,
     ):
         built = Broken(upstream, proxy, database, tmp_path)
+        upstream.token_seconds = 86_400  # so that tokens are refreshed when a test says so, however long it takes
         built.site.connect(upstream.issue())
         yield built

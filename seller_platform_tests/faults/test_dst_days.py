@@ -34,7 +34,6 @@ from seller_platform_tests.support.postgres import drop_database
 pytestmark = pytest.mark.slow
 
 ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
-STEP = timedelta(minutes=30)
 DAY = timedelta(days=1)
 
 # The zone, the day on which its clock is changed, and how many hours that day has.

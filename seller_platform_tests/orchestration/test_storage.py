@@ -2,7 +2,6 @@
 
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ _ENDING_THE_FIRST = """
     CREATE TRIGGER ending BEFORE INSERT ON event_logs FOR EACH ROW EXECUTE FUNCTION end_the_first();
 """
 KEY = dg.AssetKey("it")
-_NUMBERS = count()
 
 
 def test_an_event_is_stored_although_the_server_ends_the_connection(database: Database, tmp_path: Path) -> None:

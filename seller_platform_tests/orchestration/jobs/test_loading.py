@@ -203,7 +203,7 @@ def test_a_refresh_requests_what_is_due(location: Location) -> None:
     assert {(run.tags[ACCOUNT_TAG], run.tags.get(REFRESH_TAG)) for run in runs} <= {(OTHER, CHANGED), (OTHER, None)}
 
 
-def test_a_job_and_its_runs_end_when_they_are_terminated_whatever_they_wait_for(location: Location) -> None:
+def test_a_job_and_its_runs_end_when_they_are_terminated(location: Location) -> None:
     with location.platform.database.begin() as connection:
         connection.execute(text("LOCK TABLE platform.accounts IN ACCESS EXCLUSIVE MODE"))
         waiting = location.start("refresh_now", "refresh")

@@ -62,16 +62,6 @@ def test_an_index_covers_the_states_that_its_queries_select(index: str, states: 
     assert conditions[index] == f"state IN ({', '.join(repr(state.value) for state in states)})"
 
 
-def test_a_job_is_stored_as_it_was_ordered(shop: Database) -> None:
-    job = must_open(shop)
-
-    assert job == job_of(shop, job.id)
-    assert (job.state, job.attempt, job.polls, job.report_id) == (JobState.REQUESTED, 1, 0, None)
-    assert (job.requested_at, job.attempted_at, job.next_poll_at) == (NOON, NOON, NOON + MINUTE)
-    assert job.give_up_after == timedelta(hours=6)
-    assert str(job) == "the report product_sku A of S1.DE"
-
-
 @pytest.mark.parametrize("state", list(JobState))
 def test_one_job_of_a_report_is_open_at_a_time(shop: Database, state: JobState) -> None:
     job = must_open(shop)
@@ -82,13 +72,6 @@ def test_one_job_of_a_report_is_open_at_a_time(shop: Database, state: JobState) 
     assert (second is None) == (state in OPEN)
     assert other is not None
     assert elsewhere is not None
-
-
-def test_of_many_that_want_the_same_report_at_once_one_opens_it(shop: Database) -> None:
-    with ThreadPoolExecutor(8) as threads:
-        jobs = list(threads.map(lambda _: opened(shop), range(24)))
-
-    assert len([job for job in jobs if job is not None]) == 1
 
 
 def test_jobs_are_claimed_the_longest_due_first_and_until_a_time(shop: Database) -> None:
@@ -119,16 +102,6 @@ def test_a_job_is_claimed_by_one_of_many(shop: Database) -> None:
         claimed = [job.value for jobs in claims for job in jobs]
 
     assert len(claimed) == len(set(claimed)) == 40
-
-
-def test_a_job_is_moved_by_the_first_and_not_by_the_second(shop: Database) -> None:
-    job = must_open(shop)
-
-    first = move_job(shop, job, replace(job, state=JobState.PENDING, report_id="7"))
-    second = move_job(shop, job, replace(job, state=JobState.FAILED, problem="no"))
-
-    assert (first, second) == (True, False)
-    assert (job_of(shop, job.id).state, job_of(shop, job.id).problem) == (JobState.PENDING, None)
 
 
 def test_the_load_and_the_sensor_do_not_undo_changes_of_each_other(shop: Database) -> None:

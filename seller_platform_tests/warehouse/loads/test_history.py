@@ -74,26 +74,6 @@ def _order(number: int, amount: str = "1.5", *, day: int = 0) -> Content:
     return f"order-{number}", date(2026, 3, 1 + day), Decimal(amount)
 
 
-def test_rows_that_did_not_change_keep_the_load_that_brought_them(database: Database) -> None:
-    first = _load(database, [_order(1), _order(2)])
-
-    second = _load(database, [_order(1), _order(3)])
-
-    assert _loads_of_rows(database) == [("order-1", first.id), ("order-3", second.id)]
-    with database.begin() as connection:
-        former = connection.execute(text("SELECT order_id, load_id, gone_load_id FROM history.transactions")).one()
-    assert tuple(former) == ("order-2", first.id, second.id)
-
-
-def test_equal_rows_count_as_often_as_they_occur(database: Database) -> None:
-    _load(database, [_order(1)] * 3)
-
-    _load(database, [_order(1)] * 2 + [_order(2)])
-
-    assert _contents(database, "seller.transactions") == Counter({_order(1): 2, _order(2): 1})
-    assert _contents(database, "history.transactions") == Counter({_order(1): 1})
-
-
 def test_another_spelling_of_the_same_values_moves_no_row(database: Database) -> None:
     first = _load(database, [_order(1), _order(1), _order(2)])
 
@@ -103,16 +83,6 @@ def test_another_spelling_of_the_same_values_moves_no_row(database: Database) ->
     assert {load for _, load in _loads_of_rows(database)} == {first.id}
     assert again.restatement == {}
     assert not unchanged.changed
-
-
-def test_sums_of_a_restatement_are_those_of_the_whole_slice(database: Database) -> None:
-    _load(database, [_order(number, "2") for number in range(5)])
-    _load(database, [_order(number, "2") for number in range(4)])
-
-    third = _load(database, [_order(number, "2") for number in range(3)] + [_order(9, "10")])
-
-    assert third.restatement == {"amount USD": {"before": "8", "after": "16"}}
-    assert third.sums == {"amount USD": Decimal(16), "rows": Decimal(4)}
 
 
 def test_a_loader_whose_clock_is_ahead_changes_no_past_state(database: Database) -> None:
@@ -148,28 +118,6 @@ def test_a_load_ends_after_those_before_it_whatever_the_clock_says(database: Dat
     assert first.finished_at < ahead
 
 
-def test_a_revert_can_be_reverted(database: Database) -> None:
-    first = _load(database, [_order(1)])
-    second = _load(database, [])
-
-    undone = revert(database, second.id)
-    revert(database, undone.id)
-
-    assert _contents(database, "seller.transactions") == Counter()
-    assert _contents(database, f"history.transactions_as_of('{undone.finished_at}')") == Counter({_order(1): 1})
-    assert _contents(database, f"history.transactions_as_of('{first.finished_at}')") == Counter({_order(1): 1})
-
-
-def test_a_reverted_slice_knows_the_reading_that_it_equals(database: Database) -> None:
-    first = _load(database, [_order(1), _order(2)])
-    second = _load(database, [_order(1)])
-
-    undone = revert(database, second.id)
-
-    assert undone.digest == first.digest
-    assert not _load(database, [_order(1), _order(2)]).changed
-
-
 def test_what_was_held_or_came_first_cannot_be_reverted(database: Database) -> None:
     first = _load(database, [_order(1)])
     held = _load(database, [], judge=Judge(is_second=True))
@@ -178,21 +126,6 @@ def test_what_was_held_or_came_first_cannot_be_reverted(database: Database) -> N
         revert(database, first.id)
     with pytest.raises(RequestError, match="was held, so it changed nothing"):
         revert(database, held.id)
-
-
-def test_a_wider_window_with_the_same_rows_changes_nothing(database: Database) -> None:
-    _load(database, [_order(1)], Window(DAYS.start, date(2026, 3, 3)))
-
-    wider = _load(database, [_order(1)])
-
-    assert (wider.changed, wider.restatement) == (False, {})
-
-
-def test_a_load_without_a_receipt_cannot_be_reverted(database: Database) -> None:
-    with pytest.raises(
-        RequestError, check=lambda error: error.code == "UnknownLoadError", match="no receipt of load 77"
-    ):
-        revert(database, 77)
 
 
 @pytest.mark.parametrize("function", ["transactions_as_of(now())", "transactions_without('{1,2}')"])
@@ -226,14 +159,6 @@ def _load_orders(database: Database, totals: Mapping[str, str]) -> None:
         ]
         load.spool.write(rows, tags=("platform",), page=1)
         load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
-
-
-def test_changes_are_paired_by_key(orders: Database) -> None:
-    changes = changes_since(orders, dataset_named("orders"), ACCOUNT, MARCH)
-
-    assert [row["platform_order_id"] for row in changes.came] == ["4"]
-    assert [row["platform_order_id"] for row in changes.went] == ["3"]
-    assert [(old["order_total"], new["order_total"]) for old, new in changes.changed] == [(Decimal(7), Decimal(9))]
 
 
 def test_changes_are_of_one_moment_while_another_load_is_published(orders: Database) -> None:

@@ -9,18 +9,17 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ImplausibleReadingError
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.plausibility import RULES, Accepted, Judge
-from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, open_holds
+from seller_platform.warehouse.loads.plausibility import RULES, Judge
+from seller_platform.warehouse.loads.receipts import days_read, open_holds
 from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS
 from seller_platform_tests.support.receipts import latest_receipts
 
 TRANSACTIONS, STOCK, ACCOUNTS = (dataset_named(name) for name in ("transactions", "warehouse_stock", "accounts"))
@@ -215,42 +214,6 @@ def test_after_an_empty_snapshot_was_believed_the_next_is_no_doubt(database: Dat
     assert verdicts == [CountVerdict.MATCH, *[CountVerdict.HELD] * 2, *[CountVerdict.MATCH] * 3]
 
 
-def test_a_held_reading_is_over_when_a_later_one_is_published(database: Database) -> None:
-    _load(database, _entries(3))
-    _load(database, [], Judge(is_second=True))
-    part = Window.day(DAYS.start)
-
-    _load(database, [], Judge(), window=Window.day(DAYS.last_day))
-    still = open_holds(database)
-    _load(database, [row for row in _entries(3) if row[-1] == str(part.start)], Judge(), window=part)
-    _load(database, _entries(3), Judge())
-
-    assert len(still) == 1
-    assert open_holds(database) == ()
-
-
-def test_an_accepted_reading_is_published_if_it_still_says_the_same(database: Database) -> None:
-    _load(database, _entries(600))
-    doubt = doubt_of(_load(database, _entries(300), Judge(is_second=True)))
-
-    other = _load(database, _entries(200), Judge(is_second=True, accepted=Accepted(doubt)))
-    same = _load(database, _entries(300), Judge(is_second=True, accepted=Accepted(doubt)))
-
-    assert other.verdict is CountVerdict.HELD
-    assert (same.verdict, _count(database), _count(database, "history.transactions")) == (CountVerdict.MATCH, 300, 300)
-    assert (same.notes or {})["accepted"]["by"] == "an operator"
-
-
-def test_an_accepted_reading_that_lost_more_since_is_held_again(database: Database) -> None:
-    _load(database, _entries(600))
-    doubt = doubt_of(_load(database, _entries(300), Judge(is_second=True)))
-
-    emptied = _load(database, [], Judge(is_second=True, accepted=Accepted(doubt)))
-    shorter = _load(database, _entries(295), Judge(is_second=True, accepted=Accepted(doubt)))
-
-    assert (emptied.verdict, shorter.verdict) == (CountVerdict.HELD, CountVerdict.MATCH)
-
-
 def test_amounts_that_stay_away_are_believed_though_rows_come(database: Database) -> None:
     _load(database, _entries(40))
 
@@ -298,26 +261,6 @@ def test_three_refreshes_that_say_the_same_are_believed(
 
     assert [each.verdict for each in receipts[:2]] == [CountVerdict.HELD] * 2
     assert (receipts[2].verdict is CountVerdict.MATCH) is published
-
-
-def test_days_that_are_held_are_due_again_though_they_had_settled(database: Database) -> None:
-    utc = ZoneInfo("UTC")
-    _load(database, _entries(600), at=datetime(2026, 9, 1, tzinfo=UTC))
-    today = AccountDay.at(datetime(2026, 9, 3, 12, tzinfo=UTC), ACCOUNT, utc)
-
-    def due() -> dict[tuple[str, str], tuple[Window, ...]]:
-        return days_due(database, [TRANSACTIONS], [today], since=DAYS.start)
-
-    before = due()
-    _load(database, [], Judge(is_second=True), at=datetime(2026, 9, 2, tzinfo=UTC))
-    held = due()
-    _load(database, [], Judge(is_second=True), at=datetime(2026, 9, 3, 1, tzinfo=UTC))
-    again_today = due()
-
-    key = (TRANSACTIONS.name, ACCOUNT)
-    assert [due_days[key][0].start for due_days in (before, held)] == [DAYS.end, DAYS.start]
-    assert again_today == before
-    assert days_read(database, TRANSACTIONS, ACCOUNT, DAYS, utc, now=today.moment) == {}
 
 
 def _changed(rows: Sequence[Row], days: Collection[int], **columns: Callable[[Any], object]) -> list[Row]:
@@ -379,40 +322,6 @@ def test_a_wrong_answer_about_two_settled_days_is_held_for_these_days(
     assert (_stored(database) - before).total() <= 1  # one entry of a cent lies on another day
 
 
-def test_days_in_doubt_are_held_and_all_others_are_published(database: Database) -> None:
-    first = _load(database, _entries(200))
-    recent = {DAYS.start + timedelta(days=day) for day in range(5, 10)}
-    answer = [*_of_days(_entries(200), {0, 1, 2, 4}), *_of_days(_entries(300, amount="3"), {5, 6, 7, 8, 9})]
-
-    held = _load(database, answer, Judge(SETTLED - recent, is_second=True))
-
-    day = Window.day(DAYS.start + timedelta(days=3))
-    receipts = [(each.window, each.verdict.value, each.rows) for each in _receipts(database) if each.id > first.id]
-    assert (held.window, doubt_of(held).claim) == (day, {str(day.start): (0, "-50.00")})
-    assert receipts == [
-        (Window(DAYS.start, day.start), "match", 60),
-        (day, "held", 20),
-        (Window(day.end, DAYS.end), "match", 170),
-    ]
-    assert [each.id for each in open_holds(database)] == [held.id]
-    assert _stored(database) == Counter(map(_content, [*answer, *_of_days(_entries(200), {3})]))
-
-
-def test_rows_of_parts_belong_to_the_loads_of_their_days(database: Database) -> None:
-    _load(database, _entries(200))
-    answer = _changed(_changed(_entries(200), {3}, order_id=lambda each: f"x-{each}"), {1, 8}, amount=lambda _: 9)
-
-    _load(database, answer, Judge(SETTLED - {DAYS.start + timedelta(days=day) for day in (1, 8)}, is_second=True))
-
-    windows = {receipt.id: receipt.window for receipt in _receipts(database)}
-    with database.begin() as connection:
-        came = text("SELECT DISTINCT local_day, load_id FROM seller.transactions")
-        went = text("SELECT DISTINCT local_day, gone_load_id FROM history.transactions")
-        rows = [*connection.execute(came), *connection.execute(went)]
-    assert len({load for _, load in rows}) == 3
-    assert all(day in set(windows[load].each_day()) for day, load in rows)
-
-
 def test_loss_is_not_made_up_for_by_days_that_are_complete(database: Database) -> None:
     month = Window(date(2026, 3, 1), date(2026, 4, 1))
 
@@ -429,35 +338,6 @@ def test_loss_is_not_made_up_for_by_days_that_are_complete(database: Database) -
 
     assert doubt_of(held).reason == "250 of 500 rows are missing on 5 days"
     assert held.window == Window(month.start, month.start + timedelta(days=5))
-
-
-def test_readings_count_by_what_they_say_of_the_days_in_doubt(database: Database) -> None:
-    """Today is read in between, and elsewhere a row is deleted each day."""
-    _load(database, _entries(600))
-    today = Window.day(DAYS.last_day)
-    verdicts = []
-    for number in range(3):
-        rows = [*_of_days(_entries(300), {0}), *_of_days(_entries(600), set(range(1, 9)))[number:]]
-        at = NOON + timedelta(days=number)
-        of_today = _of_days(_entries(600 + 10 * number), {9})
-        judge = Judge(SETTLED - {today.start}, is_second=True)
-        verdicts.append(_load(database, [*rows, *of_today], judge, at=at).verdict)
-        _load(database, of_today, Judge(), window=today, at=at + timedelta(hours=1))
-
-    assert verdicts == [CountVerdict.HELD, CountVerdict.HELD, CountVerdict.MATCH]
-    assert open_holds(database) == ()
-    assert (_receipts(database)[-2].notes or {})["accepted"]["by"] == "3 readings that say the same"
-
-
-def test_a_published_reading_of_a_day_ends_its_count(database: Database) -> None:
-    _load(database, _entries(600))
-    short = [*_of_days(_entries(300), {0}), *_of_days(_entries(600), set(range(1, 10)))]
-    verdicts = [
-        _load(database, rows, Judge(SETTLED, is_second=True), at=NOON + timedelta(days=number)).verdict.value
-        for number, rows in enumerate((short, short, _entries(600), short, short))
-    ]
-
-    assert verdicts == ["held", "held", "match", "held", "held"]
 
 
 def test_most_days_in_doubt_put_all_changed_days_in_doubt(database: Database) -> None:
@@ -559,26 +439,3 @@ def _stored(database: Database) -> Counter[tuple[object, ...]]:
             text("SELECT local_day::text, order_id, amount, currency, marketplace_name FROM seller.transactions")
         )
         return Counter((day, order, amount.normalize(), currency) for day, order, amount, currency, _ in rows)
-
-
-def _receipts(database: Database) -> list[Receipt]:
-    with database.begin() as connection:
-        return [Receipt.of(row) for row in connection.execute(select(LOADS).order_by(LOADS.c.id)).mappings()]
-
-
-def test_later_readings_end_a_hold_once_they_have_all_its_days_together(database: Database) -> None:
-    utc, read_at = ZoneInfo("UTC"), datetime(2026, 9, 1, tzinfo=UTC)
-    _load(database, _entries(3), at=read_at)
-    _load(database, [], Judge(is_second=True), at=read_at)
-    today = AccountDay.at(datetime(2026, 9, 3, 12, tzinfo=UTC), ACCOUNT, utc)
-    states = []
-
-    for first, after in ((1, 5), (7, 11), (5, 7)):
-        window = Window(date(2026, 3, first), date(2026, 3, after))
-        rows = [row for row in _entries(3) if date.fromisoformat(str(row[-1])) in window]
-        _load(database, rows, Judge(), window=window, at=read_at)
-        due = days_due(database, [TRANSACTIONS], [today], since=DAYS.start)[TRANSACTIONS.name, ACCOUNT]
-        read = days_read(database, TRANSACTIONS, ACCOUNT, DAYS, utc, now=today.moment)
-        states.append((len(open_holds(database)), due[0].start, len(read)))
-
-    assert states == [(1, DAYS.start, 0), (1, DAYS.start, 0), (0, DAYS.end, 10)]

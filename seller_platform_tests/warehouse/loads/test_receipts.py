@@ -3,15 +3,14 @@
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import pytest
 import time_machine
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.receipts import days_read, receipts_of_run, stored_windows, unsettled
+from seller_platform.warehouse.loads.receipts import days_read, stored_windows
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.receipts import latest_receipts, mark_loaded
+from seller_platform_tests.support.receipts import mark_loaded
 
 TRANSACTIONS, BY_PRODUCT = dataset_named("transactions"), dataset_named("sales_by_product")
 ZONE = ZoneInfo("Asia/Tokyo")
@@ -31,34 +30,6 @@ def test_a_day_is_known_by_the_local_day_of_its_last_reading(database: Database)
     read = days_read(database, TRANSACTIONS, "S.JP", MARCH, ZONE, now=evening)
 
     assert read == {date(2026, 3, 1): date(2026, 3, 2), date(2026, 3, 2): date(2026, 3, 3)}
-
-
-@pytest.mark.parametrize(
-    ("read_on", "expected"),
-    [
-        ({}, MARCH),
-        ({day: date(2026, 6, 1) for day in MARCH.each_day()}, None),
-        # With a lookback of 14 days, the days from the 17th on may still change after a read on 31 March.
-        ({day: date(2026, 3, 31) for day in MARCH.each_day()}, Window(date(2026, 3, 17), date(2026, 4, 1))),
-        (
-            {day: date(2026, 6, 1) for day in MARCH.each_day() if day.day != 9},
-            Window.day(date(2026, 3, 9)),
-        ),
-    ],
-)
-def test_a_day_is_settled_once_it_was_read_after_the_lookback(
-    read_on: dict[date, date], expected: Window | None
-) -> None:
-    assert unsettled(TRANSACTIONS, MARCH, read_on) == expected
-
-
-def test_the_receipts_of_a_run_are_its_own(database: Database) -> None:
-    at = datetime(2026, 4, 1, tzinfo=UTC)
-    _load(database, MARCH, at, "one")
-    _load(database, MARCH, at + timedelta(hours=1), "two")
-
-    assert [receipt.run_id for receipt in receipts_of_run(database, "two")] == ["two"]
-    assert [receipt.run_id for receipt in latest_receipts(database)] == ["two"]
 
 
 def test_the_windows_of_many_loads_are_read_as_few(database: Database) -> None:

@@ -2,7 +2,6 @@
 
 import resource
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -17,7 +16,6 @@ from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 ORDERS = dataset_named("orders")
-TRANSACTIONS = dataset_named("transactions")
 MARCH = Window.month_of(date(2026, 3, 1))
 ACCOUNT = "SELLER.market"
 
@@ -67,46 +65,6 @@ def test_other_windows_and_accounts_are_left_alone(database: Database) -> None:
     assert [name for name, _ in _stored(database)] == ["order-1", "order-2"]
 
 
-def test_the_same_rows_in_another_order_write_nothing_but_the_receipt(database: Database) -> None:
-    first = _load(database, [_order(1), _order(2)])
-
-    second = _load(database, [_order(2), _order(1)])
-
-    with database.begin() as connection:
-        loads = connection.execute(text("SELECT DISTINCT load_id FROM seller.orders")).scalars().all()
-    assert loads == [first.id]
-    assert not second.changed
-    assert second.restatement == {}
-    assert second.digest == first.digest
-
-
-def test_one_row_more_or_twice_changes_the_digest(database: Database) -> None:
-    once = _load(database, [_order(1)])
-    twice = _load(database, [_order(1), _order(1)])
-
-    assert once.digest != twice.digest
-    assert twice.changed
-
-
-def test_a_row_that_moves_to_another_channel_changes_the_digest(database: Database) -> None:
-    before = _load(database, [_order(1)], tag="platform")
-    after = _load(database, [_order(1)], tag="non-platform")
-
-    assert before.digest != after.digest
-
-
-def test_a_restatement_has_rows_and_amounts(database: Database) -> None:
-    first = _load(database, [_order(1, total="10.00")])
-
-    second = _load(database, [_order(1, total="12.50"), _order(2, total="0.05")])
-
-    assert first.restatement is None
-    assert second.restatement == {
-        "rows": {"before": "1", "after": "2"},
-        "order_total USD": {"before": "10.00", "after": "12.55"},
-    }
-
-
 def test_sums_are_those_of_the_window_whatever_window_was_loaded_before(database: Database) -> None:
     tenth = Window.day(date(2026, 3, 10))
     _load(database, [_order(1, total="10.00"), _order(2, total="5.00", day=tenth.start)])
@@ -140,26 +98,6 @@ def test_restarting_a_spool_forgets_the_attempt(database: Database) -> None:
 
     assert receipt.rows == 1
     assert [name for name, _ in _stored(database)] == ["order-2"]
-
-
-def test_two_loaders_of_one_slice_queue(database: Database) -> None:
-    def load(number: int) -> None:
-        _load(database, [_order(number, total=f"{part}.00") for part in range(50)])
-
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(load, range(8)))
-
-    stored = _stored(database)
-    assert len(stored) == 50
-    assert len({name for name, _ in stored}) == 1
-
-
-def test_fields_the_contract_does_not_know_are_kept(database: Database) -> None:
-    _load(database, [_order(1), _order(2)], extras={1: '{"gift": "tab\\there", "n": 1.10}'})
-
-    with database.begin() as connection:
-        extra = connection.execute(text("SELECT extra::text FROM seller.orders ORDER BY platform_order_id")).scalars()
-        assert list(extra) == [None, '{"n": 1.10, "gift": "tab\\there"}']
 
 
 def test_a_disk_filled_by_the_last_rows_is_reported_when_they_are_read(database: Database) -> None:

@@ -18,23 +18,7 @@ from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 from seller_platform_tests.support.statements import at_each_statement
 
 PROFIT, HEALTH, PLAN = map(mart_named, ("account_profit_daily", "inventory_health", "restock_plan"))
-FEBRUARY = Window.month_of(date(2026, 2, 1))
 _DAYS = "SELECT local_day, product_sales FROM marts.account_profit_daily ORDER BY local_day"
-
-
-def test_a_build_replaces_its_month_and_no_other(shop: Shop) -> None:
-    shop.sell("2026-02-28", "A", 1, "10.00")
-    shop.sell("2026-03-01", "A", 1, "20.00")
-    shop.sell("2026-03-31", "A", 1, "30.00")
-    shop.build(PROFIT, FEBRUARY)
-    shop.build(PROFIT)
-    with shop.database.begin() as connection:
-        connection.execute(text("DELETE FROM seller.daily_product_sales WHERE local_day <> '2026-03-31'"))
-
-    build = shop.build(PROFIT)
-
-    assert build.rows == 1
-    assert shop.rows(_DAYS) == [(date(2026, 2, 28), Decimal("10.00")), (date(2026, 3, 31), Decimal("30.00"))]
 
 
 def test_building_again_changes_nothing_but_the_receipt(shop: Shop) -> None:
@@ -74,21 +58,6 @@ def _is_current(shop: Shop) -> bool:
         (state,) = partition_states(connection, Derived.of(PROFIT), [ACCOUNT], [MARCH])
     assert state.is_current is (recheck(shop.database, PROFIT) == [])
     return state.is_current
-
-
-def test_a_load_stored_after_a_build_makes_it_due(shop: Shop) -> None:
-    with shop.database.begin() as connection:
-        _store_sale(connection, 1)
-    with shop.database.begin() as connection:
-        _store_sale(connection, 2)
-        before = shop.build(PROFIT)
-    assert not _is_current(shop)
-
-    shop.build(PROFIT)
-
-    assert before.rows == 1
-    assert shop.rows(_DAYS) == [(date(2026, 3, 1), Decimal(2))]
-    assert _is_current(shop)
 
 
 def test_a_build_is_due_unless_it_has_the_rows_of_each_load(shop: Shop) -> None:

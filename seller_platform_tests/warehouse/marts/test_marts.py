@@ -4,14 +4,11 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-import pandas as pd
 import pytest
 from sqlalchemy import text
 
-from seller_platform.errors import RequestError
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import Build
-from seller_platform_tests.support.frames import read_part
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 
 PROFIT = mart_named("account_profit_daily")
@@ -452,35 +449,3 @@ def test_the_first_payout_of_a_ledger_is_not_comparable(shop: Shop) -> None:
 
     assert without == []
     assert _settled(shop, "earnings and payouts") == [(None, Decimal("90.00"), None, None, "not comparable")]
-
-
-def test_a_mart_is_read_as_a_frame(shop: Shop) -> None:
-    with shop.database.begin() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO platform.connections (name, base_url, auth_url, client_id) "
-                "VALUES ('default', 'x', 'x', 'x')"
-            )
-        )
-        connection.execute(
-            text(
-                "INSERT INTO platform.accounts (key, connection, id, title, timezone, currency_code) "
-                "VALUES (:account, 'default', 1, 'Shop', 'America/Los_Angeles', 'USD')"
-            ),
-            {"account": ACCOUNT},
-        )
-    for day in ("2026-03-02", "2026-03-01"):
-        shop.sell(day, "A", 1, "10.00")
-    shop.stock("A", 5)
-    shop.build(PROFIT)
-    shop.build(HEALTH)
-
-    days, stock = read_part(shop.database, PROFIT, ACCOUNT, MARCH), read_part(shop.database, HEALTH, ACCOUNT)
-
-    assert list(days.columns) == ["account", *(column.name for column in PROFIT.columns)]
-    assert list(days["local_day"]) == [pd.Timestamp("2026-03-01"), pd.Timestamp("2026-03-02")]
-    assert list(days["product_sales"]) == list(_d("10.00", "10.00"))
-    assert days["units"].dtype == "Int64"
-    assert list(stock["fulfillable_units"]) == [5]
-    with pytest.raises(RequestError, match="of an account as a whole"):
-        read_part(shop.database, HEALTH, ACCOUNT, MARCH)

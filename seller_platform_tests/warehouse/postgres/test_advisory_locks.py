@@ -10,7 +10,7 @@ from seller_platform.warehouse.postgres.advisory_locks import (
 )
 from seller_platform.warehouse.postgres.database import Database
 
-NAME, NUMBER = "orders|S1.US|2026-03", 0x5EA1
+NAME = "orders|S1.US|2026-03"
 
 
 def is_taken(database: Database, key: str) -> bool:
@@ -19,7 +19,7 @@ def is_taken(database: Database, key: str) -> bool:
         return not connection.execute(text(f"SELECT pg_try_advisory_xact_lock({key})")).scalar_one()
 
 
-NAMED, NUMBERED = f"hashtextextended('{NAME}', 0)", str(NUMBER)
+NAMED = f"hashtextextended('{NAME}', 0)"
 
 
 def test_a_connection_holds_a_lock_over_transactions_until_its_block_ends(database: Database) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
+from seller_platform.errors import InexactNumberError, SellerPlatformError
 from seller_platform.failpoints import VARIABLE
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
@@ -211,14 +211,3 @@ def test_what_cannot_be_written_or_held_leaves_the_old_file(database: Database, 
         export_month(database, ORDERS, ACCOUNT, MARCH, exported.path)
 
     assert parquet.read_table(exported.path, partitioning=None)["order_total"].to_pylist() == [1]
-
-
-def test_what_was_never_loaded_is_not_exported_as_if_it_were_empty(database: Database, tmp_path: Path) -> None:
-    _load(database, ORDERS, MARCH, [])
-
-    with pytest.raises(NotLoadedError, match=r"never loaded: orders of .*, 2026-04\. Run .*materialize seller/orders"):
-        export_month(database, ORDERS, ACCOUNT, Window.month_of(date(2026, 4, 1)), tmp_path)
-    with pytest.raises(NotLoadedError, match=r"never loaded: warehouse_stock of "):
-        export_snapshots(database, STOCK, ACCOUNT, tmp_path)
-
-    assert list(tmp_path.iterdir()) == []
