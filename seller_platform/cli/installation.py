@@ -6,7 +6,7 @@ the folder of `demo` and `dev`, which is `sandbox` in the home folder.
 """
 
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +33,7 @@ from seller_platform.warehouse.postgres.location import (
 
 if TYPE_CHECKING:
     from seller_platform.warehouse.connections.secrets import SecretBox
+    from seller_platform.warehouse.marts.builds import Build
 
 _OPENING = "Opening the database"
 _HOME = "SELLER_PLATFORM_HOME"
@@ -105,16 +106,20 @@ def open_served_installation() -> Iterator[Installation]:
         yield installation
 
 
-def report_loads(installation: Installation) -> None:
+def report_loads(installation: Installation, builds: "Sequence[Build]" = ()) -> None:
     """Report to Dagster what it does not know yet, where this installation has a Dagster home.
 
     Otherwise a sensor reports it, once Dagster runs.
+
+    Args:
+        builds: The marts that the command has built.
     """
     home = installation.settings.home
     if not os.environ.get("DAGSTER_HOME") and not (home / "dagster").is_dir():
         return
     with progress("Reporting to Dagster"):
         # Importing Dagster takes a second.
+        from seller_platform.orchestration.assets.marts import report_builds
         from seller_platform.orchestration.assets.reporting import report
         from seller_platform.orchestration.instance.command_runs import end_dead_runs
         from seller_platform.orchestration.instance.home import open_instance
@@ -122,6 +127,8 @@ def report_loads(installation: Installation) -> None:
         with open_instance(home) as instance:
             dead = end_dead_runs(instance)
             report(instance, installation.database)
+            if builds:
+                report_builds(instance, installation.database, builds)
     if dead:
         note(f"Runs of commands that were killed are marked as canceled: {dead}.")
 

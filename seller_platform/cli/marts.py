@@ -1,14 +1,14 @@
-"""`seller-platform marts`: builds the tables of schema `marts`, through Dagster."""
+"""`seller-platform marts`: builds the tables of schema `marts`."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
 import click
 
-from seller_platform.cli.installation import Installation, open_stored_installation
+from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, MonthText, Outcome, Output, fail, json_option
 from seller_platform.cli.sync import keys_of
 from seller_platform.cli.terminal.groups import CommandGroup
@@ -20,15 +20,17 @@ from seller_platform.errors import (
     NotConnectedError,
     PartitionsFailedError,
     RequestError,
+    SellerPlatformError,
     did_you_mean,
 )
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.history_start import history_start_in, months_of_history
 from seller_platform.warehouse.marts import Mart, marts_with
-from seller_platform.warehouse.marts.builds import checked_partitions
-from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states, rows_built
+from seller_platform.warehouse.marts.builds import Build
+from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states
 from seller_platform.warehouse.marts.formulas import own_formula
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.monitoring.mart_inputs import build_unless_failed, inputs_of
+from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 
 _COLUMNS = ("account", "months", TableColumn("partitions", rank=1), "rows", "result")
 
@@ -118,7 +120,7 @@ def build(
     """Build marts whose inputs were loaded, and have changed since the last build.
 
     NAME is the name of a mart, such as account_profit_daily; without one, all marts are built. The Dagster UI shows the
-    runs, and the materialization and the checks of each partition. Marts of a whole account have no months.
+    materialization and the checks of each partition. Marts of a whole account have no months.
     """
     with open_stored_installation() as installation:
         declared = marts_with(own_formula(installation.settings.profit_formula))
@@ -168,42 +170,34 @@ def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart
 
 
 def _build(installation: Installation, chosen: Sequence[Mart], due: Sequence[PartitionState], output: Output) -> _Ended:
-    with output.progress("Starting Dagster", None):
-        # Importing Dagster takes a second.
-        from seller_platform.orchestration.automation.runs import execute, plan_runs
-        from seller_platform.orchestration.definitions import defs
-        from seller_platform.orchestration.instance.home import open_instance
-        from seller_platform.orchestration.partitions import account_partitions, add_accounts
-
-        job = defs.resolve_implicit_global_asset_job_def()
-
-    with open_instance(installation.settings.home) as instance:
-        add_accounts(instance, {state.account for state in due})
-        marts_of = {mart.name: mart for mart in chosen}
-        partitions = ((marts_of[state.name], state.account, state.window, True) for state in due)
-        planned = plan_runs(partitions, listed=account_partitions(instance))
-        done, ends = 0, []
-        with output.progress("Building marts", len(due)) as show:
-            for run in planned:
-                ends.append(execute(run, job, instance))
-                done += run.slices
-                show(done)
+    database, marts_of = installation.database, {mart.name: mart for mart in chosen}
+    problems = slice_problems(database, {dataset for mart in chosen for dataset in inputs_of(mart)})
+    builds, failures = list[Build](), dict[str, SellerPlatformError]()
+    with output.progress("Building marts", len(due)) as show:
+        for done, state in enumerate(due, start=1):
+            mart = marts_of[state.name]
+            try:
+                builds.append(build_unless_failed(database, mart, state.account, state.window, problems))
+            except SellerPlatformError as error:
+                month = f"|{state.month}" if state.month else ""
+                failures[f"{mart.table} {state.account}{month}"] = error
+            show(done)
+    report_loads(installation, builds)
     return _Ended(
-        rows_built(installation.database, [end.run_id for end in ends]),
-        {name: problem for end in ends for name, problem in end.failures.items()},
-        list(_failed_checks(installation.database, chosen, {end.run_id for end in ends})),
-        max(end.exit_code for end in ends),
+        {(each.mart.name, each.account, each.window.start if each.window else None): each.rows for each in builds},
+        {name: str(error) for name, error in failures.items()},
+        [sentence for build in builds for sentence in _failed_checks(build)],
+        max((error.exit_code for error in failures.values()), default=0),
     )
 
 
-def _failed_checks(database: Database, chosen: Iterable[Mart], runs: Collection[str]) -> Iterator[str]:
-    """Yield the failed checks that are errors, of what runs have built."""
-    for mart in chosen:
-        for partition in checked_partitions(database, mart)[1]:
-            of = f"{partition.account}, {partition.month:%Y-%m}" if partition.month else partition.account
-            for check in mart.all_checks if partition.run_id in runs else ():
-                if check.name in partition.checks and not check.is_warning:
-                    yield f"{check.name} of {of}: {check.doc} {partition.checks[check.name]['sentence']}"
+def _failed_checks(build: Build) -> Iterator[str]:
+    """Yield the failed checks that are errors."""
+    of = f"{build.account}, {build.window.start:%Y-%m}" if build.window else build.account
+    for result in build.check_results:
+        if not result.passed and not result.check.is_warning:
+            found = result.described(build.mart, build.rows)["sentence"]
+            yield f"{result.check.name} of {of}: {result.check.doc} {found}"
 
 
 def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], ended: _Ended, output: Output) -> None:

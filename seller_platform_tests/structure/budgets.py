@@ -13,7 +13,7 @@ BUDGETS = {
     "sandbox": 2_400,
     "ingest": 4_090,
     "client": 4_670,
-    "warehouse": 16_280,
+    "warehouse": 16_370,
     "contract": 1_380,
     "tests": 57_450,
 }

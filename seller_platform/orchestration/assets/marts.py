@@ -1,15 +1,12 @@
 """One asset for each mart."""
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 
 import dagster as dg
 
-from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset, Slicing
-from seller_platform.errors import WarehouseUnavailableError
-from seller_platform.orchestration.account_names import account_metadata, subject_of
+from seller_platform.orchestration.account_names import AccountNames, account_metadata, subject_of
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import (
     event_asset,
@@ -19,15 +16,16 @@ from seller_platform.orchestration.assets.events import (
     table_schema,
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.assets.reporting import report, report_after_step
+from seller_platform.orchestration.assets.reporting import report, report_after_step, report_checks
 from seller_platform.orchestration.assets.run_titles import tag_with_title
-from seller_platform.orchestration.automation.following import Follower, failed_input, inputs_of
+from seller_platform.orchestration.automation.following import Follower
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
 from seller_platform.orchestration.charts.figures import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
     account_months,
+    add_accounts,
     partition_key,
     read_partition_key,
 )
@@ -35,11 +33,13 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import Chart, ChartForm, Input, Mart, marts_with
-from seller_platform.warehouse.marts.builds import Build, build_partition, chosen_parameters
-from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
+from seller_platform.warehouse.marts.builds import Build, chosen_parameters, keep_reported
+from seller_platform.warehouse.marts.due import Derived, state_of
 from seller_platform.warehouse.marts.formulas import Formula
 from seller_platform.warehouse.marts.tables import mart_table_for
+from seller_platform.warehouse.monitoring.mart_inputs import build_unless_failed, inputs_of
 from seller_platform.warehouse.monitoring.slice_problems import slice_problems
+from seller_platform.warehouse.postgres.database import Database
 
 GROUP = "marts"
 
@@ -121,20 +121,18 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         accounts = {read_partition_key(key)[0] for key in context.partition_keys}
         report(context.instance, warehouse.database, placement, inputs_of(mart), accounts=accounts)
         versions = input_versions(context.instance, [placement.asset_key(each.dataset) for each in mart.inputs])
-        problems, today = slice_problems(warehouse.database, inputs_of(mart)), utc_now().date()
+        problems = slice_problems(warehouse.database, inputs_of(mart))
 
         def build_one(key: str) -> tuple[Build, int]:
-            account, month = read_partition_key(key)
-            failed = failed_input(problems, mart, account, month, today, placement)
-            if failed is not None:
-                derived = Derived.of(mart)
-                with suppress(WarehouseUnavailableError), warehouse.database.begin() as connection:
-                    state = state_of(connection, derived, account, month)
-                    keep_try(connection, derived, state, run_id=context.run.run_id, error=failed)
-                raise failed
             before = newest_event(context.instance)
-            build = build_partition(
-                warehouse.database, mart, account, month, parameters=parameters, run_id=context.run.run_id
+            build = build_unless_failed(
+                warehouse.database,
+                mart,
+                *read_partition_key(key),
+                problems,
+                key_prefix=placement.written_prefix,
+                parameters=parameters,
+                run_id=context.run.run_id,
             )
             return build, before
 
@@ -172,6 +170,30 @@ def column_lineage(mart: Mart, placement: Placement = WHOLE) -> dg.TableColumnLi
             if column.of
         }
     )
+
+
+def report_builds(instance: dg.DagsterInstance, database: Database, builds: Sequence[Build]) -> None:
+    """Report marts that a command has built, and their checks, without a run.
+
+    A partition of which an input has changed since is left to the sensor, which builds it again.
+    """
+    before, names = newest_event(instance), AccountNames(database)
+    add_accounts(instance, {build.account for build in builds})
+    marts = {build.mart.name: build.mart for build in builds}
+    versions = {
+        name: input_versions(instance, [WHOLE.asset_key(each.dataset) for each in mart.inputs])
+        for name, mart in marts.items()
+    }
+    for build in builds:
+        with database.begin() as connection:
+            state = state_of(connection, Derived.of(build.mart), build.account, build.window)
+        if state.is_current:
+            tags = provenance_tags(build.digest.hex(), build.mart.version, versions[build.mart.name], before)
+            account = names.get(build.account)
+            event = materialization(build, tags, database_uri=database.uri, account=account)
+            instance.report_runless_asset_event(event)
+            keep_reported(database, build)
+    report_checks(instance, database, WHOLE, list(marts.values()))
 
 
 def materialization(

@@ -15,17 +15,17 @@ import dagster as dg
 from sqlalchemy import text
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.contract import Dataset, Window
 from seller_platform.counts import count_of
-from seller_platform.errors import InputProblemError
 from seller_platform.orchestration.automation.runs import PlannedRun, plan_runs
 from seller_platform.orchestration.partitions import account_partitions, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, UNDER_WAY
-from seller_platform.warehouse.marts import Input, Mart
+from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, Derived, PartitionState, partition_states
-from seller_platform.warehouse.monitoring.slice_problems import Problems, slice_problems
+from seller_platform.warehouse.monitoring.mart_inputs import failed_input, inputs_of
+from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 from seller_platform.warehouse.postgres.database import Database
 
 SENSOR = "marts_and_exports"
@@ -37,8 +37,6 @@ _LOOKS_AGAIN_AFTER = timedelta(minutes=10)
 _LONGEST_RUN = timedelta(days=1)
 _NEWEST_BACKFILLS = 20
 _VERSION_DIGITS = 12
-# Marts of whole accounts read the sales of 90 days. In a monthly mart every month that it reads may be the reason.
-_MONTHS_THAT_BLOCK = 4
 
 _NEWEST = text("SELECT (SELECT max(id) FROM platform.loads), (SELECT max(id) FROM platform.mart_builds)")
 
@@ -92,7 +90,7 @@ def following_definitions(
 
         listed = account_partitions(context.instance, placement.accounts_name)
         due = _due(database, followers, listed, history_start, now.date())
-        ready = _without_failed_inputs(database, due, now.date(), placement)
+        ready = _without_failed_inputs(database, due)
         free = _without_those_under_way(context, ready, listed)
         requests = list(_requests(free, listed, now))
         yield from requests
@@ -118,55 +116,17 @@ def _due(
         return {each: partition_states(connection, each.derived, listed, months, only_due=True) for each in followers}
 
 
-def _without_failed_inputs(database: Database, due: _States, today: date, placement: Placement) -> _States:
+def _without_failed_inputs(database: Database, due: _States) -> _States:
     datasets = {dataset for each, states in due.items() if each.mart and states for dataset in inputs_of(each.mart)}
     problems = slice_problems(database, datasets) if datasets else {}
     return {
         each: [
             state
             for state in states
-            if each.mart is None
-            or failed_input(problems, each.mart, state.account, state.window, today, placement) is None
+            if each.mart is None or failed_input(problems, each.mart, state.account, state.window) is None
         ]
         for each, states in due.items()
     }
-
-
-def inputs_of(mart: Mart) -> list[Dataset]:
-    """Return the datasets whose slices stop a mart: all but the list of accounts."""
-    return [each.dataset for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION]
-
-
-def failed_input(  # noqa: PLR0917  # six facts, each of another type
-    problems: Problems, mart: Mart, account: str, month: Window | None, today: date, placement: Placement = WHOLE
-) -> InputProblemError | None:
-    """Return why a partition of a mart must not be built: the slice of an input has a problem.
-
-    A mart of whole accounts reads no month that is older than three. An input that is not required and was never loaded
-    stops no mart.
-    """
-    for source in mart.inputs:
-        of_input = problems.get((source.dataset.name, account), {})
-        for read in _months_read(source, month, today) if of_input else ():
-            problem = of_input.get(None if read is None else read.start)
-            if problem is not None and (source.required or problem.was_loaded):
-                asset = placement.asset_key(source.dataset).to_user_string()
-                return InputProblemError(problem.kind, asset, partition_key(account, read), problem.sentence)
-    return None
-
-
-def _months_read(source: Input, month: Window | None, today: date) -> Iterator[Window | None]:
-    """Yield the months of an input that a mart's partition is computed from; None of one without days."""
-    if not source.dataset.is_dated:
-        yield None
-        return
-    if month is None:
-        last = Window.month_of(today)
-        first = Window.month_of(last.start - (_MONTHS_THAT_BLOCK - 1) * timedelta(days=28)).start
-        days = Window(first, last.end)
-    else:
-        days = source.days_read(month)
-    yield from days.months()
 
 
 @dataclass(frozen=True)

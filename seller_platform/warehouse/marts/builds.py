@@ -184,6 +184,13 @@ def build_partition(
     return build
 
 
+def keep_reported(database: Database, build: Build) -> None:
+    """Store that Dagster knows a build that was made without a run."""
+    with database.begin() as connection:
+        bound = {"mart": build.mart.name, "account": build.account, "month": build.window and build.window.start}
+        driver_of(connection).execute(_KEEP_REPORTED, bound)
+
+
 def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
     """Evaluate the checks of partitions as they are stored now, without building them, and store the results.
 
@@ -327,6 +334,11 @@ ORDER BY account, month, build.id DESC
 _KEEP_CHECKS = """
 UPDATE platform.derived_partitions SET failed_checks = %(failed)s
 WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
+"""
+_KEEP_REPORTED = """
+UPDATE platform.derived_partitions SET run_id = ''
+WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
+  AND run_id IS NULL
 """
 _COUNT_PARTITIONS = sql.SQL("""
 SELECT count(*) AS count FROM platform.derived_partitions

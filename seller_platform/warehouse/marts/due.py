@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 from psycopg import sql
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Slicing, Window
 from seller_platform.errors import InputProblemError, SellerPlatformError
 from seller_platform.warehouse.marts.declaration import Mart
-from seller_platform.warehouse.marts.tables import BUILDS
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import driver_of
 
 RETRIED_AFTER = timedelta(hours=1)
 """A partition that failed is tried again after so long, because the reason may have been an outage."""
@@ -254,14 +253,3 @@ def keep_try(
         "message": error and str(error).replace("\x00", ""),
     }
     driver_of(connection).execute(_KEEP, values)
-
-
-def rows_built(database: Database, run_ids: Sequence[str]) -> dict[tuple[str, str, date | None], int]:
-    """Return the rows of each partition that runs have built, by mart, account and first day."""
-    built = BUILDS.c
-    statement = select(built.mart, built.account, built.window_start, func.max(built.rows)).where(
-        built.run_id.in_(run_ids)
-    )
-    with database.begin() as connection:
-        rows = connection.execute(statement.group_by(built.mart, built.account, built.window_start))
-        return {(mart, account, first): count for mart, account, first, count in rows}

@@ -4,6 +4,7 @@
 - `doubtful_slices`: slices of which a check may fail
 - `problems`: what is wrong, by dataset and reason
 - `slice_problems`: slices that are held, mismatched or failed
+- `mart_inputs`: builds of marts, unless an input has a problem
 - `slice_states`: the state of every slice that should be stored
 - `repeated_ledgers`: accounts of one seller that have the same ledger
 - `restatements`: which stored days changed since a moment
