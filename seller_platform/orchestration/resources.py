@@ -192,12 +192,12 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         upstream = upstream_of(connection, self._settings, database, box)
         return open_api(upstream, connection, database, box, home)
 
-    def url_of(self, account: str, path: str) -> str:
-        """Return the URL of an endpoint at the upstream of an account."""
+    def base_url_of(self, account: str) -> str:
+        """Return the base URL of the upstream of an account."""
         with self._lock:
             if account not in self._connection_of:
                 self._connection_of[account] = account_of(self.warehouse.database, account).connection
-        return self.api(self._connection_of[account]).base_url + path
+        return self.api(self._connection_of[account]).base_url
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
         while self._apis:

@@ -111,7 +111,6 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
             settings.write("telemetry: {enabled: false}\nnux: {enabled: false}\n")
         add_accounts(instance, accounts)
         for dataset in DATED:
-            key = partition_key(accounts[0], months[0])
             now = datetime.now(UTC)
             receipt = Receipt(
                 id=1, dataset=dataset.name, account=accounts[0], window=months[0], requests=2, pages=1,
@@ -119,7 +118,7 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
                 restatement=None, notes=None, run_id=None, started_at=now, finished_at=now,
             )  # fmt: skip
             loaded = materialization(
-                dataset, receipt, partition=key, endpoint_url="http://127.0.0.1/x", database_uri="postgresql://db/x"
+                asset_key(dataset), receipt, base_url="http://127.0.0.1", database_uri="postgresql://db/x"
             )
             instance.report_runless_asset_event(loaded)
             checked = f"{len(accounts) * len(months):,} slices"

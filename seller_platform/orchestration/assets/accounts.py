@@ -26,7 +26,7 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK, Denial, denials_of, judge_connections
-from seller_platform.orchestration.assets.events import dataset_asset, events_of, materialization, outputs
+from seller_platform.orchestration.assets.events import dataset_asset, materialization, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step, report_checks, report_judgements
 from seller_platform.orchestration.partitions import account_partitions, add_accounts
@@ -169,7 +169,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
-        for event in events_of(key, _events(database, dataset, loaded, placement)):
+        for event in _events(database, dataset, loaded, placement):
             instance.report_runless_asset_event(event)
         state = stored.after(by_name, answers, now, every)
         judgement = judge_connections(warehouse, state.denials, now, placement)
@@ -249,13 +249,8 @@ def _events(
     names = {connection.name for connection in placement.chosen(connections(database))} if loaded else set()
     receipts = {name: receipt for name, receipt in newest_receipts(database, dataset).items() if name in names}
     for connection, receipt in loaded:
-        event = materialization(
-            dataset,
-            receipt,
-            partition=None,
-            endpoint_url=f"{connection.base_url}{dataset.path}",
-            database_uri=database.uri,
-        )
+        key = placement.asset_key(dataset)
+        event = materialization(key, receipt, base_url=connection.base_url, database_uri=database.uri)
         yield event.with_metadata(
             {
                 **event.metadata,

@@ -26,7 +26,7 @@ from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.charts.history import with_history_charts
-from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
+from seller_platform.orchestration.partitions import partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
@@ -111,7 +111,7 @@ def report_results(
     Raises:
         dagster.Failure: Some slices failed.
     """
-    loop, database = PartitionLoop(context.log), seller_api.warehouse.database
+    loop, database, asset = PartitionLoop(context.log), seller_api.warehouse.database, placement.asset_key(dataset)
     loads: list[int] = []
     for result in results:
         request = result.request
@@ -119,15 +119,15 @@ def report_results(
         if isinstance(result.error, NotOfferedError):
             reason = str(result.error)
             context.log.warning("%s", reason)
-            yield materialization_of_nothing(asset_key(dataset), key, reason, metadata={NOT_OFFERED: reason})
+            yield materialization_of_nothing(asset, key, reason, metadata={NOT_OFFERED: reason})
         elif result.error is not None:
             loop.add(str(key), result.error, subject=str(request))
         elif result.receipt is not None:
-            yield load_event(dataset, seller_api, result.receipt, key)
+            yield load_event(asset, seller_api, result.receipt)
             loads.append(result.receipt.id)
         elif not was_loaded(database, dataset, request.account, request.month):
             reason = f"{request}: the month has not begun in the account's time zone."
-            yield materialization_of_nothing(asset_key(dataset), key, reason)
+            yield materialization_of_nothing(asset, key, reason)
     with suppress(WarehouseUnavailableError):  # they are reported again
         keep_reported(database, loads)
     yield from outputs(context)

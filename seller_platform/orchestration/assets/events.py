@@ -4,8 +4,7 @@ A run over many partitions yields events for each of them: results returned from
 partition the same metadata.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -26,7 +25,7 @@ from sqlalchemy.dialects import postgresql
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.assets.descriptions import describe_dataset
-from seller_platform.orchestration.partitions import asset_key, backfill_policy_of, partition_key
+from seller_platform.orchestration.partitions import backfill_policy_of, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource
 from seller_platform.orchestration.tags import CHANGED_ROWS, NOTHING_STORED
@@ -36,9 +35,6 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
 JudgedMaterialization = AssetCheckEvaluationTargetMaterializationData
-
-NO_VALUE: Any = dg.Nothing
-"""The type of an output that no IO manager stores; `dagster.asset` takes it, although its annotation does not."""
 
 _DIGITS_SHOWN = 12
 _OF_NOTHING = MappingProxyType({"dagster/data_version": NOTHING_STORED})
@@ -95,32 +91,13 @@ def event_asset(spec: dg.AssetSpec, **options: Any) -> Callable[[Callable[..., I
         options: Further arguments of `dagster.multi_asset`.
     """
     partitions = spec.partitions_def
-
-    def decorate(function: Callable[..., Iterator[object]]) -> dg.AssetsDefinition:
-        @wraps(function)
-        def body(context: dg.AssetExecutionContext, **resources: Any) -> Iterator[object]:
-            yield from events_of(spec.key, function(context, **resources))
-
-        return dg.multi_asset(
-            name=spec.key.to_python_identifier(),
-            specs=[spec],
-            can_subset=True,
-            backfill_policy=None if partitions is None else backfill_policy_of(partitions),
-            **options,
-        )(body)
-
-    return decorate
-
-
-def events_of(key: dg.AssetKey, events: Iterable[Any]) -> Iterator[Any]:
-    """Yield the events of one asset under its key, to which other projects may have added a prefix."""
-    for event in events:
-        if isinstance(event, dg.AssetMaterialization) and event.asset_key != key:
-            yield dg.AssetMaterialization(
-                asset_key=key, partition=event.partition, metadata=event.metadata, tags=event.tags
-            )
-        else:
-            yield event
+    return dg.multi_asset(
+        name=spec.key.to_python_identifier(),
+        specs=[spec],
+        can_subset=True,
+        backfill_policy=None if partitions is None else backfill_policy_of(partitions),
+        **options,
+    )
 
 
 def outputs(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> Iterator[dg.Output[None]]:
@@ -133,24 +110,21 @@ def outputs(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -
 
 
 def materialization(
-    dataset: Dataset,
-    receipt: Receipt,
-    *,
-    partition: str | None,
-    endpoint_url: str,
-    database_uri: str,
-    account: KnownAccount | None = None,
+    key: dg.AssetKey, receipt: Receipt, *, base_url: str, database_uri: str, account: KnownAccount | None = None
 ) -> dg.AssetMaterialization:
-    """Return the materialization of a loaded slice, with the facts of its receipt.
+    """Return the materialization of a load, with the facts of its receipt.
 
     Args:
+        base_url: That of its upstream; the definition of the asset has the path.
         account: The account of the partition, if it is known.
     """
-    tags = {"dagster/data_version": receipt.digest.hex(), **partition_tags(partition)}
+    dataset = dataset_named(receipt.dataset)
+    month = Window.month_of(receipt.window.start) if dataset.is_dated else None
+    partition = None if dataset.slicing is Slicing.CONNECTION else partition_key(receipt.account, month)
     return dg.AssetMaterialization(
-        asset_key=asset_key(dataset),
+        asset_key=key,
         partition=partition,
-        tags=tags,
+        tags={"dagster/data_version": receipt.digest.hex(), **partition_tags(partition)},
         metadata={
             **account_metadata(account),
             "dagster/partition_row_count" if partition else "dagster/row_count": receipt.rows,
@@ -170,40 +144,29 @@ def materialization(
             "load_id": str(receipt.id),  # as text, for the UI plots every number
             "receipt": f"row {receipt.id} of platform.loads",
             "digest": short_digest(receipt.digest.hex()),
-            "upstream": endpoint_url.removesuffix(dataset.path),  # the definition has the path
+            "upstream": base_url,
         },
     )
 
 
-def load_report(database: Database, receipt: Receipt) -> dg.AssetMaterialization:
+def load_report(database: Database, receipt: Receipt, placement: Placement) -> dg.AssetMaterialization:
     """Return the materialization of any load."""
-    dataset = dataset_named(receipt.dataset)
-    by_name = {connection.name: connection for connection in connections(database)}
-    if dataset.slicing is Slicing.CONNECTION:
-        url = by_name[receipt.account].base_url + dataset.path
-        return materialization(dataset, receipt, partition=None, endpoint_url=url, database_uri=database.uri)
-    account = account_of(database, receipt.account)
-    month = Window.month_of(receipt.window.start) if dataset.is_dated else None
-    return materialization(
-        dataset,
-        receipt,
-        partition=partition_key(receipt.account, month),
-        endpoint_url=by_name[account.connection].base_url + dataset.path,
-        database_uri=database.uri,
-        account=account,
-    )
+    dataset, account = dataset_named(receipt.dataset), None
+    if dataset.slicing is not Slicing.CONNECTION:
+        account = account_of(database, receipt.account)
+    name = account.connection if account else receipt.account
+    (base_url,) = (connection.base_url for connection in connections(database) if connection.name == name)
+    key = placement.asset_key(dataset)
+    return materialization(key, receipt, base_url=base_url, database_uri=database.uri, account=account)
 
 
-def load_event(
-    dataset: Dataset, seller_api: SellerApiResource, receipt: Receipt, partition: str
-) -> dg.AssetMaterialization:
-    """Return the materialization of a load."""
+def load_event(key: dg.AssetKey, seller_api: SellerApiResource, receipt: Receipt) -> dg.AssetMaterialization:
+    """Return the materialization of a load of an account, by what the resources of a run have read before."""
     warehouse = seller_api.warehouse
     return materialization(
-        dataset,
+        key,
         receipt,
-        partition=partition,
-        endpoint_url=seller_api.url_of(receipt.account, dataset.path),
+        base_url=seller_api.base_url_of(receipt.account),
         database_uri=warehouse.database.uri,
         account=warehouse.names.get(receipt.account),
     )

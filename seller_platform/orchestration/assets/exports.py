@@ -16,8 +16,7 @@ from seller_platform.contract import DATASETS, Dataset
 from seller_platform.errors import NotLoadedError, SellerPlatformError, WarehouseUnavailableError
 from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.assets.events import (
-    NO_VALUE,
-    events_of,
+    event_asset,
     materialization_of_nothing,
     outputs,
     partition_tags,
@@ -33,7 +32,6 @@ from seller_platform.orchestration.automation.following import Follower
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
 from seller_platform.orchestration.partitions import (
     account_months,
-    backfill_policy_of,
     partitions_for,
     read_partition_key,
 )
@@ -135,8 +133,8 @@ def export_asset(
     table = table_for(source) if isinstance(source, Dataset) else mart_table_for(source)
     pieces = "a single one" if partitions is None else "one for each slice"
 
-    @dg.asset(
-        key=asset,
+    spec = dg.AssetSpec(
+        asset,
         description=f"Parquet files of {source_key.to_user_string()}, {pieces}. {source.doc}",
         code_version=files.version,
         group_name=placement.group_of(GROUP),
@@ -149,9 +147,9 @@ def export_asset(
         },
         deps=[source_key],
         partitions_def=partitions,
-        backfill_policy=None if partitions is None else backfill_policy_of(partitions),
-        dagster_type=NO_VALUE,
     )
+
+    @event_asset(spec)
     def export(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         tag_with_title(context, warehouse)
         # Its import takes a while.
@@ -185,11 +183,10 @@ def export_asset(
                 keep_try(connection, files, state, run_id=run_id, digest=bytes.fromhex(digest))
             known = None if account is None else warehouse.names.get(account)
             tags = provenance_tags(digest, files.version, versions, before)
-            return materialization(source, key, exported, tags, known)
+            return materialization(asset, key, exported, tags, known)
 
         loop = PartitionLoop(context.log, f"{source.name} of ")
-        written = (event for _, event in loop.attempt(keys, write))
-        yield from events_of(asset, written)
+        yield from (event for _, event in loop.attempt(keys, write))
         yield from outputs(context)
         loop.fail_partitions(source.name, "exported")
 
@@ -211,7 +208,7 @@ def digest_of(exported: Sequence["Exported"]) -> str:
 
 
 def materialization(
-    source: Source,
+    key: dg.AssetKey,
     partition: str | None,
     exported: Sequence["Exported"],
     tags: Mapping[str, str],
@@ -224,7 +221,7 @@ def materialization(
     """
     newest = exported[-1]
     return dg.AssetMaterialization(
-        asset_key=export_key(source),
+        asset_key=key,
         partition=partition,
         tags={**tags, **partition_tags(partition)},
         metadata={

@@ -123,12 +123,12 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         versions = input_versions(context.instance, [placement.asset_key(each.dataset) for each in mart.inputs])
         problems = slice_problems(warehouse.database, inputs_of(mart))
 
-        def build_one(key: str) -> tuple[Build, int]:
+        def build_one(partition: str) -> tuple[Build, int]:
             before = newest_event(context.instance)
             build = build_unless_failed(
                 warehouse.database,
                 mart,
-                *read_partition_key(key),
+                *read_partition_key(partition),
                 problems,
                 key_prefix=placement.written_prefix,
                 parameters=parameters,
@@ -140,7 +140,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         for _, (result, before) in loop.attempt(context.partition_keys, build_one):
             account = warehouse.names.get(result.account)
             tags = provenance_tags(result.digest.hex(), mart.version, versions, before)
-            yield materialization(result, tags, database_uri=warehouse.database.uri, account=account)
+            yield materialization(key, result, tags, database_uri=warehouse.database.uri, account=account)
         yield from outputs(context)
         report_after_step(context, warehouse.database, placement, mart)
         loop.fail_partitions(mart.name, "built")
@@ -190,14 +190,21 @@ def report_builds(instance: dg.DagsterInstance, database: Database, builds: Sequ
         if state.is_current:
             tags = provenance_tags(build.digest.hex(), build.mart.version, versions[build.mart.name], before)
             account = names.get(build.account)
-            event = materialization(build, tags, database_uri=database.uri, account=account)
+            event = materialization(
+                WHOLE.asset_key(build.mart), build, tags, database_uri=database.uri, account=account
+            )
             instance.report_runless_asset_event(event)
             keep_reported(database, build)
     report_checks(instance, database, WHOLE, list(marts.values()))
 
 
 def materialization(
-    build: Build, tags: Mapping[str, str], *, database_uri: str, account: KnownAccount | None = None
+    key: dg.AssetKey,
+    build: Build,
+    tags: Mapping[str, str],
+    *,
+    database_uri: str,
+    account: KnownAccount | None = None,
 ) -> dg.AssetMaterialization:
     """Return the materialization of a built partition, with its chart.
 
@@ -207,7 +214,7 @@ def materialization(
     """
     mart, partition = build.mart, partition_key(build.account, build.window)
     return dg.AssetMaterialization(
-        asset_key=mart_key(mart),
+        asset_key=key,
         partition=partition,
         tags={**tags, **partition_tags(partition)},
         metadata={

@@ -19,13 +19,13 @@ import dagster as dg
 import msgspec
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import DATASETS, Dataset, dataset_named
+from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK, AUTHORIZED_DOC, judge_connections_again
 from seller_platform.orchestration.assets.checks import Judgement, docs_of, judgements
-from seller_platform.orchestration.assets.events import events_of, judged, load_report
+from seller_platform.orchestration.assets.events import judged, load_report
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -151,9 +151,7 @@ def report(
             if of_accounts:
                 add_accounts(instance, of_accounts, placement.accounts_name)
             for each in chosen:
-                key = placement.asset_key(dataset_named(each.dataset))
-                for event in events_of(key, [load_report(database, each)]):
-                    instance.report_runless_asset_event(event)
+                instance.report_runless_asset_event(load_report(database, each, placement))
             keep_reported(database, [each.id for each in chosen])
             changed |= {each.dataset for each in chosen}
             count, after = count + len(chosen), loads[-1].id

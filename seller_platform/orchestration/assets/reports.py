@@ -36,7 +36,7 @@ from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
-from seller_platform.orchestration.partitions import account_partitions, asset_key, partitions_for
+from seller_platform.orchestration.partitions import account_partitions, partitions_for
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG, UNDER_WAY
@@ -169,6 +169,7 @@ def _request_job(clock: Clock, placement: Placement) -> dg.JobDefinition:
 def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg.AssetsDefinition:
     partitions = partitions_for(REPORT_ROWS, history_start, placement.account_partitions)
     assert partitions is not None, f"{REPORT_ROWS.name} has no slices of accounts"
+    asset = placement.asset_key(REPORT_ROWS)
 
     @dataset_asset(
         REPORT_ROWS,
@@ -193,16 +194,16 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
             for _, receipt in loop.attempt(ready_jobs(database, account), load):
                 if receipt is not None:
                     is_reported = True
-                    yield load_event(REPORT_ROWS, seller_api, receipt, account)
+                    yield load_event(asset, seller_api, receipt)
                     keep_reported(database, [receipt.id])
             loop.failures |= {error.report: error for error in take_failures(database, account, now=clock())}
             if is_reported or len(loop.failures) > failures:
                 continue
             stored = newest_receipt(database, REPORT_ROWS, account)
             if stored is None:
-                yield materialization_of_nothing(asset_key(REPORT_ROWS), account, "No report was ever loaded.")
+                yield materialization_of_nothing(asset, account, "No report was ever loaded.")
             else:
-                yield load_event(REPORT_ROWS, seller_api, stored, account)
+                yield load_event(asset, seller_api, stored)
         yield from outputs(context)
         report_after_step(context, database, placement, REPORT_ROWS)
         _fail(loop, "loaded")

@@ -16,12 +16,10 @@ from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.planner import DueSlice
-from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.assets.events import events_of, load_event
+from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.automation.schedules import reason_of, runs_under_way
-from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
@@ -124,8 +122,7 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         # The refusals that `status` shows are about months, which the daily refresh reads.
         requests = [each.request for each in division.fitting]
         results = load_each(requests, loader, second_reading_seconds=warehouse.second_reading_seconds, records=False)
-        key = placement.asset_key(DATASET)
-        yield from events_of(key, _reported(context, seller_api, results, placement))
+        yield from _reported(context, seller_api, results, placement)
 
     @dg.job(name=placement.name_of("read_orders_today"), description=read_today.description)
     def read_orders_today() -> None:
@@ -155,7 +152,7 @@ def _reported(
         elif result.receipt is not None:
             receipts.append(result.receipt)
             if result.receipt.changed:
-                yield load_event(DATASET, seller_api, result.receipt, _partition(result.request))
+                yield load_event(placement.asset_key(DATASET), seller_api, result.receipt)
     context.add_output_metadata(
         {
             "accounts": len(receipts),
@@ -169,8 +166,3 @@ def _reported(
         f"today's {DATASET.name} of {count_of(len(loop.failures), 'account', 'was')} not read: "
         f"{', '.join(loop.failures)}. All others were. The next tick reads them again"
     )
-
-
-def _partition(request: SliceRequest) -> str:
-    assert request.month is not None, "orders are dated"
-    return partition_key(request.account, Window.month_of(request.month.start))
