@@ -63,7 +63,7 @@ STORED_WORDS: Mapping[str, tuple[str, ...]] = {
     "cost plan files": ("format", "uid", "id", "made_at", "made_by", "source", "undo_of", "writes", "before", "wanted"),
     "cost periods in JSON": ("cost_element", "amount", "currency", "provider", "notes"),
     "service.report_jobs.selection": ("account_title", "seller_id", "marketplace_id", "group_title"),
-    "cursor of discover_accounts": ("due", "denials", "told", "at"),
+    "cursor of discover_accounts": ("due",),
     "cursors of the alert sensors": (
         "read_to",
         "retried",

@@ -25,10 +25,9 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
 )
 from seller_platform.ingest.loads.accounts import discover
-from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK, Denial, denials_of, judge_connections
 from seller_platform.orchestration.assets.events import dataset_asset, materialization, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.assets.reporting import report_after_step, report_checks, report_judgements
+from seller_platform.orchestration.assets.reporting import report_after_step, report_checks
 from seller_platform.orchestration.partitions import account_partitions, add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -91,25 +90,19 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         names = ", ".join(loop.failures)
         yield from outputs(context)
         report_after_step(context, warehouse.database, placement, dataset)
-        judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now(), placement)
-        report_judgements(context.instance, placement.asset_key(dataset), [(AUTHORIZED_CHECK, judgement)])
         loop.fail(f"{count_of(len(loop.failures), 'connection')} did not give their accounts: {names}. All others did")
 
     return land
 
 
-class _SensorState(msgspec.Struct, frozen=True, rename={"description": "told"}):
+class _SensorState(msgspec.Struct, frozen=True):
     """The cursor of the sensor.
 
     Attributes:
         due: The time of the next request of each connection, as an ISO timestamp.
-        denials: The connections that refused the last request.
-        description: The description of the check's last evaluation.
     """
 
     due: dict[str, str] = msgspec.field(default_factory=dict)
-    denials: dict[str, Denial] = msgspec.field(default_factory=dict)
-    description: str = ""
 
     def is_due(self, connection: str, now: datetime, every: timedelta) -> bool:
         """Return whether to ask a connection, which is asked in such intervals."""
@@ -127,13 +120,7 @@ class _SensorState(msgspec.Struct, frozen=True, rename={"description": "told"}):
             **dict.fromkeys(answers.receipts, (now + every).isoformat()),
             **{name: (now + _pause_after(error, every)).isoformat() for name, error in answers.failures.items()},
         }
-        earlier = {name: denial for name, denial in self.denials.items() if name not in answers.receipts}
-        denials = {**earlier, **denials_of(answers.failures, now)}
-        return _SensorState(
-            due={name: at for name, at in due.items() if name in names},
-            denials={name: denial for name, denial in denials.items() if name in names},
-            description=self.description,
-        )
+        return _SensorState({name: at for name, at in due.items() if name in names})
 
 
 @dataclass(frozen=True)
@@ -171,12 +158,8 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
         for event in _events(database, dataset, loaded, placement):
             instance.report_runless_asset_event(event)
-        state = stored.after(by_name, answers, now, every)
-        judgement = judge_connections(warehouse, state.denials, now, placement)
-        if answers.receipts or answers.failures:
-            report_checks(instance, database, placement, [dataset])
-        if answers.receipts or answers.failures or judgement.description != stored.description:
-            report_judgements(instance, key, [(AUTHORIZED_CHECK, judgement)])
+        # Time and other runs change what is true of grants.
+        report_checks(instance, database, placement, [dataset])
         # Other processes discover accounts, too.
         partitions = set(account_partitions(instance, placement.accounts_name))
         listed = placement.chosen(accounts(database))
@@ -186,7 +169,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
             skip_reason=f"{len(answers.receipts)} of {count_of(len(by_name), 'connection', 'was')} asked, "
             f"{len(answers.failures)} gave no answer; {count_of(len(new_accounts), 'account', 'is')} new",
             dynamic_partitions_requests=requests,
-            cursor=msgspec.json.encode(msgspec.structs.replace(state, description=judgement.description)).decode(),
+            cursor=msgspec.json.encode(stored.after(by_name, answers, now, every)).decode(),
         )
 
     return discover_accounts

@@ -14,7 +14,16 @@ import dagster as dg
 from seller_platform.commands import runnable
 from seller_platform.contract import Dataset, Slicing, Source
 from seller_platform.counts import count_of
-from seller_platform.errors import ContractViolationError, ListChangedError, SellerPlatformError
+from seller_platform.errors import (
+    ContractViolationError,
+    ListChangedError,
+    NotConnectedError,
+    ReauthorizationRequiredError,
+    RequestRefusedError,
+    SellerPlatformError,
+    SettingsError,
+    TokenRefusedError,
+)
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.builds import checked_partitions
@@ -74,26 +83,25 @@ class SliceRule:
     Attributes:
         kind: What breaks the rule, as a kind of `platform.problems`.
         applies_to: Returns whether a dataset has the check.
-        error: The class of errors that break the rule when a slice cannot be loaded.
+        errors: The classes of errors that break the rule when a slice cannot be loaded.
     """
 
     name: str
     doc: str
     kinds: Collection[str]
     applies_to: Callable[[Dataset], bool] = lambda _: True
-    error: type[SellerPlatformError] | None = None
+    errors: Sequence[type[SellerPlatformError]] = ()
 
     def is_broken_by(self, doubt: DoubtfulSlice) -> bool:
         """Return whether what is wrong with a slice breaks the rule."""
-        return doubt.kind in self.kinds or (
-            self.error is not None and doubt.error in {self.error.__name__, *_names_of_subclasses(self.error)}
-        )
+        return doubt.kind in self.kinds or doubt.error in {name for each in self.errors for name in _names_of(each)}
 
 
-def _names_of_subclasses(error: type[SellerPlatformError]) -> Iterator[str]:
+def _names_of(error: type[SellerPlatformError]) -> Iterator[str]:
+    """Yield the names of a class and of those derived from it."""
+    yield error.__name__
     for each in error.__subclasses__():
-        yield each.__name__
-        yield from _names_of_subclasses(each)
+        yield from _names_of(each)
 
 
 RULES = (
@@ -105,7 +113,7 @@ RULES = (
         "The list did not change while it was read, so that no row is missing between its pages.",
         {"moved"},
         applies_to=lambda dataset: dataset.source is Source.LIST,
-        error=ListChangedError,
+        errors=(ListChangedError,),
     ),
     SliceRule(
         "keys_are_present",
@@ -124,7 +132,7 @@ RULES = (
         "The upstream sends the declared fields, with the declared kinds, and no others.",
         {"undeclared"},
         applies_to=lambda dataset: dataset.source is not Source.REPORT,
-        error=ContractViolationError,
+        errors=(ContractViolationError,),
     ),
     SliceRule(
         "text_is_as_sent",
@@ -142,6 +150,19 @@ RULES = (
         "No account has rows that were read under a former time zone or currency.",
         {"rezoned"},
         applies_to=lambda dataset: dataset.source is Source.DISCOVERY,
+    ),
+    SliceRule(
+        "connection_authorized",
+        "Every connection has a grant that its upstream honours, and that is not about to expire unused.",
+        {"refused", "expiring"},
+        applies_to=lambda dataset: dataset.source is Source.DISCOVERY,
+        errors=(
+            NotConnectedError,
+            ReauthorizationRequiredError,
+            RequestRefusedError,
+            SettingsError,
+            TokenRefusedError,
+        ),
     ),
     SliceRule(
         "reading_is_plausible",
@@ -228,7 +249,9 @@ def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | Non
             for each in reversed(first.values())
         ]
         numbers = {"slices": slices.count, "rows": slices.rows, "failed_slices": len(broken)}
-        yield rule.name, judgement_of(rule.doc, count_of(slices.count, noun), broken, numbers)
+        # A list that was never read may lack a grant.
+        checked = count_of(max(slices.count, len(broken)), noun)
+        yield rule.name, judgement_of(rule.doc, checked, broken, numbers)
 
 
 Broken = Sequence[tuple[Mapping[str, str], Breach]]

@@ -23,7 +23,6 @@ from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
-from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK, AUTHORIZED_DOC, judge_connections_again
 from seller_platform.orchestration.assets.checks import Judgement, docs_of, judgements
 from seller_platform.orchestration.assets.events import judged, load_report
 from seller_platform.orchestration.partitions import add_accounts
@@ -66,8 +65,7 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
     If nothing is loaded in the same run, they look at the rows again, which another program may have changed.
     """
     key = placement.asset_key(source)
-    docs = docs_of(source) | ({AUTHORIZED_CHECK: AUTHORIZED_DOC} if source == ACCOUNTS else {})
-    specs = [dg.AssetCheckSpec(name, asset=key, description=doc) for name, doc in docs.items()]
+    specs = [dg.AssetCheckSpec(name, asset=key, description=doc) for name, doc in docs_of(source).items()]
 
     @dg.multi_asset_check(name=f"checks_of_{key.to_python_identifier()}", specs=specs, can_subset=True)
     def execute(context: dg.AssetCheckExecutionContext, warehouse: WarehouseResource) -> Iterator[dg.AssetCheckResult]:
@@ -79,17 +77,9 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
                 recheck(database, source)
             if source == LEDGER:
                 compare_ledgers(database)
-        yield from executed(context, key, _all_judgements(context.instance, warehouse, placement, source))
+        yield from executed(context, key, judgements(database, source, _keys(database, placement, source)))
 
     return execute
-
-
-def _all_judgements(
-    instance: dg.DagsterInstance, warehouse: WarehouseResource, placement: Placement, source: Source
-) -> Iterator[tuple[str, Judgement]]:
-    yield from judgements(warehouse.database, source, _keys(warehouse.database, placement, source))
-    if source == ACCOUNTS:
-        yield AUTHORIZED_CHECK, judge_connections_again(instance, warehouse, placement)
 
 
 def executed(
@@ -232,13 +222,12 @@ def _check_sensor(sources: Collection[Source], placement: Placement) -> dg.Senso
         loads = report(context.instance, warehouse.database, placement, datasets, seconds=_LOADS_SECONDS)
         changed, snapshot = changed_datasets(warehouse.database, cursor.snapshot)
         planned, runs_to = _planned(context.instance, cursor.runs_to)
-        chosen = {
-            key: source
+        chosen = [
+            source
             for key, source in by_key.items()
             if changed is None or key in planned or (isinstance(source, Dataset) and source.name in changed)
-        }
-        for key, source in chosen.items():
-            report_judgements(context.instance, key, _all_judgements(context.instance, warehouse, placement, source))
+        ]
+        report_checks(context.instance, warehouse.database, placement, chosen)
         return dg.SensorResult(
             skip_reason=f"{count_of(loads, 'load', 'was')} reported, {count_of(len(chosen), 'asset', 'has')} changed",
             cursor=msgspec.json.encode(_Cursor(snapshot, runs_to)).decode(),

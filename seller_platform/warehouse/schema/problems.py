@@ -17,6 +17,8 @@ from seller_platform.warehouse.schema.comments import comment_on_view
 READ_WITHIN_HOURS = 26
 """The refresh reads every account once a day; two hours are for its runs."""
 
+_LIFETIME = timedelta(seconds=REFRESH_TOKEN_SECONDS)
+
 # An upstream need not offer what upstreams compute. It does if it has answered for any account.
 _OFFERED = sql.SQL("""
 CREATE VIEW platform.offered_slices AS
@@ -103,6 +105,7 @@ WHERE {_IS_IN_DOUBT} AND mismatched_load_ids <> '{{}}'
 """  # noqa: S608  # constants
 
 # What loads noted of which days are stored, and what was found out since. A settled window may change by a few rows.
+# The grant of a connection belongs to its list of accounts.
 _NOTED = """
 CREATE VIEW platform.noted_slices AS
 SELECT slice.dataset, slice.account, month, noted.kind, CAST(NULL AS text) AS error, load.started_at AS since,
@@ -178,6 +181,18 @@ UNION ALL
         'Sum up only one of the accounts, and ask the upstream why it answers the same transactions for both.', true
  FROM platform.repeated_ledgers
  ORDER BY account, month, rows DESC)
+UNION ALL
+SELECT 'accounts', name, NULL,
+       CASE WHEN grants.connection IS NULL OR refused IS NOT NULL THEN 'refused' ELSE 'expiring' END,
+       NULL, NULL, NULL, NULL,
+       CASE WHEN grants.connection IS NULL THEN format('there is no grant for connection ''%s''.', name)
+            WHEN refused IS NOT NULL THEN format('connection ''%s'' must be authorised again: %s.', name, refused)
+            ELSE format('the grant of connection ''%s'' was last refreshed on %s and is not honoured after %s.', name,
+                        CAST(issued_at AS date), CAST(issued_at + {lifetime} AS date)) END,
+       format('Run `seller-platform connect%s`.', ' --connection ' || nullif(name, 'default')),
+       refused IS NULL AND grants.connection IS NOT NULL
+FROM platform.connections LEFT JOIN platform.grants ON grants.connection = name
+WHERE grants.connection IS NULL OR refused IS NOT NULL OR issued_at + {warned} < now()
 """
 _ROWS_NAMED = """
 CREATE OR REPLACE FUNCTION platform.rows_named(noted jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
@@ -229,18 +244,6 @@ SELECT 'marts.' || name, account, month, 'contradicted', NULL, tried_at, NULL, r
        concat_ws(' ', value ->> 'rule', value ->> 'sentence'), value ->> 'next_step',
        CAST(value ->> 'is_warning' AS boolean)
 FROM platform.derived_partitions, jsonb_each(failed_checks) WHERE failed_checks IS NOT NULL
-UNION ALL
-SELECT 'accounts', name, NULL,
-       CASE WHEN grants.connection IS NULL OR refused IS NOT NULL THEN 'refused' ELSE 'expiring' END,
-       NULL, NULL, NULL, NULL,
-       CASE WHEN grants.connection IS NULL THEN format('there is no grant for connection ''%s''.', name)
-            WHEN refused IS NOT NULL THEN format('connection ''%s'' must be authorised again: %s.', name, refused)
-            ELSE format('the grant of connection ''%s'' was last refreshed on %s and is not honoured after %s.', name,
-                        CAST(issued_at AS date), CAST(issued_at + {lifetime} AS date)) END,
-       format('Run `seller-platform connect%s`.', ' --connection ' || nullif(name, 'default')),
-       refused IS NULL AND grants.connection IS NOT NULL
-FROM platform.connections LEFT JOIN platform.grants ON grants.connection = name
-WHERE grants.connection IS NULL OR refused IS NOT NULL OR issued_at + {lifetime} - {warned_before} < now()
 """)
 
 _COLUMNS = {
@@ -285,20 +288,14 @@ def create_problems(connection: Connection) -> None:
     driver.execute(_UNREAD.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format()))
     driver.execute(_TROUBLED)
     driver.execute(_ROWS_NAMED)
-    driver.execute(_NOTED.replace("{is_in_doubt}", _IS_IN_DOUBT))
-    lifetime, warned_before = (
-        sql.Literal(each) for each in (timedelta(seconds=REFRESH_TOKEN_SECONDS), WARN_BEFORE_DEATH)
-    )
-    driver.execute(
-        _PROBLEMS.format(
-            hours=hours,
-            is_untroubled=_IS_UNTROUBLED.format(),
-            lifetime=lifetime,
-            warned_before=warned_before,
-        )
-    )
+    lifetime, warned = (f"interval '{each.total_seconds()}'" for each in (_LIFETIME, _LIFETIME - WARN_BEFORE_DEATH))
+    noted = _NOTED.replace("{is_in_doubt}", _IS_IN_DOUBT).replace("{lifetime}", lifetime).replace("{warned}", warned)
+    driver.execute(noted)
+    driver.execute(_PROBLEMS.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format()))
     driver.execute("COMMENT ON FUNCTION platform.unread_slices IS 'Slices that should have been read until a moment.'")
     comment_on_view(driver, "offered_slices", "What each upstream offers of each account.", _COLUMNS_OF_OFFERED)
     comment_on_view(driver, "troubled_slices", "Slices that are failed, held or mismatched.", _COLUMNS_OF_TROUBLED)
-    comment_on_view(driver, "noted_slices", "What loads of slices noted, and what was found out since.", _COLUMNS)
+    comment_on_view(
+        driver, "noted_slices", "What loads noted, what was found out since, and grants that end.", _COLUMNS
+    )
     comment_on_view(driver, "problems", "What is wrong with slices and grants now, one row for each thing.", _COLUMNS)

@@ -19,7 +19,6 @@ from seller_platform.contract.datasets.user import ACCOUNTS as ACCOUNT_DATASET
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import open_keeper, store_upstream
 from seller_platform.orchestration.assets.accounts import accounts_asset, discovery_definitions
-from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.orchestration.partitions import asset_key
@@ -96,7 +95,7 @@ class Installation:
             dataset, **{"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
         )
 
-    def evaluations(self, check: str = AUTHORIZED_CHECK) -> list[dg.AssetCheckEvaluation]:
+    def evaluations(self, check: str = "connection_authorized") -> list[dg.AssetCheckEvaluation]:
         """Return the evaluations of a check, the newest first."""
         history = self.instance.event_log_storage.get_asset_check_execution_history(
             dg.AssetCheckKey(KEY, check), limit=100
