@@ -50,6 +50,7 @@ from seller_platform.orchestration.alerting.security import security_sensor
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts, accounts_by_key
+from seller_platform.warehouse.marts.due import waits_because
 from seller_platform.warehouse.monitoring.problems import Problem, problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -120,7 +121,8 @@ def alert_definitions(
                 "problems",
                 "what platform.problems names",
                 _read_problems,
-                lambda _tick, key, _cause, failing: key in failing,
+                # While a mart waits for a slice that is loaded again, its partition is still red in the Dagster UI.
+                lambda tick, key, cause, failing: key in failing or _stops_marts(tick, cause),
             ),
             sensor(
                 "run_failures",
@@ -218,6 +220,11 @@ def _read_problems(tick: Tick, _: Alerts) -> Sequence[Failure]:
         read = [each.key for each in tick.placement.chosen(accounts(database)) if each.account.problem is None]
         rows = problems(database, expected=tick.expected, accounts=read, now=tick.now)
     return [_failure_of(row, tick.placement) for row in rows]
+
+
+def _stops_marts(tick: Tick, cause: Cause) -> bool:
+    with tick.open_database() as database:
+        return waits_because(database, cause.sentence)
 
 
 def _failure_of(problem: Problem, placement: Placement) -> Failure:

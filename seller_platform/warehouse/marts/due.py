@@ -99,6 +99,13 @@ ON CONFLICT (folder, name, account, month) DO UPDATE SET
     failed_since = CASE WHEN excluded.error IS NOT NULL THEN coalesce(former.failed_since, excluded.failed_since) END
 """
 
+# What an account that is listed no more waits for never comes.
+_WAITS = """
+SELECT EXISTS (SELECT FROM platform.derived_partitions
+               WHERE error = %(waits)s AND position(%(reason)s IN message) > 0
+                 AND account NOT IN (SELECT key FROM platform.accounts WHERE retired_at IS NOT NULL))
+"""
+
 
 class DerivedInput(NamedTuple):
     """A dataset or a mart that something is computed from.
@@ -253,3 +260,11 @@ def keep_try(
         "message": error and str(error).replace("\x00", ""),
     }
     driver_of(connection).execute(_KEEP, values)
+
+
+def waits_because(database: Database, reason: str) -> bool:
+    """Return whether a partition of a mart was not built because of a problem of its input with this reason."""
+    with database.begin() as connection:
+        values = {"waits": InputProblemError.__name__, "reason": reason.rstrip(".")}
+        (waits,) = driver_of(connection).execute(_WAITS, values).fetchone() or (False,)
+        return bool(waits)

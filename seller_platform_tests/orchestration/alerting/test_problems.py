@@ -14,6 +14,7 @@ from sqlalchemy import text
 from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
 from seller_platform.errors import (
     BudgetTooSmallError,
+    InputProblemError,
     ListChangedError,
     ReadingHeldError,
     ReauthorizationRequiredError,
@@ -24,6 +25,7 @@ from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
@@ -151,6 +153,26 @@ def test_one_cause_in_many_slices_is_one_message_until_none_is_left(shop: Shop) 
     shop.fail(away(), KEYS[0])
     shop.tick()
     assert len(shop.receiver.documents) == 3
+
+
+def test_a_cause_is_open_while_marts_wait_for_its_slice(shop: Shop) -> None:
+    profit = Derived.of(MARTS[0])
+    refused = InputProblemError("failed", "seller/orders", f"{KEYS[0]}|2026-03-01", str(away()))
+    shop.fail(away(), KEYS[0])
+    with shop.database.begin() as connection:
+        state = state_of(connection, profit, KEYS[0], MARCH)
+        keep_try(connection, profit, state, run_id="run-1", error=refused)
+    shop.tick()
+
+    shop.repair(KEYS[0])
+    before = shop.tick()
+    with shop.database.begin() as connection:
+        keep_try(connection, profit, state, run_id="run-2", digest=b"rows")
+    after = shop.tick()
+
+    assert (before, after) == ("1 cause is open", "no cause is open")
+    _, resolved = shop.receiver.texts
+    assert resolved.startswith("Resolved: Failed: seller/orders of Möbel Söhne")
 
 
 def test_a_slice_that_fails_for_another_reason_is_another_cause(shop: Shop) -> None:
