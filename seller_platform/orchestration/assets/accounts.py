@@ -87,10 +87,10 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
             add_accounts(context.instance, readable, placement.accounts_name)
             loaded.append((by_name[name], receipt))
         yield from _events(warehouse.database, dataset, loaded, placement)
-        names = ", ".join(loop.failures)
+        reasons = "; ".join(f"{name}: {error}" for name, error in loop.failures.items())
         yield from outputs(context)
         report_after_step(context, warehouse.database, placement, dataset)
-        loop.fail(f"{count_of(len(loop.failures), 'connection')} did not give their accounts: {names}. All others did")
+        loop.fail(f"{count_of(len(loop.failures), 'connection')} did not give accounts. {reasons}")
 
     return land
 

@@ -132,4 +132,4 @@ def report_results(
         keep_reported(database, loads)
     yield from outputs(context)
     report_after_step(context, database, placement, dataset)
-    loop.fail_partitions(dataset.name, "loaded")
+    loop.fail_partitions(dataset.name, "loaded", len(context.partition_keys))

@@ -188,7 +188,7 @@ def export_asset(
         loop = PartitionLoop(context.log, f"{source.name} of ")
         yield from (event for _, event in loop.attempt(keys, write))
         yield from outputs(context)
-        loop.fail_partitions(source.name, "exported")
+        loop.fail_partitions(source.name, "exported", len(keys))
 
     return export
 

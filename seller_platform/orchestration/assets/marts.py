@@ -143,7 +143,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
             yield materialization(key, result, tags, database_uri=warehouse.database.uri, account=account)
         yield from outputs(context)
         report_after_step(context, warehouse.database, placement, mart)
-        loop.fail_partitions(mart.name, "built")
+        loop.fail_partitions(mart.name, "built", len(context.partition_keys))
 
     return build
 

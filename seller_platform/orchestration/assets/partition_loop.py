@@ -6,7 +6,7 @@ from typing import TypeVar
 import dagster as dg
 
 from seller_platform.counts import count_of
-from seller_platform.errors import SellerPlatformError
+from seller_platform.errors import SellerPlatformError, first_few
 from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.tags import EXIT_CODE
 
@@ -45,20 +45,25 @@ class PartitionLoop:
         self.failures[name] = error
         self._log.error("%s: %s", subject or f"{self._prefix}{name}", error)
 
-    def fail_partitions(self, what: str, done: str) -> None:
-        """Fail the step if any of its partitions failed.
+    def fail_partitions(self, what: str, done: str, count: int) -> None:
+        """Fail the step if any of its partitions failed. The message has the reason of the first.
 
         Args:
             what: Of which asset they are.
             done: What was not done with them, such as `built`.
+            count: How many partitions the step has.
 
         Raises:
             dagster.Failure: A partition failed.
         """
-        failed, were = count_of(len(self.failures), "partition"), "was" if len(self.failures) == 1 else "were"
+        if not self.failures:
+            return
+        names, reason = list(self.failures), str(next(iter(self.failures.values())))
+        were = "was" if len(names) == 1 else "were"
         self.fail(
-            f"{failed} of {what} {were} not {done}: {', '.join(self.failures)}. All others were. "
-            "Fix the cause, then backfill the failed and missing partitions",
+            f"{len(names)} of {count_of(count, 'partition')} of {what} {were} not {done}: {first_few(names)}. "
+            f"The reason of {names[0]}: {reason.rstrip('.')}. "
+            "Once it is resolved, backfill the failed and missing partitions"
         )
 
     def fail(self, message: str) -> None:

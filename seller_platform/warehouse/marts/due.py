@@ -18,7 +18,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import Slicing, Window
 from seller_platform.errors import InputProblemError, SellerPlatformError
 from seller_platform.warehouse.marts.declaration import Mart
-from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.postgres.database import Database, driver_of
 
 RETRIED_AFTER = timedelta(hours=1)
 """A partition that failed is tried again after so long, because the reason may have been an outage."""

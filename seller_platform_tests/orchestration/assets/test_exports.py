@@ -93,7 +93,7 @@ def test_a_month_that_was_never_loaded_is_named_and_stops_no_other(platform: Pla
     failure = result.failure_data_for_node("export__orders")
     assert failure is not None
     assert failure.user_failure_data is not None
-    assert "1 partition of orders was not exported" in str(failure.user_failure_data.description)
+    assert "1 of 3 partitions of orders was not exported" in str(failure.user_failure_data.description)
     assert f"{KEYS[0]}|2026-03-01" in failure.user_failure_data.metadata
 
 

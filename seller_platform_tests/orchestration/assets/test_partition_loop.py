@@ -27,10 +27,13 @@ def test_an_item_that_fails_stops_no_other_and_is_named_at_the_end(
     results = list(loop.attempt("abcde", work))
 
     with pytest.raises(dg.Failure) as failed:
-        loop.fail_partitions("orders", "loaded")
+        loop.fail_partitions("orders", "loaded", 5)
     assert results == [("a", "A"), ("c", "C"), ("e", "E")]
     assert "orders of b: b is wrong" in capsys.readouterr().err
-    assert (failed.value.description or "").startswith("2 partitions of orders were not loaded: b, d. All others were.")
+    assert failed.value.description == (
+        "2 of 5 partitions of orders were not loaded: b, d. The reason of b: b is wrong. "
+        "Once it is resolved, backfill the failed and missing partitions"
+    )
     assert failed.value.allow_retries is False
     assert failed.value.metadata["b"].value == str(ERRORS["b"])
     assert failed.value.metadata[EXIT_CODE].value == max(error.exit_code for error in ERRORS.values())
@@ -39,7 +42,7 @@ def test_an_item_that_fails_stops_no_other_and_is_named_at_the_end(
 def test_a_step_without_failures_does_not_fail(loop: PartitionLoop) -> None:
     assert [result for _, result in loop.attempt("ace", work)] == ["A", "C", "E"]
 
-    loop.fail_partitions("orders", "loaded")
+    loop.fail_partitions("orders", "loaded", 3)
     assert loop.failures == {}
 
 
