@@ -25,7 +25,7 @@ from seller_platform import errors
 from seller_platform.cli import _COMMANDS
 from seller_platform.cli.terminal.root import command_group
 from seller_platform.errors import SellerPlatformError
-from seller_platform.service.app import create_app
+from seller_platform.service.app import ServiceOptions, create_app
 from seller_platform.service.http.public_url import Location
 from seller_platform.settings import Settings
 
@@ -383,7 +383,7 @@ def _openapi() -> dict[str, str]:
 
 
 async def _answer(method: str, path: str) -> httpx.Response:
-    location = Location("https://api.shop.example")
-    transport = httpx.ASGITransport(create_app(_NO_DATABASE, location=location))
+    options = ServiceOptions(Location("https://api.shop.example"))
+    transport = httpx.ASGITransport(create_app(_NO_DATABASE, options))
     async with httpx.AsyncClient(transport=transport, base_url="https://api.shop.example") as client:
         return (await client.request(method, path)).raise_for_status()

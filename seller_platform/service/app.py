@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, lru_cache, partial
 
@@ -19,7 +20,7 @@ from starlette.responses import Response
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.wire import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN, error_body
-from seller_platform.errors import ApiError, MisdirectedRequestError, MissingSettingError, WarehouseUnavailableError
+from seller_platform.errors import ApiError, MisdirectedRequestError, WarehouseUnavailableError
 from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.http.compression import Compress
 from seller_platform.service.http.connections import NOTE_REFUSAL
@@ -53,7 +54,6 @@ from seller_platform.service.pages.rendering import (
     page_of,
     render_message,
 )
-from seller_platform.service.pages.sessions import SessionLimits
 from seller_platform.service.pages.signed_in import page_of_user
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.endpoints import report_routes
@@ -61,48 +61,56 @@ from seller_platform.service.reports.worker import Pace, WorkerThread
 from seller_platform.service.statistics.endpoint import statistics_route
 from seller_platform.service.users.endpoints import user_routes
 from seller_platform.service.users.hashing_queue import PasswordQueue
-from seller_platform.settings import Settings, read_settings
 from seller_platform.traces import flush_traces, send_traces
 
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
-NO_WORKER = "SELLER_PLATFORM_SERVICE_NO_WORKER"
-PUBLIC_URL = "SELLER_PLATFORM_SERVICE_PUBLIC_URL"
-LISTENED_HOST = "SELLER_PLATFORM_SERVICE_LISTENED_HOST"
-LIMITS = "SELLER_PLATFORM_SERVICE_LIMITS"
-GRANT_DAYS = "SELLER_PLATFORM_SERVICE_GRANT_DAYS"
+OPTIONS = "SELLER_PLATFORM_SERVICE_OPTIONS"
 TRACED_AS = "seller-platform-service"
 
 # The documentation is made once, for this base URL. Without a public URL, it is replaced by that of the request.
 _ANY_BASE_URL = "http://base-url.invalid"
 
 
+@dataclass(frozen=True)
+class ServiceOptions:
+    """What the operator decides about the service.
+
+    Attributes:
+        location: Where the service is reached; by default on the loopback only.
+        limits: The limits of requests and reports.
+        worker_pace: How a worker in this process writes reports; without it, other processes write them.
+        grant_lifetime: How long after its approval an application's access ends.
+    """
+
+    location: Location = ON_LOOPBACK
+    limits: Limits = STANDARD
+    worker_pace: Pace | None = None
+    grant_lifetime: timedelta = timedelta(days=365)
+    logins: LoginOptions = field(default_factory=LoginOptions)
+
+
+STANDARD_OPTIONS = ServiceOptions()
+
+
 def create_app(
     database_url: str,
+    options: ServiceOptions = STANDARD_OPTIONS,
     *,
-    location: Location = ON_LOOPBACK,
     clock: Clock = utc_now,
-    limits: Limits = STANDARD,
     wait_seconds: float = 3.0,
-    worker_pace: Pace | None = None,
     registry: CollectorRegistry | None = None,
-    grant_lifetime: timedelta = timedelta(days=365),
-    logins: LoginOptions | None = None,
 ) -> Starlette:
     """Return the service over a migrated database.
 
     Args:
-        location: Where the service is reached; by default on the loopback only.
         clock: Returns the time, which decides the days of lists that are requested without dates.
-        limits: The limits of requests and reports.
         wait_seconds: How long to wait for PostgreSQL before it counts as unavailable.
-        worker_pace: How a worker in this process writes reports; without it, other processes write them.
         registry: The registry of the service's metrics; without it, they cannot be read.
-        grant_lifetime: How long after its approval an application's access ends.
-        logins: What the operator decides about logins; by default what the settings have.
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
     """
+    limits, location, worker_pace = options.limits, options.location, options.worker_pace
     measures = Measures(registry or CollectorRegistry())
     store = Store(database_url, connections=limits.connections, wait_seconds=wait_seconds, measures=measures)
     admission = Admission(store, limits, measures)
@@ -136,7 +144,7 @@ def create_app(
             routing.Route(TOKEN, admission.admitting_anyone(partial(issue_tokens, store)), methods=["POST"]),
             routing.Route(REVOKE, admission.admitting_anyone(partial(revoke_token, store)), methods=["POST"]),
             routing.Route(METADATA, admission.admitting_anyone(answer_metadata)),
-            *_page_routes(store, admission, grant_lifetime, logins or LoginOptions()),
+            *_page_routes(store, admission, options.grant_lifetime, options.logins),
             *_documentation_routes(routes, admission),
         ],
         middleware=[
@@ -160,32 +168,10 @@ def create_app(
 
 
 def app_from_environment() -> Starlette:
-    """Return the service over the database that the environment names.
-
-    Raises:
-        MissingSettingError: The variable is not set.
-        InvalidSettingError: Another variable has an invalid value.
-    """
-    database_url = os.environ.get(DATABASE_URL)
-    if not database_url:
-        raise MissingSettingError(DATABASE_URL, "the database to serve")
+    """Return the service of a worker, with the database and the options that its parent process has set."""
     send_traces(TRACED_AS, os.environ)
-    settings = read_settings()
-    return create_app(
-        database_url,
-        location=Location(settings.service_public_url, os.environ.get(LISTENED_HOST, "127.0.0.1")),
-        limits=msgspec.json.decode(os.environ.get(LIMITS, "{}"), type=Limits),
-        worker_pace=None if os.environ.get(NO_WORKER) else Pace(),
-        grant_lifetime=timedelta(days=settings.service_grant_days),
-        logins=login_options(settings),
-    )
-
-
-def login_options(settings: Settings) -> LoginOptions:
-    """Return what the settings say about logins."""
-    absolute = timedelta(hours=settings.service_session_hours)
-    limits = SessionLimits(absolute, timedelta(minutes=settings.service_session_idle_minutes))
-    return LoginOptions(settings.service_contact, limits)
+    options = msgspec.json.decode(os.environ[OPTIONS], type=ServiceOptions)
+    return create_app(os.environ[DATABASE_URL], options)
 
 
 def _page_routes(

@@ -9,8 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,24 +23,13 @@ from uvicorn.supervisors import Multiprocess
 from seller_platform import interruption
 from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
-from seller_platform.service.app import (
-    DATABASE_URL,
-    GRANT_DAYS,
-    LIMITS,
-    LISTENED_HOST,
-    NO_WORKER,
-    PUBLIC_URL,
-    create_app,
-    login_options,
-)
+from seller_platform.service.app import DATABASE_URL, OPTIONS, STANDARD_OPTIONS, ServiceOptions, create_app
 from seller_platform.service.http.addresses import url_host
 from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
-from seller_platform.service.http.public_url import Location
-from seller_platform.service.limits.policy import STANDARD, Limits, ReportLimits
+from seller_platform.service.limits.policy import STANDARD, ReportLimits
 from seller_platform.service.limits.rates import create_rates_file
 from seller_platform.service.monitoring.prometheus import ReportCollector, measures_of_processes, metrics_page
-from seller_platform.service.reports.worker import Pace, run_worker
-from seller_platform.settings import read_settings
+from seller_platform.service.reports.worker import run_worker
 
 _LOG = logging.getLogger("seller_platform.service")
 _READY = "listening on %s"
@@ -65,28 +53,22 @@ class MetricsAddress:
 
 def run_service(
     database_url: str,
+    options: ServiceOptions = STANDARD_OPTIONS,
     *,
     host: str = "127.0.0.1",
     port: int = 8700,
-    public_url: str | None = None,
     connection_limits: ConnectionLimits = DEFAULT_LIMITS,
     workers: int = 1,
-    writes_reports: bool = True,
     metrics: MetricsAddress | None = None,
-    limits: Limits = STANDARD,
     log_format: LogFormat = "text",
-    grant_lifetime: timedelta = timedelta(days=365),
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests under way may end. The log goes to standard error.
 
     Args:
+        options: Several workers share the limits.
         port: 0 takes a free one, which the log names.
-        public_url: The URL under which users reach the service; without it, only the loopback and `host` are served.
         connection_limits: What connections may send, and how long they may take; in each worker process.
-        writes_reports: Whether reports are written here; else a report worker in another process writes them.
         metrics: The address of the page for Prometheus, which sums the metrics of all workers; by default none.
-        limits: The limits of requests and reports; several workers share them.
-        grant_lifetime: How long after its approval an application's access ends.
 
     Raises:
         CannotListenError: The address is taken, or is not one of this machine.
@@ -107,24 +89,13 @@ def run_service(
             _LOG.info("metrics on %s", stack.enter_context(page))
         url = f"http://{url_host(host)}:{listener.getsockname()[1]}"
         if folder is None:
-            app = create_app(
-                database_url,
-                location=Location(public_url, host),
-                limits=limits,
-                worker_pace=Pace() if writes_reports else None,
-                registry=registry,
-                grant_lifetime=grant_lifetime,
-                logins=login_options(read_settings()),
-            )
+            app = create_app(database_url, options, registry=registry)
             _AnnouncingServer(_configuration(app, connection_limits, log_config), url).run([listener])
             return
         # The workers read the URL from the environment, so that it shows in no list of processes.
         os.environ[DATABASE_URL] = database_url
-        os.environ[PUBLIC_URL], os.environ[LISTENED_HOST] = public_url or "", host
-        shared = limits.divided(workers, str(create_rates_file(folder)))
-        os.environ[LIMITS] = msgspec.json.encode(shared).decode()
-        os.environ[NO_WORKER] = "" if writes_reports else "1"
-        os.environ[GRANT_DAYS] = str(grant_lifetime.days)
+        shared = options.limits.divided(workers, str(create_rates_file(folder)))
+        os.environ[OPTIONS] = msgspec.json.encode(replace(options, limits=shared)).decode()
         factory = "seller_platform.service.app:app_from_environment"
         config = _configuration(factory, connection_limits, log_config, factory=True, workers=workers)
         _LOG.info(_READY, url)

@@ -29,7 +29,7 @@ from sqlalchemy import insert
 from seller_platform.contract import Account, Column, Dataset, Kind
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.service.access import hash_of
-from seller_platform.service.app import create_app
+from seller_platform.service.app import ServiceOptions, create_app
 from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
 from seller_platform.service.limits.policy import Limits, ReportLimits
@@ -162,13 +162,10 @@ def running_app(
 ) -> Iterator[str]:
     app = create_app(
         url,
-        location=location,
+        ServiceOptions(location, limits, worker_pace, grant_lifetime),
         clock=lambda: NOW,
-        limits=limits,
         wait_seconds=wait_seconds,
-        worker_pace=worker_pace,
         registry=registry,
-        grant_lifetime=grant_lifetime,
     )
     config = BoundedConfig(app, limits=connection_limits, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)

@@ -6,8 +6,13 @@ import click
 
 from seller_platform.cli.processes import PORT
 from seller_platform.cli.service.options import database_options
+from seller_platform.service.app import ServiceOptions
 from seller_platform.service.http.connections import ConnectionLimits
+from seller_platform.service.http.public_url import Location
 from seller_platform.service.limits.policy import limits_of, report_limits_of
+from seller_platform.service.pages.login import LoginOptions
+from seller_platform.service.pages.sessions import SessionLimits
+from seller_platform.service.reports.worker import Pace
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
 from seller_platform.settings import listed, read_settings
 from seller_platform.warehouse.postgres.database import Database
@@ -40,7 +45,19 @@ def run(
     settings = read_settings()
     with Database(url) as database:
         database.migrate()
-    metrics = MetricsAddress(metrics_host, metrics_port) if metrics_port is not None else None
+    options = ServiceOptions(
+        Location(settings.service_public_url, host),
+        limits_of(settings, host=host, has_public_url=settings.service_public_url is not None),
+        Pace() if writes_reports else None,
+        timedelta(days=settings.service_grant_days),
+        LoginOptions(
+            settings.service_contact,
+            SessionLimits(
+                timedelta(hours=settings.service_session_hours),
+                timedelta(minutes=settings.service_session_idle_minutes),
+            ),
+        ),
+    )
     connection_limits = ConnectionLimits(
         connections=settings.service_connections,
         of_one_address=settings.service_connections_of_one_address,
@@ -48,16 +65,13 @@ def run(
     )
     run_service(
         url,
+        options,
         host=host,
         port=port,
-        public_url=settings.service_public_url,
         connection_limits=connection_limits,
         workers=workers,
-        writes_reports=writes_reports,
-        metrics=metrics,
-        limits=limits_of(settings, host=host, has_public_url=settings.service_public_url is not None),
+        metrics=None if metrics_port is None else MetricsAddress(metrics_host, metrics_port),
         log_format=settings.log_format,
-        grant_lifetime=timedelta(days=settings.service_grant_days),
     )
 
 
