@@ -19,7 +19,6 @@
 - `docs`: the pages of documentation
 - `sandbox`: commands on generated sellers
 - `installation`: settings, warehouse and key of an installation
-- `lazy_groups`: groups whose commands are imported when they run
 - `output`: tables, progress and JSON
 - `terminal`: colours, the layout of tables, and the line of progress
 - `processes`: processes started by a command

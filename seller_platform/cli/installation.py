@@ -66,8 +66,7 @@ def open_installation() -> Iterator[Installation]:
         SettingsError: A setting cannot be used.
         WarehouseError: PostgreSQL cannot be used.
     """
-    settings = read_settings()
-    make_home(settings)
+    settings = make_home()
     with _opened(settings, creates=True) as installation:
         yield installation
 
@@ -81,8 +80,7 @@ def open_stored_installation() -> Iterator[Installation]:
         SettingsError: A setting cannot be used.
         WarehouseError: PostgreSQL cannot be used.
     """
-    settings = read_settings()
-    expect_home(settings)
+    settings = expect_home()
     with _opened(settings, creates=False) as installation:
         yield installation
 
@@ -133,40 +131,44 @@ def report_loads(installation: Installation, builds: "Sequence[Build]" = ()) -> 
         note(f"Runs of commands that were killed are marked as canceled: {dead}.")
 
 
-def make_home(settings: Settings, server_home: Path | None = None) -> None:
-    """Create the home folder and its embedded server if they do not exist.
+def make_home(server_folder: str | None = None) -> Settings:
+    """Create the home folder and its embedded server if they do not exist, and return the settings.
 
     Say which home folder it is, unless the environment names it, and where the rows are, unless they are in it.
 
     Args:
-        server_home: The folder of the server; by default the home folder, unless the settings name another server.
+        server_folder: The folder of the server in the home folder; by default the home folder, unless the settings name
+            another server.
     """
+    settings = read_settings()
     is_new, texts = not settings.home.exists(), []
     make_private_folder(settings.home)
     if is_new and "home" not in settings.model_fields_set:
         texts.append(f"A new home folder was created: {settings.home}. {_HOME} names another one.")
     else:
         note_home(settings)
-    if server_home is None and settings.database_url is None:
-        server_home = settings.home
-    if server_home is not None and not has_database(server_home):
+    server_home = settings.home / (server_folder or "")
+    if (settings.database_url is None or server_folder is not None) and not has_database(server_home):
         with progress(_OPENING):
             embedded_server(server_home, settings.root_data_folder)
         if data := data_elsewhere(server_home):
             texts.append(f"The rows of {server_home} are stored in {data}.")
     if texts:
         note(" ".join(texts))
+    return settings
 
 
-def expect_home(settings: Settings) -> None:
-    """Check that the settings or the home folder have a server, without creating one; say which home folder is used.
+def expect_home() -> Settings:
+    """Return the settings, which or whose home folder have a server; say which home folder is used.
 
     Raises:
-        RequestError: There is none.
+        RequestError: There is no server. None was created.
     """
+    settings = read_settings()
     if settings.database_url is None and not has_database(settings.home):
         raise nothing_stored(settings)
     note_home(settings)
+    return settings
 
 
 def note_home(settings: Settings) -> None:
@@ -197,8 +199,7 @@ def service_url(settings: Settings, *, creates: bool = True) -> str:
         return embedded_server(demo, settings.root_data_folder).database(SANDBOX)
     if not creates:
         raise nothing_stored(settings)
-    make_home(settings, own)
-    return sandbox_url(settings)
+    return sandbox_url(make_home(""))
 
 
 def use_demo(variables: MutableMapping[str, str]) -> None:

@@ -10,7 +10,7 @@ import click
 
 from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, MonthText, Outcome, Output, fail, json_option
-from seller_platform.cli.sync import keys_of
+from seller_platform.cli.sync import account_option, keys_of
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
@@ -90,13 +90,7 @@ def partition_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--to", "last_month", type=Month(), help="Last month; by default the current one."),
         click.option("--from", "first_month", type=Month(), help="First month; by default the first of history."),
         click.option("--month", type=Month(), help="Only this month."),
-        click.option(
-            "--account",
-            "chosen_accounts",
-            multiple=True,
-            metavar="NAME",
-            help="Only the account of this key or title; may be repeated.",
-        ),
+        account_option,
     ):
         command = option(command)
     return command

@@ -13,7 +13,7 @@ import msgspec
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import open_served_installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, Moment, Outcome, Output, fail, json_option
-from seller_platform.cli.sync import SyncDocument, Synced, problem_of
+from seller_platform.cli.sync import SyncDocument, Synced, account_option, problem_of
 from seller_platform.cli.sync import report as print_loads
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.client.endpoints.reports import download_body
@@ -92,15 +92,6 @@ class ReportRequestDocument(Outcome, frozen=True):
     open_before: list[str]
 
 
-_accounts_option = click.option(
-    "--account",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Only the account of this key or title; may be repeated.",
-)
-
-
 @click.group(cls=CommandGroup)
 def report() -> None:
     """Request reports, list them, download them, and load their rows.
@@ -111,7 +102,7 @@ def report() -> None:
 
 
 @report.command()
-@_accounts_option
+@account_option
 @click.option(
     "--selector",
     type=click.Choice(get_args(Selector)),
@@ -141,12 +132,18 @@ def report() -> None:
 )
 @json_option(ReportRequestDocument)
 def request(
-    *, names: tuple[str, ...], selector: Selector, value: str | None, form: Format, hours: float, output: Output
+    *,
+    chosen_accounts: tuple[str, ...],
+    selector: Selector,
+    value: str | None,
+    form: Format,
+    hours: float,
+    output: Output,
 ) -> None:
     """Request one report for each account, unless a report with the same content is open."""
     order = ReportOrder(selector, value, form, timedelta(hours=hours))
     with open_served_installation() as installation, open_stored_apis(installation) as apis:
-        now, chosen = utc_now(), accounts_named(installation.database, names)
+        now, chosen = utc_now(), accounts_named(installation.database, chosen_accounts)
         for account in chosen:
             order.value_for(account, now)  # raises before any report is requested
         jobs: list[ReportJob] = []
@@ -173,15 +170,15 @@ def request(
 
 
 @report.command("list")
-@_accounts_option
+@account_option
 @click.option(
     "--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="The most reports to list."
 )
 @json_option(ReportsDocument)
-def list_reports(*, names: tuple[str, ...], limit: int, output: Output) -> None:
+def list_reports(*, chosen_accounts: tuple[str, ...], limit: int, output: Output) -> None:
     """List the requested reports with their states and ages, the newest first."""
     with open_stored_installation() as installation, output.progress("Reading the reports", None):
-        keys = [account.key for account in accounts_named(installation.database, names)]
+        keys = [account.key for account in accounts_named(installation.database, chosen_accounts)]
         jobs, now = newest_jobs(installation.database, keys, limit=limit), utc_now()
     output.document(ReportsDocument(reports=msgspec.convert(jobs, list[RequestedReport], from_attributes=True)))
     if not jobs:
@@ -232,9 +229,9 @@ def download(*, number: int, target: Path | None, form: Format, wait: bool) -> N
 
 
 @report.command()
-@_accounts_option
+@account_option
 @json_option(SyncDocument)
-def load(*, names: tuple[str, ...], output: Output) -> None:
+def load(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
     """Poll the requested reports once, and load those that are ready into seller.report_rows.
 
     Where Dagster's daemon runs, its sensor does the same.
@@ -242,7 +239,7 @@ def load(*, names: tuple[str, ...], output: Output) -> None:
     receipts, errors = list[Receipt](), dict[str, SellerPlatformError]()
     with open_served_installation() as installation, open_stored_apis(installation) as apis:
         database = installation.database
-        chosen = accounts_named(database, names)
+        chosen = accounts_named(database, chosen_accounts)
         with output.progress("Polling", None):
             poll_due(apis, database, clock=utc_now, seconds=_POLL_SECONDS, limit=_MOST_POLLS)
         ready = [(account, job) for account in chosen for job in ready_jobs(database, account.key)]

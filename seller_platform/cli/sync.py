@@ -151,6 +151,15 @@ class Synced:
         )
 
 
+account_option = click.option(
+    "--account",
+    "chosen_accounts",
+    multiple=True,
+    metavar="NAME",
+    help="Only the account of this key or title; may be repeated.",
+)
+
+
 @dataclass(frozen=True)
 class SyncScope:
     """What a sync reads.
@@ -172,13 +181,7 @@ class SyncScope:
 
 
 @click.command()
-@click.option(
-    "--account",
-    "chosen_accounts",
-    multiple=True,
-    metavar="NAME",
-    help="Only the account of this key or title; may be repeated.",
-)
+@account_option
 @click.option("--dataset", "chosen_datasets", multiple=True, metavar="NAME", help="Only this dataset; may be repeated.")
 @click.option(
     "--from",

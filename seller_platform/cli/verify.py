@@ -1,7 +1,6 @@
 """`seller-platform verify`: compares the answers of source and replica to the same queries."""
 
 import shlex
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,12 +12,12 @@ import click
 from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_served_installation
 from seller_platform.cli.output import Document, Outcome, Output, fail, json_option
-from seller_platform.cli.processes import await_answer, free_port, running
-from seller_platform.cli.sync import SliceOptions, datasets_named, keys_of, months_of
+from seller_platform.cli.processes import free_port
+from seller_platform.cli.sandbox.serving import await_service, starting
+from seller_platform.cli.sync import SliceOptions, account_option, datasets_named, keys_of, months_of
 from seller_platform.cli.terminal.colours import Colour
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
-from seller_platform.cli.terminal.progress import progress
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import REFRESHED
@@ -26,7 +25,6 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, NotConnectedError
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each
@@ -118,9 +116,7 @@ class VerifyDocument(Outcome, frozen=True):
 
 
 @click.command()
-@click.option(
-    "--account", "keys", multiple=True, metavar="NAME", help="Only the account of this key or title; may be repeated."
-)
+@account_option
 @click.option(
     "--dataset", "names", multiple=True, metavar="NAME", help="Only this dataset, or `statistics`, or `velocity`."
 )
@@ -128,7 +124,12 @@ class VerifyDocument(Outcome, frozen=True):
 @click.option("--to", "last_month", type=Month(), help="Last month to compare.")
 @json_option(VerifyDocument)
 def verify(
-    *, keys: tuple[str, ...], names: tuple[str, ...], first_month: date | None, last_month: date | None, output: Output
+    *,
+    chosen_accounts: tuple[str, ...],
+    names: tuple[str, ...],
+    first_month: date | None,
+    last_month: date | None,
+    output: Output,
 ) -> None:
     """Send the same queries to source and replica, and compare the answers.
 
@@ -139,7 +140,7 @@ def verify(
     Differences of rows, differences of answers that the replica computed, and rows that were never synced are listed
     separately. With any of them the exit code is 5.
     """
-    selection = SliceOptions(keys or None, names or None, first_month, last_month)
+    selection = SliceOptions(chosen_accounts or None, names or None, first_month, last_month)
     with open_served_installation() as installation:
         comparisons = run_verification(installation, selection, output)
         titles = account_titles(installation.database)
@@ -185,19 +186,10 @@ def open_replica(installation: Installation) -> Iterator[str]:
     Raises:
         ServiceStartError: The service does not answer.
     """
-    port, log = free_port(), installation.settings.home / "replica.log"
+    base_url, log = f"http://127.0.0.1:{free_port()}", installation.settings.home / "replica.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--no-worker", "--port", str(port)]
-    # The environment, unlike arguments, is not shown in lists of processes.
-    # It is reached on the loopback, whatever the public URL of this machine's own service is.
-    variables = {
-        "SELLER_PLATFORM_SERVICE_DATABASE_URL": installation.database.url,
-        "SELLER_PLATFORM_SERVICE_PUBLIC_URL": "",
-    }
-    with running("the replica", command, variables, log) as replica:
-        base_url = f"http://127.0.0.1:{port}"
-        with progress("Starting the replica"):
-            await_answer(f"{base_url}{SERVICE_STATUS}", replica)
+    with starting(installation.database.url, base_url, log, "--no-worker") as replica:
+        await_service(base_url, replica)
         yield base_url
 
 

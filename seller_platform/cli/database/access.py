@@ -102,8 +102,7 @@ def url(*, with_password: bool, output: Output) -> None:
 
     The password is left out. The embedded server is reached through a socket, by your user of this machine.
     """
-    settings = read_settings()
-    expect_home(settings)
+    settings = expect_home()
     address = stored_warehouse_url(settings)
     given = parameters(address)
     shown = address if with_password else url_without_secrets(address)

@@ -6,7 +6,6 @@ import click
 
 from seller_platform.cli.installation import expect_home, make_home
 from seller_platform.cli.output import Document, Output, json_option
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
 from seller_platform.warehouse.postgres.database import Database
@@ -44,9 +43,7 @@ def backup(*, file: Path, force: bool, output: Output) -> None:
     `secret.key` in the home folder) elsewhere. A former backup is replaced. Where the connection is encrypted, it needs
     a pg_dump of the system, of the server's version or newer.
     """
-    settings = read_settings()
-    expect_home(settings)
-    back_up(stored_warehouse_url(settings), file, force=force)
+    back_up(stored_warehouse_url(expect_home()), file, force=force)
     size = file.stat().st_size
     text = f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and test a restore."
     output.result(text, BackupDocument(file=str(file), bytes=size))
@@ -61,9 +58,7 @@ def restore(*, file: Path, output: Output) -> None:
     Refresh tokens work once: grants that were refreshed after the backup must be authorised again. Roles of PostgreSQL
     are not in a backup: grants to roles that this server lacks are left out, and the reason is printed.
     """
-    settings = read_settings()
-    make_home(settings)
-    url = warehouse_url(settings)
+    url = warehouse_url(make_home())
     left_out = fill(url, file)
     with Database(url) as database:
         database.migrate()

@@ -14,7 +14,6 @@ from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.reading import open_stored
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.readers.statements import Result, ResultColumn, open_result, statement_error
 
 _INTEGERS = ("int2", "int4", "int8", "oid")
@@ -59,7 +58,7 @@ def query(
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     if as_csv and output.as_json:
         raise click.UsageError("--csv and --json are two forms of the output; give one of them")
-    expect_home(read_settings())
+    expect_home()
     with open_stored() as database, open_result(database, _text(statement, file), seconds=seconds) as result:
         if as_csv:
             _print_csv(result)

@@ -2,7 +2,7 @@
 
 import click
 
-from seller_platform.cli.lazy_groups import LazyGroup
+from seller_platform.cli.terminal.groups import LazyGroup
 
 _COMMANDS = {
     "load": ("sandbox.fill", "Replace the generated sellers in the service's database."),

@@ -26,7 +26,7 @@ from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
 from seller_platform.ingest.loads.planner import Planner
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
-from seller_platform.settings import DEMO_FOLDER, Settings, read_settings
+from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
 from seller_platform.warehouse.loads.receipts import receipts_of_run
@@ -68,8 +68,7 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
     It uses the real parts: a service on a socket, OAuth over HTTP, PostgreSQL, a Dagster instance. Its files are in
     the folder `sandbox` of the home folder. It can be run again at any time.
     """
-    settings = read_settings()
-    make_home(settings, settings.home / DEMO_FOLDER)
+    settings = make_home(DEMO_FOLDER)
     with open_local_stack(
         settings.home, output, accounts=accounts, months=months, history_months=_LOADED_MONTHS
     ) as stack:

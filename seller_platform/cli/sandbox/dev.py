@@ -21,7 +21,7 @@ from seller_platform.cli.sandbox.refreshes import LiveRefreshes
 from seller_platform.clocks import utc_now
 from seller_platform.errors import SellerPlatformError
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
-from seller_platform.settings import DEMO_FOLDER, read_settings
+from seller_platform.settings import DEMO_FOLDER
 
 _LOOK_SECONDS = 1.0
 _LIVE_DAYS, _LIVE_DAY_SECONDS = 14, 20
@@ -91,9 +91,7 @@ def dev(
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
     output = Output(as_json=False)
-    settings = read_settings()
-    home = settings.home
-    make_home(settings, home / DEMO_FOLDER)
+    home = make_home(DEMO_FOLDER).home
     since = utc_now().date() - timedelta(days=_LIVE_DAYS) if is_live else None
     with open_local_stack(
         home, output, port=free_port(service_port), accounts=accounts, months=months, today=since

@@ -13,7 +13,6 @@ from seller_platform.clocks import utc_now
 from seller_platform.errors import ACCOUNTS_NAMED, RequestError, first_few
 from seller_platform.sandbox import SandboxReport, load_sandbox
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS, ORDERS_PER_MONTH, SEED
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import connection_names
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import sandbox_url
@@ -76,12 +75,7 @@ def open_sandbox(database_url: str | None) -> Iterator[Database]:
     """
     if database_url is not None:
         parsed_url(database_url, "--database-url")
-    url = database_url
-    if url is None:
-        settings = read_settings()
-        make_home(settings, settings.home)
-        url = sandbox_url(settings)
-    with Database(url) as database:
+    with Database(database_url or sandbox_url(make_home(""))) as database:
         if names := connection_names(database):
             raise RequestError(
                 f"{database.where} is a warehouse with the connections {first_few(names, ACCOUNTS_NAMED)}; generated "

@@ -16,7 +16,7 @@ from pathlib import Path
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, free_port
 from seller_platform.cli.sandbox.fill import generate
-from seller_platform.cli.sandbox.serving import await_service, starting
+from seller_platform.cli.sandbox.serving import LOG, await_service, starting
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import keep_start
 from seller_platform.contract import Window
@@ -100,7 +100,7 @@ def open_local_stack(
         database.migrate()
     base_url = f"http://127.0.0.1:{port or free_port()}"
     # The service starts while the sellers are generated, because its imports take a second or two.
-    with starting(sandbox_url, base_url, folder) as service:
+    with starting(sandbox_url, base_url, folder / LOG) as service:
         with Database(sandbox_url) as database:
             report = generate(database, output, accounts=accounts, months=months, today=today)
             credentials = _credentials(folder / _FILE, database)

@@ -1,4 +1,4 @@
-"""The service over the sandbox of `demo` and `dev`, as a program of its own."""
+"""The service over a database of this machine, such as the sandbox of `demo` and `dev`, as a program of its own."""
 
 import sys
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server, has_database
 
+LOG = "service.log"
 _HOST = "127.0.0.1"
 
 
@@ -33,7 +34,7 @@ def served_demo(settings: Settings) -> Iterator[None]:
         yield
         return
     sandbox_url = embedded_server(settings.home, settings.root_data_folder).database(SANDBOX)
-    with starting(sandbox_url, base_url, settings.home) as service:
+    with starting(sandbox_url, base_url, settings.home / LOG) as service:
         await_service(base_url, service)
         yield
 
@@ -51,12 +52,18 @@ def _stored_url(settings: Settings) -> str | None:
 
 
 @contextmanager
-def starting(sandbox_url: str, base_url: str, folder: Path) -> Iterator[Program]:
-    """Run the service of the sandbox at an address of this machine until the block ends; it may not answer yet."""
+def starting(database_url: str, base_url: str, log: Path, *options: str) -> Iterator[Program]:
+    """Run the service over a database at an address of this machine until the block ends; it may not answer yet.
+
+    Args:
+        options: Further options of `service run`.
+    """
     port = str(urlsplit(base_url).port)
-    command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", port]
-    variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": sandbox_url, "SELLER_PLATFORM_SERVICE_PUBLIC_URL": ""}
-    with running("the service", command, variables, folder / "service.log") as service:
+    command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", port, *options]
+    # The environment, unlike arguments, is not shown in lists of processes.
+    # It is reached on the loopback, whatever the public URL of this machine's own service is.
+    variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": database_url, "SELLER_PLATFORM_SERVICE_PUBLIC_URL": ""}
+    with running(f"the {log.stem}", command, variables, log) as service:
         yield service
 
 
@@ -66,5 +73,5 @@ def await_service(base_url: str, service: Program) -> None:
     Raises:
         ServiceStartError: It ended, or does not answer.
     """
-    with progress("Starting the service"):
+    with progress(f"Starting {service.name}"):
         await_answer(f"{base_url}{SERVICE_STATUS}", service)

@@ -2,7 +2,7 @@
 
 import click
 
-from seller_platform.cli.lazy_groups import LazyGroup
+from seller_platform.cli.terminal.groups import LazyGroup
 
 _COMMANDS = {
     "run": ("service.processes", "Serve the REST API over a database, until Ctrl-C."),

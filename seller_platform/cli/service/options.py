@@ -32,16 +32,14 @@ def database_options(command: Callable[..., None], *, creates: bool = True) -> C
     def with_url(*, database_url: str | None, replica: bool, **given: Any) -> None:
         if replica and database_url is not None:
             raise click.UsageError("--replica and --database-url name two databases; give one of them")
-        settings = read_settings()
         if replica:
-            (make_home if creates else expect_home)(settings)
-            url = (warehouse_url if creates else stored_warehouse_url)(settings)
-        elif database_url is None and settings.service_database_url is not None:
-            url = settings.service_database_url.get_secret_value()
-            parsed_url(url, "SELLER_PLATFORM_SERVICE_DATABASE_URL")
+            url = warehouse_url(make_home()) if creates else stored_warehouse_url(expect_home())
         elif database_url is not None:
             url = database_url
             parsed_url(url, "--database-url")
+        elif (stored := (settings := read_settings()).service_database_url) is not None:
+            url = stored.get_secret_value()
+            parsed_url(url, "SELLER_PLATFORM_SERVICE_DATABASE_URL")
         else:
             url = service_url(settings, creates=creates)
         command(url=url, **given)

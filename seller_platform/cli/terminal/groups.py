@@ -1,6 +1,16 @@
-"""Groups of commands whose `--help` shows the first sentence of each command as a whole."""
+"""Groups of commands whose `--help` shows the first sentence of each command as a whole.
+
+The commands of a `LazyGroup` are imported when they run: Dagster alone takes a second to import.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
+
+from seller_platform.cli.terminal.progress import progress
 
 
 class CommandGroup(click.Group):
@@ -19,3 +29,42 @@ class CommandGroup(click.Group):
 def _first_sentence(command: click.Command) -> str:
     paragraph = (command.help or "").strip().split("\n\n")[0]
     return " ".join(paragraph.split())
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command runs, and lists its commands without."""
+
+    def __init__(self, *arguments: Any, modules: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        """Take the module of each command, where the command has its own name, and its sentence in `--help`."""
+        super().__init__(*arguments, **options)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+        if cmd_name not in self._modules:
+            return None
+        module, _ = self._modules[cmd_name]
+        with progress("Starting"):
+            command = getattr(import_module(f"seller_platform.cli.{module}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:  # click suggests the commands that it has imported: none of ours
+            raise click.NoSuchCommand(error.command_name, possibilities=self._modules, ctx=ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [
+            CompletionItem(name, help=text) for name, (_, text) in self._modules.items() if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, sentence) for name, (_, sentence) in self._modules.items()])

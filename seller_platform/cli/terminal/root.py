@@ -11,7 +11,7 @@ import click
 
 from seller_platform import __version__, interruption
 from seller_platform.cli.completion import COMPLETE, answer_shell
-from seller_platform.cli.lazy_groups import LazyGroup
+from seller_platform.cli.terminal.groups import LazyGroup
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import DEMO
 from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError

@@ -38,8 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def server(home: Path) -> Iterator[EmbeddedServer]:
     """The server that a command has created in the home folder, with an empty warehouse."""
-    settings = read_settings()
-    make_home(settings)
+    settings = make_home()
     server = embedded_server(home, settings.root_data_folder)
     server.database(WAREHOUSE)
     yield server
