@@ -95,6 +95,9 @@ def test_a_refresh_that_did_not_reach_the_upstream_is_made_again(broken: Broken,
 
 @pytest.mark.parametrize("fault", LOST.values(), ids=LOST)
 def test_a_lost_refresh_answer_ends_with_the_command_to_authorise(broken: Broken, fault: Callable[[], Fault]) -> None:
+    # A token that is due is refreshed before the request, too, and becomes due while a busy machine begins.
+    broken.upstream.issue_lasting_tokens()
+    broken.site.connect(broken.upstream.issue())
     broken.forget_tokens()
     broken.proxy.plan = first(1, TOKEN, fault)
 

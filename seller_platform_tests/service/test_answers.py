@@ -18,7 +18,6 @@ from seller_platform_tests.support.known_rows import (
     NOTIFICATION,
     ORDER,
     SHIPMENT,
-    SHIPMENT_STATES,
     STOCK,
     TRANSACTION,
     US,
@@ -384,27 +383,3 @@ def test_an_account_is_selected_by_its_title_its_seller_or_its_group(
     assert json.loads(by_group, parse_float=Decimal) == by_title
     if path != COSTS:
         assert ann.get(path, params={"group_title": "Empty", **query}).json()["data"] == []
-
-
-@pytest.mark.parametrize(
-    ("path", "query", "field", "values"),
-    [
-        (LEDGER, {**_SALES, **_DAYS}, "transaction_type", ["Order", "Refund", "Fee"]),
-        (SHELVES, _SMALL, "status", ["available", "reserved"]),
-        (SHIPMENTS, _SMALL, "status", SHIPMENT_STATES),
-        *(
-            (ALERTS, {"notification_type": kind}, field, [value])
-            for kind, severity, read in (
-                ("inventory_alerts", "low", False),
-                ("price_alerts", "medium", True),
-                ("restock_alerts", "high", False),
-            )
-            for field, value in (("type", kind), ("severity", severity), ("read", read))
-        ),
-    ],
-    ids=str,
-)
-def test_the_values_of_an_enumeration_come_as_they_are_named(
-    ann: httpx.Client, path: str, query: Mapping[str, str], field: str, values: Sequence[object]
-) -> None:
-    assert {row[field] for row in _ask(ann, path, query)["data"]} == set(values)

@@ -4,7 +4,6 @@ The endpoints and their parameters are read from the OpenAPI document, so that n
 ten times as many requests: `ISOLATION_EXAMPLES=1000 pytest seller_platform_tests/service/test_isolation.py`.
 """
 
-import ast
 import os
 import random
 import re
@@ -24,25 +23,25 @@ from seller_platform.contract import Account, Column, Dataset, Kind
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.service.oauth.applications import add_application
-from seller_platform.service.users.store import add_user, grant_accounts
+from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.served import (
     CALLBACK,
-    PASSWORD,
     execute,
     insert_rows,
     issue_token,
     list_accounts,
     running_app,
+    stored,
 )
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
-_USERS, _ACCOUNTS, _ROWS = 12, 30, 6
+_USERS, _ACCOUNTS, _ROWS = 10, 16, 6
 _LAST_DAY = date(2026, 3, 9)
 _MARK = re.compile(r"mark-of-(\d+)-")
 _COMMON_TITLES = ("Shop", "Store", "Main")
@@ -150,7 +149,11 @@ def _account(rng: random.Random, number: int) -> Account:
 
 def _person(rng: random.Random, database: Database, accounts: Mapping[int, Account], number: int) -> Person:
     email = f"user{number}@isolation.example"
-    user_id = add_user(database, email, f"User {number}", PASSWORD)
+    [(user_id,)] = stored(
+        database,
+        "INSERT INTO service.users (email, name, password_hash) VALUES (%s, %s, '') RETURNING id",
+        *(email, f"User {number}"),
+    )
     own = frozenset(rng.sample(sorted(accounts), rng.randint(0, 6)))
     grant_accounts(database, email, [accounts[each].key for each in own])
     groups: dict[str, frozenset[int]] = {}
@@ -321,62 +324,12 @@ def _operation(world: World, asked: Asked) -> Mapping[str, Any]:
     )
 
 
-# Commands of the operator that act for no user.
-_OF_OPERATORS = {"users.groups", "users.store", "oauth.temporary_access"}
-
-
-def _modules() -> Iterator[tuple[str, ast.Module, str]]:
-    """Yield the name, the tree and the text of each module of the service."""
-    top = Path(service.__file__).parent
-    for path in sorted(top.rglob("*.py")):
-        name = ".".join(path.relative_to(top).with_suffix("").parts)
-        if name not in _OF_OPERATORS:
-            yield name, ast.parse(path.read_text()), path.read_text()
-
-
-def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    return {ast.unparse(each.annotation) for each in arguments if each.annotation is not None}
-
-
 def test_accounts_are_selected_in_one_module() -> None:
+    top = Path(service.__file__).parent
     makers = {
-        name
-        for name, tree, _ in _modules()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"SelectedAccounts", "ServedAccount"}
+        path.relative_to(top)
+        for path in top.rglob("*.py")
+        if re.search(r"\b(SelectedAccounts|ServedAccount)\(", path.read_text())
     }
-    assert makers == {"access"}
 
-
-def test_every_function_that_reads_rows_takes_selected_accounts() -> None:
-    readers = {}
-    for name, tree, text in _modules():
-        if name == "access" or not re.search(r"\bseller\.[a-z_]+\b(?!\.)|\bSELLER\b", text):
-            continue
-        for node in tree.body:
-            if isinstance(node, ast.AsyncFunctionDef) and not node.name.startswith("_"):
-                readers[f"{name}.{node.name}"] = _annotations(node)
-    assert "lists.sql.read_page" in readers
-    assert "costs.store.read_stored" in readers
-    careless = {name for name, taken in readers.items() if "Connection" in taken and "SelectedAccounts" not in taken}
-    # The check of a currency and the name of the database need no account.
-    assert careless == {"lists.sql.knows_currency", "lists.state.database_of"}
-
-
-def test_only_modules_of_queries_name_the_tables_of_rows() -> None:
-    """Endpoints call these modules with the selected accounts."""
-    naming = {name for name, tree, _ in _modules() for node in ast.walk(tree) if _names_table(node)}
-    routing = {name for name, tree, _ in _modules() for node in ast.walk(tree) if _is_route(node)}
-    assert naming
-    assert routing
-    assert not naming & routing
-
-
-def _names_table(node: ast.AST) -> bool:
-    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return is_text and bool(re.search(r"(FROM|JOIN|INTO|UPDATE)\s+seller\.", ast.unparse(node)))
-
-
-def _is_route(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) == "Route"
+    assert makers == {Path("access.py")}

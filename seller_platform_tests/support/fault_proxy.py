@@ -301,15 +301,19 @@ def open_proxy(target: str, plan: Plan = lambda _: None) -> Iterator[Proxy]:
         proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         return server
 
+    async def end_tasks() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def run() -> None:
         asyncio.set_event_loop(loop)
         server = loop.run_until_complete(begin())
         started.set()
         loop.run_forever()
         server.close()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0.05))
+        loop.run_until_complete(end_tasks())
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 

@@ -16,7 +16,9 @@ import httpx
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.retries import RequestClock
-from seller_platform.contract import Account, Window
+from seller_platform.client.lists.slice_reader import read_slice
+from seller_platform.contract import Account, Dataset, Window
+from seller_platform.contract.loads import LoadFacts
 
 BERLIN = Account(1, "Berlin", "DE", "EUR", "Europe/Berlin", "A1PA6795UKMFR9", "S1")
 MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
@@ -163,7 +165,22 @@ def order(number: str, moment: datetime) -> dict[str, Any]:
     }
 
 
-def day_of_order(row: dict[str, Any]) -> str:
+def ledger(rows: Sequence[Mapping[str, Any]], **options: Any) -> MovingList:
+    """Return a list of `transactions` at the moments of orders; their SKUs are the numbers of the orders."""
+    entries = [{"posted_date": row["purchase_date"], "sku": row["platform_order_id"]} for row in rows]
+    return MovingList(entries, day_of=lambda row: day_of_order({"purchase_date": row["posted_date"]}), **options)
+
+
+def read(
+    upstream: Callable[[httpx.Request], httpx.Response], dataset: Dataset, sink: KeptRows, *, look_ahead: int = 1
+) -> LoadFacts:
+    """Read March, or the snapshot of today, from an upstream."""
+    window, day = (MARCH, None) if dataset.is_dated else (None, TODAY)
+    with api_of(upstream) as api:
+        return read_slice(api, dataset, BERLIN, window, day, sink, look_ahead=look_ahead)
+
+
+def day_of_order(row: Mapping[str, Any]) -> str:
     return datetime.fromisoformat(row["purchase_date"]).astimezone(ZoneInfo("Europe/Berlin")).date().isoformat()
 
 

@@ -240,6 +240,11 @@ def stored(database: Database, statement: str, *values: object) -> list[tuple[An
         return [tuple(row) for row in connection.exec_driver_sql(statement, values or None)]
 
 
+def count_rows(database: Database, table: str, condition: str = "true") -> int:
+    [(count,)] = stored(database, f"SELECT count(*) FROM {table} WHERE {condition}")
+    return int(count)
+
+
 def insert_rows(database: Database, dataset: Dataset, account: str, rows: Sequence[Row]) -> None:
     """Store rows, tagged in turn with the values of the dataset's filter, if any."""
     values = dataset.split_by.values if dataset.split_by and dataset.split_by.tag else (None,)

@@ -191,7 +191,7 @@ def test_the_csv_of_our_service_is_read_back_as_it_was(texts: list[tuple[str, st
     assert [(row["product_name"] or "", row["extra"]["other"]) for row in sink.rows] == texts
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(st.lists(st.dictionaries(_TEXTS, st.recursive(_TEXTS | st.integers() | st.booleans(), st.lists)), max_size=5))
 @pytest.mark.slow
 def test_every_json_is_kept_wherever_its_pieces_are_cut(rows: list[dict[str, Any]]) -> None:
@@ -284,7 +284,7 @@ def _expected(odd: str) -> str:
     return odd.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\0", "\ufffd")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(odd=_ODD, is_escaped=st.booleans(), form=st.sampled_from(["json", "csv"]))
 @example(odd="\ud83d\ude00", is_escaped=False, form="json")
 def test_text_that_cannot_be_stored_is_replaced_and_its_row_is_noted(odd: str, is_escaped: bool, form: str) -> None:
@@ -337,7 +337,7 @@ def test_a_download_is_never_held_as_a_whole(form: str) -> None:
     start, end = (b"[", b"{}]") if form == "json" else (b"sku,units_ordered,note\r\n", b"B,,\r\n")
     sink = Sink()
     sink.write = lambda rows, **_: None  # type: ignore[method-assign]  # only the memory of the reader counts here
-    body = (part for whole in ([start], repeat(piece.encode(), 250), [end]) for part in whole)
+    body = (part for whole in ([start], repeat(piece.encode(), 100), [end]) for part in whole)
 
     with api_of(lambda _: httpx.Response(200, content=body)) as api:
         tracemalloc.start()
@@ -345,8 +345,8 @@ def test_a_download_is_never_held_as_a_whole(form: str) -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
 
-    assert facts.body_bytes > 10_000_000
-    assert peak < 5_000_000
+    assert facts.body_bytes > 4_000_000
+    assert peak < 3_500_000
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
 )
 from seller_platform_tests.support.http_upstream import FakeTime, api_of, recording
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 GOOD = httpx.Response(200, json={"data": []})
 
@@ -287,7 +288,7 @@ def test_the_budget_bounds_the_requests_under_way() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         most[0] = max(most[0], budget.under_way)
-        gate.wait(60)
+        gate.wait(PATIENCE_SECONDS)
         return httpx.Response(200, json={})
 
     with api_of(answer, budget=budget) as api:

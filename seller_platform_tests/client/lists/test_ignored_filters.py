@@ -5,28 +5,20 @@ from typing import Any
 
 import pytest
 
-from seller_platform.client.lists.slice_reader import read_slice
-from seller_platform.contract import Dataset, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract import dataset_named
+from seller_platform.contract.loads import CountVerdict
 from seller_platform_tests.support.http_upstream import (
-    BERLIN,
-    MARCH,
     KeptRows,
     MovingList,
-    api_of,
     day_of_order,
     orders,
+    read,
 )
 
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
 
 Change = Callable[[dict[str, Any], Mapping[str, str]], dict[str, Any]]
 """Takes a page and the parameters of its request, and returns the changed page."""
-
-
-def _read(upstream: MovingList, dataset: Dataset, sink: KeptRows) -> LoadFacts:
-    with api_of(upstream) as api:
-        return read_slice(api, dataset, BERLIN, MARCH, None, sink)
 
 
 def _sales(count: int) -> list[dict[str, Any]]:
@@ -58,7 +50,7 @@ def test_one_false_page_of_an_ignored_filter_doubles_no_order(count: int, change
     upstream, sink = MovingList(orders(count), day_of=day_of_order), KeptRows()
     _falsify(upstream, change, request=request_number)
 
-    reading = _read(upstream, ORDERS, sink)
+    reading = read(upstream, ORDERS, sink)
 
     assert (sink.tags, reading.verdict) == ({(None,): count}, CountVerdict.MATCH)
     assert reading.requests <= 8
@@ -68,7 +60,7 @@ def test_a_list_that_shrinks_while_its_filter_is_ignored_is_not_doubled() -> Non
     upstream, sink = MovingList(orders(2), day_of=day_of_order), KeptRows()
     upstream.before_request = lambda number: upstream.rows.pop() if number == 2 else None
 
-    reading = _read(upstream, ORDERS, sink)
+    reading = read(upstream, ORDERS, sink)
 
     assert (sink.tags, reading.verdict) == ({(None,): 1}, CountVerdict.MATCH)
 
@@ -79,7 +71,7 @@ def test_merged_sales_that_change_are_not_doubled_by_an_ignored_filter(request_n
     upstream, sink = MovingList(_sales(count), day_of=lambda row: row["date"]), KeptRows()
     upstream.before_request = lambda number: upstream.rows[1].update(units_ordered=2 if number >= request_number else 1)
 
-    reading = _read(upstream, DAILY, sink)
+    reading = read(upstream, DAILY, sink)
 
     assert (sink.tags, reading.verdict) == ({(None,): count}, CountVerdict.MATCH)
 
@@ -87,7 +79,7 @@ def test_merged_sales_that_change_are_not_doubled_by_an_ignored_filter(request_n
 def test_merged_sales_without_totals_are_not_doubled_by_an_ignored_filter() -> None:
     upstream, sink = MovingList(_sales(7), day_of=lambda row: row["date"], envelope=("per_page",)), KeptRows()
 
-    reading = _read(upstream, DAILY, sink)
+    reading = read(upstream, DAILY, sink)
 
     assert (sink.tags, reading.requests) == ({(None,): 7}, 4)
 
@@ -104,7 +96,7 @@ def test_an_order_that_disappears_does_not_cost_the_tags_of_equal_channels() -> 
     upstream.before_request = lambda number: upstream.rows.pop() if number == 4 else None
     sink = KeptRows()
 
-    reading = _read(upstream, ORDERS, sink)
+    reading = read(upstream, ORDERS, sink)
 
     assert sink.tags == {("platform",): 1, ("non-platform",): 1}
     assert reading.requests == 3

@@ -8,19 +8,15 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from seller_platform.client.lists.slice_reader import read_slice
-from seller_platform.contract import Dataset, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract import dataset_named
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ListChangedError
 from seller_platform_tests.support.http_upstream import (
-    BERLIN,
-    MARCH,
-    TODAY,
     KeptRows,
     MovingList,
-    api_of,
     day_of_order,
     orders,
+    read,
     stock,
 )
 
@@ -60,17 +56,11 @@ class PinningList(MovingList):
         return httpx.Response(200, text=json.dumps(page), headers=headers)
 
 
-def _read(upstream: Any, dataset: Dataset, sink: KeptRows, *, look_ahead: int = 4) -> LoadFacts:
-    window, day = (MARCH, None) if dataset.is_dated else (None, TODAY)
-    with api_of(upstream) as api:
-        return read_slice(api, dataset, BERLIN, window, day, sink, look_ahead=look_ahead)
-
-
 def test_linked_pages_are_read_once_although_the_list_changes() -> None:
     upstream, sink = PinningList(stock(4500), page_size=500), KeptRows()
     upstream.before_request = lambda number: upstream.rows.pop(0) if number > 1 else None
 
-    reading = _read(upstream, STOCK, sink)
+    reading = read(upstream, STOCK, sink)
 
     assert [row[0] for row in sink.rows] == [f"SKU-{number:05d}" for number in range(4500)]
     assert (reading.requests, reading.announced, reading.verdict, reading.notes) == (9, 4500, CountVerdict.MATCH, {})
@@ -82,7 +72,7 @@ def test_a_dated_list_with_links_is_not_read_in_smaller_windows() -> None:
         entries, day_of=lambda row: day_of_order({"purchase_date": row["posted_date"]}), page_size=500
     )
 
-    reading = _read(upstream, TRANSACTIONS, sink := KeptRows())
+    reading = read(upstream, TRANSACTIONS, sink := KeptRows())
 
     assert (sink.count, reading.requests, {asked["end_date"] for asked in upstream.requests}) == (
         1400,
@@ -94,7 +84,7 @@ def test_a_dated_list_with_links_is_not_read_in_smaller_windows() -> None:
 def test_a_list_without_total_ends_with_the_page_without_a_link() -> None:
     upstream = PinningList([{"id": number} for number in range(250)], envelope=())
 
-    reading = _read(upstream, NOTIFICATIONS, sink := KeptRows())
+    reading = read(upstream, NOTIFICATIONS, sink := KeptRows())
 
     assert (sink.count, reading.requests, reading.verdict) == (750, 9, CountVerdict.UNVERIFIABLE)
 
@@ -109,7 +99,7 @@ def test_a_list_without_total_ends_with_the_page_without_a_link() -> None:
 def test_a_walk_that_the_upstream_ends_begins_again_without_links(refusal: httpx.Response) -> None:
     upstream = PinningList(stock(1200), page_size=500, refusal=refusal)
 
-    reading = _read(upstream, STOCK, sink := KeptRows())
+    reading = read(upstream, STOCK, sink := KeptRows())
 
     assert (sink.count, reading.verdict, reading.notes) == (1200, CountVerdict.MATCH, {"attempts": 3})
 
@@ -119,7 +109,7 @@ def test_a_walk_that_ends_over_a_list_that_always_changes_is_refused() -> None:
     upstream.before_request = lambda number: upstream.rows.pop(0)
 
     with pytest.raises(ListChangedError, match="in each of 3 attempts"):
-        _read(upstream, STOCK, KeptRows())
+        read(upstream, STOCK, KeptRows())
 
 
 @pytest.mark.parametrize(
@@ -140,7 +130,7 @@ def test_a_walk_that_ends_over_a_list_that_always_changes_is_refused() -> None:
 def test_a_link_that_leads_elsewhere_is_not_followed(link: str) -> None:
     upstream = PinningList(stock(1200), page_size=500, link=link)
 
-    reading = _read(upstream, STOCK, sink := KeptRows())
+    reading = read(upstream, STOCK, sink := KeptRows())
 
     assert all("as_of" not in asked for asked in upstream.requests)
     assert (sink.count, reading.requests, reading.notes) == (1200, 6, {"attempts": 2})
@@ -150,7 +140,7 @@ def test_an_absolute_link_to_the_same_endpoint_is_followed() -> None:
     link = '<http://x/>; rel="first", <http://upstream/api/warehouse/list?{query}>; REL=next'
     upstream = PinningList(stock(1200), page_size=500, link=link)
 
-    assert _read(upstream, STOCK, KeptRows()).requests == 3
+    assert read(upstream, STOCK, KeptRows()).requests == 3
 
 
 def test_linked_pages_that_do_not_add_up_are_read_until_two_readings_agree() -> None:
@@ -158,6 +148,6 @@ def test_linked_pages_that_do_not_add_up_are_read_until_two_readings_agree() -> 
     honest = upstream.page
     upstream.page = lambda asked: honest(asked) | {"total": 1201}  # type: ignore[method-assign]
 
-    reading = _read(upstream, STOCK, KeptRows())
+    reading = read(upstream, STOCK, KeptRows())
 
     assert (reading.verdict, reading.announced, reading.notes) == (CountVerdict.MISMATCH, 1201, {"attempts": 2})

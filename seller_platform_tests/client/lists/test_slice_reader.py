@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from seller_platform.client.lists.slice_reader import read_slice
-from seller_platform.contract import Dataset, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract import dataset_named
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import (
     ContractViolationError,
     ListChangedError,
@@ -21,14 +21,15 @@ from seller_platform.errors import (
 from seller_platform_tests.support.http_upstream import (
     BERLIN,
     MARCH,
-    TODAY,
     KeptRows,
     MovingList,
     api_of,
     day_of_order,
     keys_of,
+    ledger,
     order,
     orders,
+    read,
     stock,
 )
 
@@ -37,19 +38,8 @@ NOTIFICATIONS, TRANSACTIONS = dataset_named("notifications"), dataset_named("tra
 _ASKED = {"start_date": "2026-03-01", "end_date": "2026-03-31"}
 
 
-def read(upstream: Any, dataset: Dataset, sink: KeptRows, *, look_ahead: int = 1) -> LoadFacts:
-    window, day = (MARCH, None) if dataset.is_dated else (None, TODAY)
-    with api_of(upstream) as api:
-        return read_slice(api, dataset, BERLIN, window, day, sink, look_ahead=look_ahead)
-
-
 def platform_orders(rows: list[dict[str, Any]], **options: Any) -> MovingList:
     return MovingList(rows, day_of=day_of_order, channel_of=lambda row: "platform", **options)
-
-
-def ledger(rows: list[dict[str, Any]], **options: Any) -> MovingList:
-    entries = [{"posted_date": row["purchase_date"], "sku": row["platform_order_id"]} for row in rows]
-    return MovingList(entries, day_of=lambda row: day_of_order({"purchase_date": row["posted_date"]}), **options)
 
 
 def test_an_empty_list_costs_one_request() -> None:

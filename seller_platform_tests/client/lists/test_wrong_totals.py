@@ -5,19 +5,16 @@ from typing import Any
 
 import pytest
 
-from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import UpstreamUnavailableError
 from seller_platform_tests.support.http_upstream import (
-    BERLIN,
-    MARCH,
-    TODAY,
     KeptRows,
     MovingList,
-    api_of,
     day_of_order,
+    ledger,
     orders,
+    read,
     stock,
 )
 
@@ -33,8 +30,7 @@ def _orders(count: int, **options: Any) -> MovingList:
 
 
 def _ledger(count: int, *, minutes: int, **options: Any) -> MovingList:
-    entries = [{"posted_date": row["purchase_date"]} for row in orders(count, minutes=minutes)]
-    return MovingList(entries, day_of=lambda row: day_of_order({"purchase_date": row["posted_date"]}), **options)
+    return ledger(orders(count, minutes=minutes), **options)
 
 
 LISTS: dict[str, tuple[Dataset, Callable[[], MovingList]]] = {
@@ -49,12 +45,6 @@ LISTS: dict[str, tuple[Dataset, Callable[[], MovingList]]] = {
     "two channels in windows": (ORDERS, lambda: _orders(1500, channel_of=_channel, page_size=250)),
     "an ignored filter": (ORDERS, lambda: _orders(7)),
 }
-
-
-def _read(upstream: MovingList, dataset: Dataset, sink: KeptRows) -> LoadFacts:
-    window, day = (MARCH, None) if dataset.is_dated else (None, TODAY)
-    with api_of(upstream) as api:
-        return read_slice(api, dataset, BERLIN, window, day, sink)
 
 
 def _wrong_by(
@@ -75,9 +65,9 @@ def _wrong_by(
 def test_a_total_that_is_wrong_by_one_costs_at_most_twice_the_requests(name: str, difference: int) -> None:
     dataset, make = LISTS[name]
     honest_sink, sink = KeptRows(), KeptRows()
-    honest = _read(make(), dataset, honest_sink)
+    honest = read(make(), dataset, honest_sink)
 
-    reading = _read(_wrong_by(make(), difference), dataset, sink)
+    reading = read(_wrong_by(make(), difference), dataset, sink)
 
     assert reading.requests <= 2 * honest.requests
     assert (sink.digest, sink.tags) == (honest_sink.digest, honest_sink.tags)
@@ -89,7 +79,7 @@ def test_a_total_that_is_wrong_by_one_costs_at_most_twice_the_requests(name: str
 def test_channels_keep_their_tags_where_only_some_totals_are_wrong(is_filtered: bool, difference: int) -> None:
     upstream, sink = _orders(20, channel_of=_channel), KeptRows()
 
-    reading = _read(
+    reading = read(
         _wrong_by(upstream, difference, where=lambda asked: ("sales_channel" in asked) is is_filtered), ORDERS, sink
     )
 
@@ -101,7 +91,7 @@ def test_channels_keep_their_tags_where_only_some_totals_are_wrong(is_filtered: 
 def test_wrong_totals_of_a_filter_that_is_ignored_double_no_rows(difference: int) -> None:
     upstream, sink = _orders(7), KeptRows()
 
-    _read(_wrong_by(upstream, difference, where=lambda asked: "sales_channel" in asked), ORDERS, sink)
+    read(_wrong_by(upstream, difference, where=lambda asked: "sales_channel" in asked), ORDERS, sink)
 
     assert (sink.count, sink.tags) == (7, {(None,): 7})
 
@@ -110,7 +100,7 @@ def test_an_empty_list_that_announces_a_row_is_asked_twice_and_no_reading() -> N
     upstream = _wrong_by(_orders(0), 1)
 
     with pytest.raises(UpstreamUnavailableError, match=r"1 row was announced of .* and none was sent"):
-        _read(upstream, ORDERS, KeptRows())
+        read(upstream, ORDERS, KeptRows())
 
     assert len(upstream.requests) == 2
 
@@ -121,6 +111,6 @@ def test_a_page_that_is_not_full_is_not_taken_for_the_last() -> None:
     # It echoes the page size that was asked for, and sends pages of ten.
     upstream.page = lambda asked: honest({**asked, "per_page": "10"}) | {"per_page": 2000, "last_page": None}  # type: ignore[method-assign]
 
-    reading = _read(upstream, LEDGER, sink)
+    reading = read(upstream, LEDGER, sink)
 
     assert (sink.count, reading.verdict) == (40, CountVerdict.MATCH)

@@ -11,6 +11,7 @@ import pytest
 from seller_platform.client.oauth.callback import CallbackServer
 from seller_platform.errors import AuthorizationDeniedError, InvalidSettingError
 from seller_platform_tests.support.processes import free_port
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 
 class Waiting:
@@ -24,15 +25,15 @@ class Waiting:
         self._thread.start()
 
     def get(self, path: str, method: str = "GET") -> httpx.Response:
-        return httpx.request(method, self.address + path, timeout=60)
+        return httpx.request(method, self.address + path, timeout=PATIENCE_SECONDS)
 
     def end(self) -> str | Exception | None:
-        self._thread.join(60)
+        self._thread.join(PATIENCE_SECONDS)
         return self.result
 
     def _wait(self) -> None:
         try:
-            self.result = self._server.wait("right", 5, issuer=self._issuer)
+            self.result = self._server.wait("right", PATIENCE_SECONDS, issuer=self._issuer)
         except AuthorizationDeniedError as error:
             self.result = error
 

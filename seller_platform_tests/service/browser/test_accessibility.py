@@ -1,7 +1,7 @@
 """Tests every page with axe-core on a phone and dark; and that no page scrolls sideways on any window."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Literal
@@ -46,6 +46,7 @@ class Visits:
 
     page: Page
     base_url: str
+    modes: Sequence[str] = tuple(MODES)
     problems: list[str] = field(default_factory=list)
 
     def open(self, path: str) -> None:
@@ -54,9 +55,9 @@ class Visits:
         self.check(path)
 
     def check(self, name: str) -> None:
-        """Check the page that is open, in all modes."""
+        """Check the page that is open, in each mode."""
         self.page.evaluate(_AXE)
-        for title, mode in MODES.items():
+        for title, mode in ((title, MODES[title]) for title in self.modes):
             self.page.set_viewport_size(ViewportSize(width=mode.width, height=mode.height))
             self.page.emulate_media(color_scheme=mode.scheme)
             found = self.page.evaluate(f"axe.run({{{mode.axe}}})")["violations"] if mode.axe else []
@@ -74,7 +75,9 @@ def visits(page: Page, service: Served) -> Iterator[Visits]:
     yield Visits(page, service.base_url)
 
 
-def test_no_page_violates_a_rule_of_accessibility(visits: Visits, service: Served) -> None:
+@pytest.mark.parametrize("modes", [("desktop", "phone", "200 %"), pytest.param(("dark",), marks=pytest.mark.nightly)])
+def test_no_page_violates_a_rule_of_accessibility(visits: Visits, service: Served, modes: Sequence[str]) -> None:
+    visits.modes = modes
     page = visits.page
     _visit_pages_without_login(visits)
     page.get_by_label("E-mail address").fill(ANN)

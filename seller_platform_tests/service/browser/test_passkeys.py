@@ -5,7 +5,13 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import CDPSession, Page, expect
 
-from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute
+from seller_platform_tests.support.served import (
+    ANN,
+    PASSWORD,
+    Served,
+    execute,
+    stored,
+)
 
 
 def _authenticator(page: Page) -> tuple[CDPSession, str]:
@@ -57,18 +63,11 @@ def test_a_passkey_is_added_asked_for_at_the_login_and_removed(page: Page, servi
     assert page.request.get(f"{base_url}/admin/account", max_redirects=0).status == 303
     page.get_by_role("button", name="Use a passkey").click()
     expect(page.get_by_role("heading", level=2, name="Phone")).to_be_visible()
-    with service.database.begin() as connection:
-        counted = connection.exec_driver_sql("SELECT sign_count, last_used_at IS NULL FROM service.passkeys").one()
-        browser_passed = (
-            connection.exec_driver_sql(
-                "SELECT details FROM service.security_events WHERE kind = 'login_succeeded' ORDER BY id"
-            )
-            .scalars()
-            .all()
-        )
-    assert counted[0] > 0
-    assert not counted[1]
-    assert browser_passed == [{"passkey": False}, {"passkey": True}]
+    assert stored(service.database, "SELECT sign_count > 0, last_used_at IS NULL FROM service.passkeys") == [
+        (True, False)
+    ]
+    logins = "SELECT details FROM service.security_events WHERE kind = 'login_succeeded' ORDER BY id"
+    assert stored(service.database, logins) == [({"passkey": False},), ({"passkey": True},)]
 
     # A copy of the device has an older counter: its signature is refused.
     execute(service.database, "UPDATE service.passkeys SET sign_count = 1000")

@@ -1,14 +1,11 @@
 """Tests that cost periods are written completely or not at all, and never overlap."""
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from http import HTTPStatus
-from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -38,6 +35,7 @@ from seller_platform_tests.support.served import (
     stored,
     with_connection,
 )
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 PATH = "/cogs/cost-periods"
 US = {"account_title": "Shop US"}
@@ -533,31 +531,13 @@ def test_a_later_load_that_found_nothing_empties_the_list(ann: httpx.Client, sho
     assert _read(ann) == []
 
 
-def test_simultaneous_writers_store_no_overlap(shop: Served) -> None:
-    months = [(f"2026-0{number % 9 + 1}-01", f"2026-0{number % 9 + 1}-{15 + number % 10}") for number in range(48)]
-
-    def write(dates: tuple[str, str]) -> int:
-        with shop.client(ANN) as client:
-            # On a busy machine, the service refuses requests of a user who has as many under way.
-            while (answer := _write(client, _period(*dates))).status_code == HTTPStatus.TOO_MANY_REQUESTS:
-                time.sleep(int(answer.headers["Retry-After"]))
-        return answer.status_code
-
-    with ThreadPoolExecutor(16) as pool:
-        statuses = list(pool.map(write, months))
-
-    with shop.client(ANN) as client:
-        periods = _dates(_read(client))
-    assert set(statuses) <= {200, 422}
-    assert len(periods) == 9
-    assert all(before[1] < after[0] for before, after in pairwise(periods))
-
-
 def test_a_write_waits_for_one_of_the_same_account_only(shop: Served, database_url: str) -> None:
+    is_waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
     with psycopg.connect(conninfo(database_url)) as holder, ThreadPoolExecutor(1) as pool:
         holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods S1.US', 0))")
         with shop.client(ANN) as client:
             waiting = pool.submit(_write, client, _period())
+            wait_for(lambda: holder.execute(is_waiting).fetchone() == (1,))
             other = httpx.post(
                 f"{shop.base_url}{PATH}",
                 headers=client.headers,
@@ -566,21 +546,7 @@ def test_a_write_waits_for_one_of_the_same_account_only(shop: Served, database_u
             )
             assert (other.status_code, waiting.done()) == (200, False)
             holder.commit()
-            assert waiting.result(10).status_code == 200
-
-
-def test_statistics_follow_a_cost_at_once(ann: httpx.Client, shop: Served) -> None:
-    day = date(2026, 3, 1)
-    sold = (day, "SKU-1", "Mug", "ASIN-1", 4, Decimal(100), Decimal(0), Decimal(0), Decimal(0), day)
-    insert_rows(shop.database, dataset_named("daily_product_sales"), "S1.US", [sold])
-    query = {**US, "view_by": "product", "group_by": "sku", "start_date": "2026-03-01", "end_date": "2026-03-01"}
-
-    costs = []
-    for amount in (1.25, 2):
-        _write(ann, _period("2026-03-01", "2026-03-31", _element(amount=amount), _element(amount=1)))
-        costs.append(ann.get("/sales/statistics-dashboard", params=query).json()["data"][0]["product_cost"])
-
-    assert costs == [9.0, 12.0]
+            assert waiting.result(PATIENCE_SECONDS).status_code == 200
 
 
 def test_a_full_body_is_stored(ann: httpx.Client) -> None:

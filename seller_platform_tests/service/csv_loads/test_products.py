@@ -16,7 +16,15 @@ from seller_platform.service.csv_loads.products import LoadedProducts, load_prod
 from seller_platform.warehouse.loads.products import accounts_with_offers
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import ACCOUNTS, ANN, Served, connect, insert_rows, list_accounts
+from seller_platform_tests.support.served import (
+    ACCOUNTS,
+    ANN,
+    Served,
+    connect,
+    insert_rows,
+    list_accounts,
+    stored,
+)
 
 DAILY, INVENTORY, COSTS, LEDGER = map(
     dataset_named, ("daily_product_sales", "inventory", "cost_periods", "transactions")
@@ -51,8 +59,7 @@ def _load(database: Database, folder: Path, *lines: str, header: str = "account,
 
 def _stored(database: Database) -> Sequence[Any]:
     columns = "sku, asin, parent_asin, product_name, buybox_price, sales_rank, lead_time_days"
-    with database.begin() as connection:
-        return connection.exec_driver_sql(f"SELECT {columns} FROM service.products ORDER BY account, sku").all()
+    return stored(database, f"SELECT {columns} FROM service.products ORDER BY account, sku")
 
 
 def test_an_asin_and_a_name_that_are_not_sent_are_those_of_the_rows(shop: Database, tmp_path: Path) -> None:

@@ -14,7 +14,13 @@ from seller_platform.errors import RateFileError
 from seller_platform.service.csv_loads.rates import LoadedRates, load_rates
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import ANN, Served, connect, insert_rows
+from seller_platform_tests.support.served import (
+    ANN,
+    Served,
+    connect,
+    insert_rows,
+    stored,
+)
 
 DAILY = dataset_named("daily_product_sales")
 HEADER = "day,currency,per_euro"
@@ -27,10 +33,7 @@ def _load(database: Database, folder: Path, *lines: str, header: str = HEADER) -
 
 
 def _stored(database: Database) -> Sequence[Any]:
-    with database.begin() as connection:
-        return connection.exec_driver_sql(
-            "SELECT day, currency, per_euro FROM service.exchange_rates ORDER BY 1, 2"
-        ).all()
+    return stored(database, "SELECT day, currency, per_euro FROM service.exchange_rates ORDER BY 1, 2")
 
 
 def test_rates_are_loaded_and_those_of_the_same_day_replaced(database: Database, tmp_path: Path) -> None:

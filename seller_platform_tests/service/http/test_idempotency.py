@@ -18,7 +18,17 @@ from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.errors import UpstreamUnavailableError
 from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.warehouse.postgres.database import conninfo
-from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, Served, execute, issue_token, with_connection
+from seller_platform_tests.support.served import (
+    ACCOUNTS,
+    ANN,
+    BOB,
+    Served,
+    count_rows,
+    execute,
+    issue_token,
+    with_connection,
+)
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 COSTS, REPORTS = "/cogs/cost-periods", "/reports/request"
 US = {"account_title": "Shop US"}
@@ -45,11 +55,6 @@ def _report(client: httpx.Client, key: str, day: str = "2026-03-01", **selection
     return client.post(REPORTS, params=selection or US, json={"dps_date": day}, headers=_keyed(key))
 
 
-def _count(service: Served, table: str) -> int:
-    with service.database.begin() as connection:
-        return int(connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one())
-
-
 def test_a_repeated_request_gets_the_first_answer_and_has_one_effect(ann: httpx.Client, service: Served) -> None:
     first, again, quoted = (_report(ann, key) for key in ("key 1", "key 1", '"key 1"'))
     other_key, other_day = _report(ann, "key 2"), _report(ann, "key 1", "2026-03-02")
@@ -61,7 +66,7 @@ def test_a_repeated_request_gets_the_first_answer_and_has_one_effect(ann: httpx.
     assert first.content == again.content == quoted.content
     assert first.headers["content-type"] == again.headers["content-type"]
     assert len({answer.json()["report_id"] for answer in (first, other_key, other_user)}) == 3
-    assert _count(service, "service.report_jobs") == 3
+    assert count_rows(service.database, "service.report_jobs") == 3
     assert other_endpoint.status_code == 200
     assert other_day.status_code == 422
     assert "another request was sent" in other_day.json()["errors"]["Idempotency-Key"][0]
@@ -73,7 +78,7 @@ def test_a_refusal_stores_nothing_and_is_decided_again(ann: httpx.Client, servic
 
     refused = [ann.post(COSTS, params=US, json=body, headers=_keyed("key")) for body in (unknown, invalid)]
     refused.append(_report(ann, "key", "no day"))
-    stored = [_count(service, table) for table in ("service.idempotency_keys", "seller.cost_periods")]
+    stored = [count_rows(service.database, table) for table in ("service.idempotency_keys", "seller.cost_periods")]
     execute(service.database, _ADD_PRODUCT, "SKU-2")
     accepted = ann.post(COSTS, params=US, json=unknown, headers=_keyed("key"))
     other = ann.post(COSTS, params=US, json=invalid, headers=_keyed("key"))
@@ -82,7 +87,10 @@ def test_a_refusal_stores_nothing_and_is_decided_again(ann: httpx.Client, servic
     assert stored == [0, 0]
     assert (accepted.status_code, other.status_code) == (200, 422)
     assert "another request was sent" in other.text
-    assert [_count(service, table) for table in ("service.idempotency_keys", "seller.cost_periods")] == [1, 1]
+    assert [count_rows(service.database, table) for table in ("service.idempotency_keys", "seller.cost_periods")] == [
+        1,
+        1,
+    ]
 
 
 def test_a_request_under_way_is_not_begun_a_second_time(ann: httpx.Client, service: Served, database_url: str) -> None:
@@ -94,11 +102,10 @@ def test_a_request_under_way_is_not_begun_a_second_time(ann: httpx.Client, servi
         holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods S1.US', 0))")
         waiting = pool.submit(write)
         is_waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
-        while holder.execute(is_waiting).fetchone() == (0,):
-            assert not waiting.done()
+        wait_for(lambda: holder.execute(is_waiting).fetchone() == (1,))
         busy = write()
         holder.commit()
-        first = waiting.result(30)
+        first = waiting.result(PATIENCE_SECONDS)
 
     assert (busy.status_code, busy.headers["retry-after"]) == (409, "1")
     assert first.status_code == 200
@@ -115,12 +122,12 @@ def test_the_effect_and_the_answer_are_stored_together_or_not_at_all(ann: httpx.
         """,
     )
     lost = _report(ann, "key")
-    jobs_after_loss = _count(service, "service.report_jobs")
+    jobs_after_loss = count_rows(service.database, "service.report_jobs")
     execute(service.database, "DROP TRIGGER fail ON service.idempotency_keys")
     again = _report(ann, "key")
 
     assert (lost.status_code, jobs_after_loss) == (503, 0)
-    assert (again.status_code, _count(service, "service.report_jobs")) == (200, 1)
+    assert (again.status_code, count_rows(service.database, "service.report_jobs")) == (200, 1)
 
 
 class _LosingTransport(httpx.HTTPTransport):
@@ -154,8 +161,8 @@ def test_our_client_repeats_a_request_whose_answer_was_lost_without_harm(service
         report_id = request_report(api, account, "dps_date", "2026-03-01", idempotency_key="job 1")
 
     assert (transport.posts, report_id.isdigit()) == (4, True)
-    assert [_count(service, f"service.{table}") for table in ("report_jobs", "idempotency_keys")] == [1, 2]
-    assert _count(service, "seller.cost_periods") == 1
+    assert [count_rows(service.database, f"service.{table}") for table in ("report_jobs", "idempotency_keys")] == [1, 2]
+    assert count_rows(service.database, "seller.cost_periods") == 1
 
 
 @pytest.mark.parametrize("key", ["", '""', "x" * 256, "schlüssel", "a\tb"])
@@ -165,7 +172,7 @@ def test_a_key_of_another_form_is_refused(ann: httpx.Client, service: Served, ke
 
     assert answer.status_code == 422
     assert list(answer.json()["errors"]) == ["Idempotency-Key"]
-    assert _count(service, "service.report_jobs") == 0
+    assert count_rows(service.database, "service.report_jobs") == 0
 
 
 def test_a_key_is_sent_once_and_kept_for_a_day(ann: httpx.Client, service: Served, database_url: str) -> None:
@@ -181,4 +188,4 @@ def test_a_key_is_sent_once_and_kept_for_a_day(ann: httpx.Client, service: Serve
     assert list(twice.json()["errors"]) == ["Idempotency-Key"]
     assert first.json()["report_id"] != next_day.json()["report_id"]
     assert deleted["idempotency keys"] == 1
-    assert _count(service, "service.idempotency_keys") == 0
+    assert count_rows(service.database, "service.idempotency_keys") == 0

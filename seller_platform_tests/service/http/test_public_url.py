@@ -7,7 +7,13 @@ import pytest
 
 from seller_platform.service.http.connections import ConnectionLimits
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
-from seller_platform_tests.support.served import PASSWORD, Served, running_app, submit
+from seller_platform_tests.support.served import (
+    PASSWORD,
+    Served,
+    running_app,
+    stored,
+    submit,
+)
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 PUBLIC = "https://api.shop.example"
@@ -100,8 +106,7 @@ def test_only_a_trusted_proxy_is_believed(public: str, reading: Served) -> None:
         page = browser.get("/login")
         browser.headers["Cookie"] = page.headers["set-cookie"].partition(";")[0]  # the jar keeps it for https
         answer = submit(browser, page, email="nobody@shop.example", password=PASSWORD)
-    with reading.database.begin() as connection:
-        attempts = connection.exec_driver_sql("SELECT t::text FROM service.login_attempts AS t").scalars().all()
+    attempts = stored(reading.database, "SELECT t::text FROM service.login_attempts AS t")
 
     assert "; Secure" in believed.headers["set-cookie"]
     assert believed.headers["set-cookie"].startswith("__Host-")

@@ -1,5 +1,6 @@
 """Tests over HTTP that requests are admitted by user and cost, and counted by token and user."""
 
+import re
 import signal
 import socket
 import subprocess
@@ -35,6 +36,7 @@ from seller_platform_tests.support.served import (
     rows_of,
     running_app,
     served,
+    stored,
 )
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -84,17 +86,9 @@ def _slow_statistics(database_url: str) -> Iterator[psycopg.Connection]:
 
 
 def _waiting_for_locks(database: Database) -> int:
-    with database.begin() as connection:
-        statement = (
-            "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted "
-            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-        )
-        return int(connection.exec_driver_sql(statement).scalar_one())
-
-
-def _timed(client: httpx.Client, path: str, **query: str) -> tuple[httpx.Response, float]:
-    began = perf_counter()
-    return client.get(path, params=query), perf_counter() - began
+    of_this = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    [(count,)] = stored(database, f"SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND {of_this}")
+    return int(count)
 
 
 def test_slow_statistics_of_one_user_keep_nobody_out(
@@ -109,7 +103,7 @@ def test_slow_statistics_of_one_user_keep_nobody_out(
     ):
         first = threads.submit(ann.get, path, params=STATISTICS)
         wait_for(lambda: _waiting_for_locks(narrow.database) == 1)
-        refused, seconds = _timed(ann, path, **STATISTICS)
+        refused = ann.get(path, params=STATISTICS)
         of_bob = threads.submit(bob.get, path, params={**STATISTICS, "account_title": "Bob's"})
         wait_for(lambda: _waiting_for_locks(narrow.database) == 2)
         own, others = ann.get("/user/me"), bob.get("/user/accounts")
@@ -121,7 +115,6 @@ def test_slow_statistics_of_one_user_keep_nobody_out(
         "as many requests of lists, costs and statistics of yours are under way as one user may have, which is 1"
         in refused.json()["message"]
     )
-    assert seconds < 2
     assert [answer.status_code for answer in (first.result(), of_bob.result())] == [200, 200]
     assert [answer.status_code for answer in (own, others)] == [200, 200]
     assert list_beside.status_code == 429
@@ -143,6 +136,7 @@ def test_a_request_that_waited_for_a_stopped_process_is_refused(
         ThreadPoolExecutor(3) as threads,
     ):
         own = replace(service, base_url=announced_address(process, log))
+        port = int(own.base_url.rpartition(":")[2])
         with own.client(ANN) as ann, own.client(BOB) as bob, _slow_statistics(database_url) as holder:
             assert [client.get("/user/me").status_code for client in (ann, bob)] == [200, 200]
             under_way = threads.submit(ann.get, "/sales/statistics-dashboard", params=STATISTICS)
@@ -150,7 +144,8 @@ def test_a_request_that_waited_for_a_stopped_process_is_refused(
             process.send_signal(signal.SIGSTOP)
             late = threads.submit(bob.get, "/notifications/list", params={"account_title": "Bob's"})
             cheap = threads.submit(bob.get, "/user/me")
-            time.sleep(0.3)  # requests wait in the sockets for so long
+            wait_for(lambda: _unread_requests(port) == 2)
+            time.sleep(0.3)  # they wait in the sockets for so long
             process.send_signal(signal.SIGCONT)
             statuses = [late.result().status_code, cheap.result().status_code]
             holder.rollback()
@@ -160,21 +155,26 @@ def test_a_request_that_waited_for_a_stopped_process_is_refused(
     assert statuses == [503, 200, 200]
 
 
+def _unread_requests(port: int) -> int:
+    """Return how many connections to a port have received what its process has not read."""
+    is_unread = re.compile(rf".*:{port:04X} [0-9A-F:]+ 01 [0-9A-F]{{8}}:(?!0{{8}})")
+    return sum(is_unread.match(line) is not None for line in Path("/proc/net/tcp").read_text().splitlines())
+
+
 def test_the_rate_of_a_token_and_of_its_user_is_told_and_kept(narrow: Served) -> None:
     with narrow.client(ANN) as one, narrow.client(ANN) as two, narrow.client(BOB) as bob:
-        answers = [one.get("/user/me") for _ in range(31)]
-        others = [two.get("/user/me") for _ in range(11)]
+        first = one.get("/user/me").headers
+        last = wait_for(lambda: one.get("/user/me"), lambda answer: answer.is_error, pause_seconds=0)
+        of_user = wait_for(lambda: two.get("/user/me"), lambda answer: answer.is_error, pause_seconds=0)
         not_found = bob.get("/sales/orders", params={"account_title": "Nowhere", "per_page": "20"})
 
-    first, last = answers[0].headers, answers[30]
     assert first["ratelimit-policy"] == '"token";q=30;w=60, "user";q=40;w=60'
     assert first["ratelimit"] == '"token";r=29;t=2, "user";r=39;t=2'
-    assert {answer.status_code for answer in answers[:30]} == {200}
     assert (last.status_code, last.json()["status"]) == (429, "error")
     assert last.json()["message"].startswith("this token has used its 30 requests in 60 seconds")
     assert 1 <= int(last.headers["retry-after"]) <= 2
     assert last.headers["ratelimit"].startswith('"token";r=0;t=')
-    assert others[-1].json()["message"].startswith("this user has used its 40 requests")
+    assert of_user.json()["message"].startswith("this user has used its 40 requests")
     assert not_found.status_code in (404, 422)
     assert not_found.headers["ratelimit"].startswith('"token";r=29')
 
@@ -189,19 +189,11 @@ def test_a_revoked_token_does_not_use_up_the_quota_of_its_user(narrow: Served) -
             revoked.headers["authorization"].removeprefix("Bearer ").encode(),
         )
         refused = [revoked.get("/user/me") for _ in range(20)]
-        left = valid.get("/user/me").headers["ratelimit"]
+        left = re.search('"user";r=([0-9]+);', valid.get("/user/me").headers["ratelimit"])
 
     assert {answer.status_code for answer in refused} == {401}
-    assert '"user";r=36;' in left or '"user";r=37;' in left
-
-
-def test_a_request_without_a_token_is_refused_without_postgres(narrow: Served) -> None:
-    with narrow.client() as client:
-        missing = client.get("/user/me")
-        malformed = client.get("/user/me", headers={"Authorization": "Basic x"})
-
-    assert (missing.status_code, malformed.status_code) == (401, 401)
-    assert "ratelimit" not in missing.headers
+    assert left is not None
+    assert int(left[1]) >= NARROW.per_user - 4
 
 
 def test_requests_without_a_valid_token_are_limited_for_each_network(database: Database, database_url: str) -> None:
@@ -292,9 +284,8 @@ def test_simultaneous_requests_do_not_exceed_the_open_reports(database: Database
 
 def _finished(database: Database) -> list[int]:
     """Return the numbers of the reports that are finished, in order."""
-    with database.begin() as connection:
-        statement = "SELECT id FROM service.report_jobs WHERE state <> 'processing' ORDER BY finished_at"
-        return list(connection.exec_driver_sql(statement).scalars())
+    finished = "SELECT id FROM service.report_jobs WHERE state <> 'processing' ORDER BY finished_at"
+    return [number for (number,) in stored(database, finished)]
 
 
 def test_users_take_turns_with_their_reports(database: Database, database_url: str) -> None:

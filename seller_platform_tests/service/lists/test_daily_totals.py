@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.users.store import grant_accounts
@@ -200,57 +200,6 @@ def test_a_service_that_may_not_write_answers_from_the_rows(service: Served) -> 
 
     assert answers == [(1, 1), [(Decimal("1.00"),)]]
     assert _kept(service.database) == {(US, "transactions"): 0}
-
-
-@pytest.mark.parametrize("is_summed_before", [False, True])
-def test_a_load_at_any_statement_of_a_sum_is_counted(service: Served, *, is_summed_before: bool) -> None:
-    sizes = iter(range(1, 100))
-    rows = list[Row]()
-
-    def load(dataset: Dataset, row: Row) -> None:
-        rows[:] = [row] * next(sizes)
-        store_slice(service.database, dataset, MARCH, rows)
-
-    def load_orders() -> None:
-        load(ORDERS, _order(1, FIRST))
-
-    def begin() -> None:
-        load_orders()
-        if is_summed_before:
-            _orders(service)
-            load_orders()
-        else:
-            execute(service.database, "DELETE FROM service.summaries")
-
-    begin()
-    statements = 0
-    for _ in at_each_statement(lambda: _orders(service), load_orders):
-        assert _orders(service) == (len(rows), len(rows))
-        assert _kept(service.database) == {(US, "orders"): 0}
-        begin()
-        statements += 1
-
-    assert statements > 5
-
-
-def test_a_sum_at_any_statement_of_a_load_counts_it_once(service: Served) -> None:
-    sizes = iter(range(1, 100))
-    fees = 0
-
-    def load() -> None:
-        nonlocal fees
-        fees = next(sizes)
-        store_slice(service.database, ORDERS, MARCH, [_order(number, FIRST) for number in range(fees)])
-        store_slice(service.database, LEDGER, MARCH, [_fee(FIRST, "-1.00") for _ in range(fees)])
-
-    def ask() -> None:
-        assert len(set(_orders(service))) == 1
-        _figures(service, "platform_fees")
-
-    load()
-    for _ in at_each_statement(load, ask):
-        assert _orders(service) == (fees, fees)
-        assert _figures(service, "platform_fees") == [(Decimal(fees),)]
 
 
 @pytest.mark.parametrize("is_load_interrupted", [False, True])

@@ -27,7 +27,6 @@ from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.support.http_upstream import KeptRows
 from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token
-from seller_platform_tests.support.statements import at_each_statement
 from seller_platform_tests.support.stored_rows import LOADED_AT, copy_rows, store_slice
 
 ORDERS, STOCK, INVENTORY, DAILY = map(dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales"))
@@ -106,21 +105,6 @@ def test_a_walk_is_of_the_moment_of_its_first_page(service: Served, ann: httpx.C
     assert _units(_rest(ann, _first(ann, ORDERS))) == {("2026-03-01", 3): 1}
 
 
-def test_a_load_that_was_under_way_at_the_first_page_is_left_out(service: Served, ann: httpx.Client) -> None:
-    with open_load(service.database, Slice(ORDERS, US, Window(date(2026, 2, 1), FIRST))) as early:
-        store_slice(service.database, ORDERS, MARCH, _orders())
-        first = _first(ann, ORDERS, start_date="2026-02-20", end_date="2026-03-20")
-        early.spool.write([_order(1, date(2026, 2, 28), 9)], tags=("platform",), page=1)
-        stored = early.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=LOADED_AT)
-    with service.database.begin() as connection:
-        receipts = connection.execute(text("SELECT id, finished_at FROM platform.loads ORDER BY id")).all()
-
-    rows = _rest(ann, first)
-
-    assert [number for number, _ in receipts] == [stored.id, stored.id + 1]
-    assert _units(rows) == {("2026-03-01", 1): 300, ("2026-03-02", 1): 300}
-
-
 def test_a_transaction_that_is_open_at_the_first_page_is_left_out(service: Served, ann: httpx.Client) -> None:
     """Its number is lower than that of transactions which the first page saw, and its receipt claims an early end."""
     days = {"start_date": "2026-02-20", "end_date": "2026-03-20"}
@@ -152,23 +136,6 @@ def test_a_receipt_that_is_written_again_is_no_later_load(service: Served, ann: 
     execute(service.database, "UPDATE platform.loads SET run_id = 'run'")
 
     assert _units(_rest(ann, first)) == {("2026-03-01", 2): 300, ("2026-03-02", 2): 300}
-
-
-def test_a_walk_is_whole_whichever_statement_of_a_page_a_load_is_stored_at(service: Served, ann: httpx.Client) -> None:
-    numbers = iter(range(2, 1_000))
-    walks: list[Counter[tuple[str, int]]] = []
-
-    def load() -> None:
-        store_slice(service.database, ORDERS, MARCH, _orders(units=next(numbers), count=150))
-
-    def walk() -> None:
-        walks.append(_units(_rest(ann, _first(ann, ORDERS))))
-
-    load()
-    statements = list(at_each_statement(walk, load))
-
-    assert len(statements) > 6
-    assert [sorted(walk.values()) for walk in walks] == [[150, 150]] * len(walks)
 
 
 def test_a_walk_over_a_snapshot_is_not_disturbed_by_the_next(service: Served, ann: httpx.Client) -> None:

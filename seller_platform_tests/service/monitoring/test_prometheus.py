@@ -28,6 +28,7 @@ from seller_platform_tests.support.served import (
     ANN,
     PASSWORD,
     Served,
+    execute,
     insert_rows,
     rows_of,
     running_app,
@@ -129,17 +130,19 @@ def test_rows_are_counted_as_they_are_sent(measured: Measured) -> None:
 
 
 def test_logins_are_counted_by_how_they_ended(measured: Measured) -> None:
+    former = "INSERT INTO service.login_attempts VALUES ('address 127.0.0.1', array_fill(now(), ARRAY[%s]), 'infinity')"
+    execute(measured.service.database, former, MOST_OF_AN_ADDRESS - 1)
     with measured.service.client() as browser:
         accepted = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
     with measured.service.client() as browser:
-        for number in range(MOST_OF_AN_ADDRESS + 2):
+        for number in range(3):
             last = submit(browser, browser.get("/login"), email=f"{number}@shop.example", password="wrong")
 
     assert (accepted.status_code, last.status_code) == (303, 429)
     assert measured["logins_total accepted"] == 1
-    assert measured["logins_total refused"] == MOST_OF_AN_ADDRESS
+    assert measured["logins_total refused"] == 1
     assert measured["logins_total throttled"] == 2
-    assert measured["security_events_total login_failed"] == MOST_OF_AN_ADDRESS
+    assert measured["security_events_total login_failed"] == 1
     assert measured["security_events_total login_locked"] == 1
     assert measured["security_events_total refresh_token_reused"] == 0
 
@@ -234,6 +237,8 @@ def test_processes_are_counted_together_though_one_is_killed_or_hangs(database_u
         wait_for(lambda: len(list(folder.glob("gauge_live*.db"))) == 2)
         statuses += [ask(number) for number in range(10)]
         later = page()
+        secret = httpx.get(f"{base_url}/docs?code=secret-code", timeout=PATIENCE_SECONDS)
+        arguments = Path(f"/proc/{process.pid}/cmdline").read_text()
         hanging = max(int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db"))
         os.kill(hanging, signal.SIGSTOP)
         process.terminate()
@@ -250,6 +255,10 @@ def test_processes_are_counted_together_though_one_is_killed_or_hangs(database_u
     assert _samples(later)["requests_under_way"] == 0
     assert (ended, folder.exists()) == (0, False), log.read_text()
     wait_for(lambda: not Path(f"/proc/{hanging}").exists())
+    assert "GET /docs 200" in log.read_text()
+    assert "secret-code" not in log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert ("server" in secret.headers, database_url in arguments) == (False, False)
 
 
 def _environment(process_id: int) -> list[str]:

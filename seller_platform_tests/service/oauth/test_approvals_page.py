@@ -6,7 +6,15 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from seller_platform_tests.support.served import ANN, BOB, Served, execute, issue_token, submit
+from seller_platform_tests.support.served import (
+    ANN,
+    BOB,
+    Served,
+    execute,
+    issue_token,
+    stored,
+    submit,
+)
 
 HOME = "/admin/applications"
 
@@ -66,16 +74,11 @@ def test_an_application_is_listed_once_with_days_and_the_users_accounts(service:
 def test_the_last_use_is_noted_once_a_day(service: Served) -> None:
     token = issue_token(service.database, ANN)
 
-    def stored() -> tuple[object, object]:
-        with service.database.begin() as connection:
-            row = connection.exec_driver_sql("SELECT last_used_on, xmin::text FROM service.authorizations").one()
-            return row[0], row[1]
-
     execute(service.database, "UPDATE service.authorizations SET last_used_on = '2026-01-01'")
     noted = []
     for _ in range(3):
         assert _status(service, token) == 200
-        noted.append(stored())
+        noted += stored(service.database, "SELECT last_used_on, xmin::text FROM service.authorizations")
 
     assert {day for day, _ in noted} == {datetime.now(UTC).date()}
     assert len({version for _, version in noted}) == 1

@@ -306,6 +306,7 @@ def test_an_invalid_client_is_refused_with_its_problem(
 
     assert answer.status_code == 422
     assert problem in answer.text
+    assert f'value="{name}"' in answer.text
     assert after.text == before.text
 
 

@@ -76,6 +76,7 @@ def test_a_page_allows_no_foreign_code_no_frame_and_no_cache(reading: Served, sh
         pages += [browser.get(re.sub("{.*?}", reading.client_id, path)) for path in shown]
         pages += [anonymous.get(DOCS), reading.request_code(anonymous), reading.request_code(browser)]
 
+    assert all(">Ann<" in page.text for page in pages if page.request.url.path in shown)
     for page in pages:
         policy = page.headers["content-security-policy"]
         assert {"default-src 'none'", "frame-ancestors 'none'"} <= set(policy.split("; ")), page.url

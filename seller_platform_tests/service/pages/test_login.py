@@ -194,15 +194,6 @@ def test_odd_texts_in_the_login_are_refused_and_shown_harmlessly(reading: Served
     assert "<script" not in answer.text
 
 
-def test_a_state_cannot_add_a_header(reading: Served) -> None:
-    with reading.client() as browser:
-        page = submit(browser, reading.request_code(browser, state="a\r\nX-Evil: 1"), email=ANN, password=PASSWORD)
-        answer = submit(browser, browser.get(page.headers["location"]), decision="deny")
-
-    assert "x-evil" not in {*page.headers, *answer.headers}
-    assert "&state=a%0D%0AX-Evil%3A%201&" in answer.headers["location"]
-
-
 def test_errors_are_pages_for_browsers_and_json_for_programs(reading: Served) -> None:
     html = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     with reading.client() as client:

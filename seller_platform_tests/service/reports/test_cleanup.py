@@ -12,6 +12,7 @@ from seller_platform_tests.support.served import (
     ANN,
     PASSWORD,
     Served,
+    count_rows,
     execute,
     issue_token,
     running_app,
@@ -29,11 +30,7 @@ def _tidy(database_url: str) -> dict[str, int]:
 
 
 def _counts(service: Served) -> dict[str, int]:
-    with service.database.begin() as connection:
-        return {
-            table: int(connection.exec_driver_sql(f"SELECT count(*) FROM service.{table}").scalar_one())
-            for table in _TABLES
-        }
+    return {table: count_rows(service.database, f"service.{table}") for table in _TABLES}
 
 
 def _age(service: Served, days: float) -> None:

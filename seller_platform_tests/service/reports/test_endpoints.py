@@ -4,12 +4,10 @@ import asyncio
 import csv
 import io
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-import time
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -33,13 +31,14 @@ from seller_platform.service.reports.worker import Pace
 from seller_platform.service.reports.writing import write_report
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database, conninfo
-from seller_platform_tests.support.processes import announced_address
+from seller_platform_tests.support.processes import COMMAND, announced_address, environment
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import (
     ANN,
     BOB,
     Served,
     connect,
+    count_rows,
     execute,
     insert_rows,
     running_app,
@@ -424,7 +423,7 @@ def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, databa
         ]
         execute(idle.database, "DELETE FROM service.account_group_members WHERE account = 'S4.IT'")
         with running_app(database_url, worker_pace=PACE):
-            wait_for(lambda: _count(idle.database, "service.report_jobs", "state <> 'processing'"))
+            wait_for(lambda: count_rows(idle.database, "service.report_jobs", "state <> 'processing'"))
         execute(
             idle.database,
             "INSERT INTO service.account_group_members "
@@ -451,9 +450,9 @@ def test_expired_reports_are_deleted_with_their_rows(shop: Served) -> None:
         report_id = _request(client)
         _await(client, report_id)
         execute(shop.database, "UPDATE service.report_jobs SET requested_at = now() - interval '8 days'")
-        wait_for(lambda: _count(shop.database, "service.report_jobs") == 0)
+        wait_for(lambda: count_rows(shop.database, "service.report_jobs") == 0)
 
-    assert [_count(shop.database, f"service.report_{name}") for name in ("jobs", "chunks")] == [0, 0]
+    assert [count_rows(shop.database, f"service.report_{name}") for name in ("jobs", "chunks")] == [0, 0]
 
 
 @pytest.mark.slow
@@ -473,10 +472,10 @@ def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Se
             # The kill always interrupts a report: the worker may be as fast as the requests.
             with _lock_on_daily_sales(database_url):
                 ids += pool.map(_request, [client] * (asked // 2))
-                wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED))
+                wait_for(lambda: count_rows(idle.database, "service.report_jobs", _LEASED))
                 server.send_signal(signal.SIGKILL)
                 server.wait()
-                interrupted.append(_count(idle.database, "service.report_jobs", _LEASED))
+                interrupted.append(count_rows(idle.database, "service.report_jobs", _LEASED))
         _assert_whole(idle.database, expected)
     with _server(database_url) as (_, base_url), replace(idle, base_url=base_url).client(ANN) as client:
         states = {_await(client, report_id)["status"] for report_id in ids}
@@ -486,7 +485,7 @@ def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Se
     assert all(interrupted)
     assert len(json.loads(text)) == expected
     _assert_whole(idle.database, expected)
-    assert len(set(ids)) == _count(idle.database, "service.report_jobs") == 40
+    assert len(set(ids)) == count_rows(idle.database, "service.report_jobs") == 40
     # Each interruption counts as an attempt.
     assert stored(idle.database, "SELECT sum(failures) FROM service.report_jobs") == [(sum(interrupted),)]
 
@@ -496,8 +495,8 @@ def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, datab
         report_id = _request(client)
         for _ in range(PACE.attempts + 1):
             with running_app(database_url, worker_pace=PACE):
-                wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED) == 1)
-            assert _count(idle.database, "service.report_jobs", f"{_FREE} AND failures = 0") == 1
+                wait_for(lambda: count_rows(idle.database, "service.report_jobs", _LEASED) == 1)
+            assert count_rows(idle.database, "service.report_jobs", f"{_FREE} AND failures = 0") == 1
         lock.rollback()
         with running_app(database_url, worker_pace=PACE):
             assert _await(client, report_id)["status"] == "completed"
@@ -528,14 +527,14 @@ def test_the_lease_of_a_report_is_extended_while_it_is_written(idle: Served, dat
     with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
         report_id = _request(client)
         with running_app(database_url, worker_pace=pace):
-            wait_for(lambda: _count(idle.database, "service.report_jobs", _LEASED) == 1)
+            wait_for(lambda: count_rows(idle.database, "service.report_jobs", _LEASED) == 1)
             execute(idle.database, "CREATE TABLE first_lease AS SELECT leased_until FROM service.report_jobs")
             extended = "leased_until > (SELECT leased_until + interval '1 second' FROM first_lease)"
-            wait_for(lambda: _count(idle.database, "service.report_jobs", extended) == 1)
+            wait_for(lambda: count_rows(idle.database, "service.report_jobs", extended) == 1)
             lock.rollback()
             assert _await(client, report_id)["status"] == "completed"
 
-    assert _count(idle.database, "service.report_jobs", "failures = 0") == 1
+    assert count_rows(idle.database, "service.report_jobs", "failures = 0") == 1
 
 
 async def _write_with_two_leases(store: Store) -> None:
@@ -596,57 +595,39 @@ async def _write(store: Store) -> None:
     await write_report(store, job, most_bytes=1 << 30)
 
 
-def test_the_command_runs_a_worker_until_a_signal_ends_it(idle: Served, database_url: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with log.open("w") as file, idle.client(ANN) as client:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "seller_platform.cli", "service", "worker"],
-            env={**os.environ, "SELLER_PLATFORM_SERVICE_DATABASE_URL": database_url},
-            stdout=file,
-            stderr=file,
-        )
-        try:
-            status = _await(client, _request(client))["status"]
-            worker.send_signal(signal.SIGTERM)
-            ended = worker.wait(PATIENCE_SECONDS)
-        finally:
-            worker.kill()
-            worker.wait()
-
-    assert (status, ended, "writing reports" in log.read_text()) == ("completed", 0, True)
-    assert "Traceback" not in log.read_text()
-
-
 @pytest.mark.parametrize(
-    "options", [pytest.param(["--workers", "2"], marks=pytest.mark.nightly), ["--no-worker"]], ids=str
+    "command",
+    [
+        ["worker"],
+        ["run", "--port", "0", "--no-worker"],
+        pytest.param(["run", "--port", "0", "--workers", "2"], marks=pytest.mark.nightly),
+    ],
+    ids=" ".join,
 )
 @pytest.mark.slow
-def test_the_server_writes_reports_unless_that_is_disabled(
-    idle: Served, database_url: str, tmp_path: Path, options: list[str]
+def test_a_worker_and_a_server_write_reports_unless_that_is_disabled(
+    idle: Served, database_url: str, tmp_path: Path, command: list[str]
 ) -> None:
-    log = tmp_path / "log"
-    with log.open("w") as file, idle.client(ANN) as client:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", "0", *options],
-            env={**os.environ, "SELLER_PLATFORM_SERVICE_DATABASE_URL": database_url},
-            stdout=file,
-            stderr=file,
-        )
+    with (tmp_path / "log").open("w+") as log, idle.client(ANN) as client:
+        variables = environment(tmp_path, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url)
+        report_id = _request(client)
+        process = subprocess.Popen([*COMMAND, "service", *command], env=variables, stdout=log, stderr=log)
         try:
-            announced_address(server, log)
-            report_id = _request(client)
-            if "--no-worker" in options:
-                time.sleep(1.5)
-                assert _status(client, report_id)["status"] == "processing"
-            else:
+            if "run" in command:
+                announced_address(process, tmp_path / "log")
+            if "--no-worker" not in command:
                 assert _await(client, report_id)["status"] == "completed"
-            server.send_signal(signal.SIGTERM)
-            assert server.wait(PATIENCE_SECONDS) == 0
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_SECONDS) == 0
         finally:
-            server.kill()
-            server.wait()
+            process.kill()
+            process.wait()
+        status = _status(client, report_id)["status"]
+        lines = (tmp_path / "log").read_text()
 
-    assert "Traceback" not in log.read_text()
+    assert status == ("processing" if "--no-worker" in command else "completed")
+    assert ("writing reports" in lines) is (command == ["worker"])
+    assert "Traceback" not in lines
 
 
 @contextmanager
@@ -686,12 +667,7 @@ def _server(database_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def _await_finished(database: Database, reports: int) -> None:
     wait_for(
-        lambda: _count(database, "service.report_jobs", "state <> 'processing'"),
+        lambda: count_rows(database, "service.report_jobs", "state <> 'processing'"),
         lambda count: count >= reports,
         pause_seconds=0.005,
     )
-
-
-def _count(database: Database, table: str, condition: str = "true") -> int:
-    [(count,)] = stored(database, f"SELECT count(*) FROM {table} WHERE {condition}")
-    return int(count)

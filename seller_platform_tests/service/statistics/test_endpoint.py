@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from math import ceil, floor
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
 
 from seller_platform.contract import dataset_named
@@ -23,6 +23,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.served import ANN, BOB, CALLBACK, PASSWORD, Served, execute, running_app
+from seller_platform_tests.support.served import stored as rows_stored
 
 PATH = "/sales/statistics-dashboard"
 TODAY = date(2026, 1, 12)
@@ -134,35 +135,29 @@ def _make_costs_awkward(database: Database, account: str) -> None:
 
 
 def read_stored(database: Database) -> Stored:
-    with database.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-
-        def rows(statement: str) -> list[Any]:
-            return driver.execute(statement.encode()).fetchall()
-
-        accounts = rows("SELECT account, currency_code, account_title FROM seller.accounts ORDER BY id")
-        costs = defaultdict(list)
-        for account, sku, first, last, elements in rows(
-            "SELECT account, sku, from_date, to_date, cost_elements::text FROM seller.cost_periods"
-        ):
-            costs[account, sku].append((first, last, json.loads(elements, parse_float=Decimal)))
-        return Stored(
-            keys=[account for account, _, _ in accounts],
-            currencies={account: currency for account, currency, _ in accounts},
-            titles={account: title for account, _, title in accounts},
-            sold=rows("SELECT account, local_day, sku, units_ordered, product_sales FROM seller.daily_product_sales"),
-            fees=rows(
-                "SELECT account, local_day, sku, -sum(amount) FROM seller.transactions "
-                "WHERE transaction_type = 'Fee' GROUP BY 1, 2, 3"
-            ),
-            costs=dict(costs),
-            products={
-                (account, sku): (sku, asin, parent or asin)
-                for account, sku, asin, parent in rows("SELECT account, sku, asin, parent_asin FROM service.products")
-            },
-            rates={(day, code): rate for day, code, rate in rows("SELECT * FROM service.exchange_rates")},
-        )
+    rows = partial(rows_stored, database)
+    accounts = rows("SELECT account, currency_code, account_title FROM seller.accounts ORDER BY id")
+    costs = defaultdict(list)
+    for account, sku, first, last, elements in rows(
+        "SELECT account, sku, from_date, to_date, cost_elements::text FROM seller.cost_periods"
+    ):
+        costs[account, sku].append((first, last, json.loads(elements, parse_float=Decimal)))
+    return Stored(
+        keys=[account for account, _, _ in accounts],
+        currencies={account: currency for account, currency, _ in accounts},
+        titles={account: title for account, _, title in accounts},
+        sold=rows("SELECT account, local_day, sku, units_ordered, product_sales FROM seller.daily_product_sales"),
+        fees=rows(
+            "SELECT account, local_day, sku, -sum(amount) FROM seller.transactions "
+            "WHERE transaction_type = 'Fee' GROUP BY 1, 2, 3"
+        ),
+        costs=dict(costs),
+        products={
+            (account, sku): (sku, asin, parent or asin)
+            for account, sku, asin, parent in rows("SELECT account, sku, asin, parent_asin FROM service.products")
+        },
+        rates={(day, code): rate for day, code, rate in rows("SELECT * FROM service.exchange_rates")},
+    )
 
 
 def _unit_costs(stored: Stored, account: str, sku: str, day: date) -> list[tuple[Decimal, str]]:
@@ -384,18 +379,12 @@ def test_a_product_is_compared_with_as_many_days_before(dashboard: tuple[Served,
 def test_the_fields_of_the_stock_are_those_of_the_newest_snapshots(dashboard: tuple[Served, Stored]) -> None:
     served, stored = dashboard
     account = stored.keys[0]
-    with served.database.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        expected = {
-            sku: tuple(values)
-            for sku, *values in driver.execute(
-                b"SELECT sku, afn_fulfillable_quantity, (SELECT sum(quantity) FROM seller.warehouse_stock AS shelf "
-                b"WHERE (shelf.account, shelf.sku) = (stock.account, stock.sku)), buybox_price, sales_rank "
-                b"FROM seller.inventory AS stock JOIN service.products USING (account, sku) WHERE account = %s",
-                (account,),
-            ).fetchall()
-        }
+    statement = (
+        "SELECT sku, afn_fulfillable_quantity, (SELECT sum(quantity) FROM seller.warehouse_stock AS shelf "
+        "WHERE (shelf.account, shelf.sku) = (stock.account, stock.sku)), buybox_price, sales_rank "
+        "FROM seller.inventory AS stock JOIN service.products USING (account, sku) WHERE account = %s"
+    )
+    expected = {sku: tuple(values) for sku, *values in rows_stored(served.database, statement, account)}
 
     rows = _rows(
         served, account_title=stored.titles[account], view_by="product", group_by="sku", end_date=TODAY, per_page=2000
@@ -455,11 +444,8 @@ def test_velocity_over_the_days_asked_for_changes_what_follows_from_it(
     account = stored.keys[0]
     first, last = window[0], window[1] or date(2026, 3, 9)  # today in Los Angeles, by the tests' clock
     length = (last - first).days + 1
-    with served.database.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        statement = b"SELECT sku, lead_time_days FROM service.products WHERE account = %s"
-        leads = dict(driver.execute(statement, (account,)).fetchall())
+    statement = "SELECT sku, lead_time_days FROM service.products WHERE account = %s"
+    leads = dict(rows_stored(served.database, statement, account))
 
     def rows(**query: object) -> list[dict[str, Any]]:
         with served.client(ANN) as client:
