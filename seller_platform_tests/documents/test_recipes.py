@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copytree
 
 import pytest
 
@@ -65,7 +65,7 @@ _FILES = {"command": 2, "mart": 3, "endpoint": 2, "dataset": 2}
 @pytest.mark.parametrize("recipe", _PROOFS)
 def test_each_recipe_does_in_a_copy_what_it_says(recipe: str, postgres: EmbeddedServer, tmp_path: Path) -> None:
     copy = tmp_path / "a copy"
-    copytree(ROOT / "seller_platform", copy / "seller_platform", ignore=ignore_patterns("__pycache__"))
+    copytree(ROOT / "seller_platform", copy / "seller_platform")  # with its bytecode
     patch = _RECIPES / f"{recipe}.patch"
     subprocess.run(["git", "apply", str(patch)], cwd=copy, check=True)
     name = f"recipe_{recipe}"

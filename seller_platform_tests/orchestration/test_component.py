@@ -373,19 +373,6 @@ def test_only_named_connections_are_read(platform: Platform) -> None:
     assert "other" not in str([each.description for each in result.get_asset_check_evaluations()])
 
 
-@pytest.mark.parametrize(
-    ("placement", "name"),
-    [
-        (Placement(), "accounts"),
-        (Placement(key_prefix=("eu",)), "accounts"),
-        (Placement(connections=frozenset({"eu"})), "selected_accounts"),
-        (Placement(key_prefix=("eu",), accounts=frozenset({"A1.DE"})), "eu_selected_accounts"),
-    ],
-)
-def test_chosen_accounts_have_partitions_of_their_own(placement: Placement, name: str) -> None:
-    assert placement.accounts_name == name
-
-
 def test_every_dataset_can_be_mounted_alone() -> None:
     for dataset in DATASETS:
         names = [dataset.name, "inventory"] if dataset.name == "cost_periods" else [dataset.name]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,6 @@ query ($asset: AssetKeyInput!, $partition: String!) {
   }
 }
 """
-_SECONDS = count()  # Dagster caches the partitions of a moment
 
 
 @dataclass

@@ -99,18 +99,6 @@ def test_rows_that_never_match_the_total_are_asked_once_more_then_fail(
     assert (evaluation.metadata["failed_slices"].value, evaluation.metadata["slices"].value) == (1, 1)
 
 
-def test_a_total_that_is_wrong_once_is_no_mismatch(
-    platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(independent_upstream, "_page", _lying(independent_upstream._page, 1))
-
-    result = loads(TRANSACTIONS)
-
-    (receipt,) = receipts_of_run(platform.database, result.run_id)
-    assert (receipt.verdict, receipt.announced) == ("match", 3)
-    assert _evaluation(platform, TRANSACTIONS, "row_count_matches_total").passed
-
-
 @pytest.mark.slow
 def test_a_list_that_keeps_changing_fails_the_check_of_its_partition(
     platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
@@ -221,12 +209,6 @@ def test_a_settled_month_that_changes_much_is_reported_with_its_amounts(
     assert evaluation.severity is dg.AssetCheckSeverity.WARN
     assert "rows from 3 to 2" in str(evaluation.description)
     assert "amount EUR from -9671.94 to -4836.02" in str(evaluation.description)
-
-
-def test_the_first_load_of_a_month_restates_nothing(platform: Platform, loads: Any) -> None:
-    loads(TRANSACTIONS)
-
-    assert _evaluation(platform, TRANSACTIONS, "restatement_is_small").passed
 
 
 def test_a_ledger_that_two_accounts_of_a_seller_have_warns_of_both(

@@ -24,7 +24,7 @@ from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database
 
-ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
+STOCK = dataset_named("warehouse_stock")
 SINCE, NOW = date(2026, 1, 1), datetime(2026, 3, 20, 12, tzinfo=UTC)
 MONTHS = [date(2026, month, 1) for month in (1, 2, 3)]
 OFFERED = [dataset for dataset in REFRESHED if not dataset.is_computed]

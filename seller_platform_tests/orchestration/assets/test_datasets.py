@@ -4,7 +4,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
@@ -21,7 +20,6 @@ from seller_platform_tests.support.platform import MONTHS, Platform, newest_chec
 ORDERS = dataset_named("orders")
 TRANSACTIONS = dataset_named("transactions")
 BY_DATE = dataset_named("sales_by_date")
-NOTIFICATIONS = dataset_named("notifications")
 KEYS = sorted(independent_upstream.KEYS.values())
 
 
@@ -36,19 +34,6 @@ def _latest(platform: Platform, dataset: Dataset, partition: str) -> dict[str, A
     materialization = newest.records[0].asset_materialization
     assert materialization is not None
     return {name: value.value for name, value in materialization.metadata.items()}
-
-
-def test_discovery_adds_a_partition_for_each_account(platform: Platform) -> None:
-    result = platform.discover()
-
-    assert result.success
-    assert sorted(platform.instance.get_dynamic_partitions("accounts")) == KEYS
-    with platform.database.begin() as connection:
-        stored = connection.execute(text("SELECT account, id, account_title FROM seller.accounts ORDER BY id")).all()
-    assert [row[0] for row in stored] == [
-        independent_upstream.KEYS["A1FOREIGN"],
-        independent_upstream.KEYS["A.2|FOREIGN"],
-    ]
 
 
 def test_a_run_over_a_range_reports_every_partition_separately(platform: Platform) -> None:
@@ -232,16 +217,6 @@ def test_an_account_that_got_rows_before_and_gets_a_404_now_has_failed(platform:
     assert not [event for event in result.all_events if event.is_step_materialization]
 
 
-def test_a_list_without_a_total_passes_as_unverifiable(platform: Platform) -> None:
-    platform.discover()
-
-    result = platform.run([NOTIFICATIONS], KEYS[0], KEYS[-1])
-
-    assert result.success
-    facts = _latest(platform, NOTIFICATIONS, KEYS[0])
-    assert (facts["rows"], facts["announced_total"], facts["verdict"]) == (61, None, "unverifiable")
-
-
 def test_a_refresh_of_what_may_have_changed_leaves_settled_months_alone(platform: Platform) -> None:
     platform.discover()
     platform.months(ORDERS)
@@ -251,19 +226,6 @@ def test_a_refresh_of_what_may_have_changed_leaves_settled_months_alone(platform
 
     assert result.success
     assert [event for event in result.all_events if event.is_step_materialization] == []
-
-
-def test_an_account_that_cannot_be_read_fails_with_the_reason(platform: Platform) -> None:
-    platform.discover()
-    platform.upstream.access.clear()
-    platform.upstream.refresh.clear()
-
-    result = platform.months(ORDERS)
-
-    failure = next(event for event in result.all_events if event.is_step_failure).step_failure_data
-    assert failure.user_failure_data is not None
-    assert failure.user_failure_data.metadata["exit_code"].value == 3
-    assert platform.materialized(ORDERS) == set()
 
 
 @pytest.mark.parametrize("dataset", LISTS, ids=lambda dataset: dataset.name)

@@ -97,18 +97,6 @@ def test_a_month_that_was_never_loaded_is_named_and_stops_no_other(platform: Pla
     assert f"{KEYS[0]}|2026-03-01" in failure.user_failure_data.metadata
 
 
-def test_a_snapshot_becomes_a_file_of_its_day(platform: Platform, tmp_path: Path) -> None:
-    platform.discover()
-    platform.run([INVENTORY], KEYS[0], KEYS[-1])
-
-    result = _export(platform, tmp_path / "lake", INVENTORY, KEYS[0], KEYS[-1])
-
-    assert result.success
-    facts = _facts(platform, INVENTORY, KEYS[0])
-    assert (facts["rows"], facts["files"]) == (45, 1)
-    assert Path(facts["path"]).parent.name.startswith("day=20")
-
-
 def test_the_list_of_accounts_becomes_one_file(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
 

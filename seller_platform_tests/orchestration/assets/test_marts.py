@@ -32,8 +32,7 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.formulas import EntryPattern, Formula, FormulaLine, Part
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.platform import HISTORY_START
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import copy_rows
 from seller_platform_tests.support.ticks import Ticks
@@ -113,12 +112,6 @@ def _facts(marts: Marts, mart: Mart, partition: str) -> dict[str, Any]:
     materialization = newest.records[0].asset_materialization
     assert materialization is not None
     return {name: value.value for name, value in materialization.metadata.items()}
-
-
-def _as_key(partition: str) -> str:
-    """Return the key of a partition as Dagster's own class."""
-    account, _, month = partition.partition("|")
-    return partition_key(account, Window.month_of(date.fromisoformat(month)) if month else None)
 
 
 @_EVERY_MART
@@ -273,15 +266,6 @@ def _build(marts: Marts, requested: dict[str, set[str]]) -> None:
             marts.build(mart_named(name), partition)
 
 
-def test_an_input_loaded_again_without_change_requests_nothing(marts: Marts) -> None:
-    _built(marts)
-
-    marts.load("transactions", "S1.US", FEBRUARY, changed=False)
-    marts.load("inventory", "S1.US", changed=False)
-
-    assert marts.tick() == {}
-
-
 def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> None:
     _built(marts)
 
@@ -365,42 +349,3 @@ def test_a_formula_that_cannot_be_used_is_an_error_of_the_definitions(
 
     with pytest.raises(FormulaError, match=r"formula\.yaml, line 2: lines is no list"):
         SellerPlatformComponent().definitions(history_start=HISTORY_START)
-
-
-@pytest.mark.nightly  # `journeys/test_ui.py` builds every mart of what was loaded
-def test_the_marts_are_built_of_what_the_assets_load(platform: Platform) -> None:
-    platform.discover()
-    for dataset in ("daily_product_sales", "transactions", "orders"):
-        assert platform.months(dataset_named(dataset)).success
-    assert platform.run(
-        [dataset_named("inventory")], min(independent_upstream.KEYS.values()), max(independent_upstream.KEYS.values())
-    ).success
-    definitions = dg.Definitions.merge(
-        dg.Definitions(assets=[*platform.assets.values(), cost_asset()], resources=platform.resources),
-        mart_definitions(HISTORY_START),
-        following_definitions(mart_followers(), HISTORY_START),
-    )
-    ticks = Ticks(definitions, platform.instance, platform.database.url)
-    marts = Marts(platform.database, platform.instance, definitions, ticks)
-
-    requested = marts.tick()
-    for name, partitions in requested.items():
-        mart = mart_named(name)
-        ends = sorted(partitions)
-        assert marts.run(mart, _as_key(ends[0]), _as_key(ends[-1])).success, name
-
-    months = {str(partition_key(key, month)) for key in independent_upstream.KEYS.values() for month in MONTHS}
-    assert {name: len(keys) for name, keys in requested.items()} == {
-        mart.name: len(months) if mart.is_monthly else len(independent_upstream.KEYS) for mart in MARTS
-    }
-    with platform.database.begin() as connection:
-        days = connection.execute(
-            text(
-                "SELECT DISTINCT account, currency, units, product_sales, platform_fees "
-                "FROM marts.account_profit_daily WHERE product_sales > 0 AND platform_fees = 0 ORDER BY 1"
-            )
-        ).all()
-    assert [tuple(map(str, row)) for row in days] == [
-        ("A1FOREIGN.market.example", "EUR", "2", "10.5", "0"),
-        ("account-42", "AUD", "2", "10.5", "0"),
-    ]

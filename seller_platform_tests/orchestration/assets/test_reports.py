@@ -203,63 +203,6 @@ def test_reports_of_all_accounts_are_loaded_each_in_its_own_run(reports: Reports
     assert all(each.passed for each in checks.values())
 
 
-def test_a_run_loads_every_report_of_its_account_that_is_ready(reports: Reports) -> None:
-    for value in ("2026-03-01", "2026-03-02"):
-        assert reports.request(accounts=["S1.US"], value=value).success
-    assert reports.request(accounts=["S1.US"], selector="product_sku", value="A", format="csv").success
-    reports.clock.now += timedelta(seconds=5)
-
-    (request,) = reports.tick()
-    run = reports.launch(request)
-
-    assert reports.states() == ["loaded"] * 3
-    assert len(run.asset_materializations_for_node("seller__report_rows")) == 3
-    assert [row["report_id"] for row in reports.rows("SELECT report_id FROM seller.report_rows ORDER BY 1")] == [
-        "1",
-        "2",
-        "3",
-    ]
-
-
-@pytest.mark.slow
-def test_all_processes_may_be_restarted_between_any_two_steps(
-    reports: Reports, upstream: ReportUpstream, database: Database, tmp_path: Path
-) -> None:
-    upstream.lasts = timedelta(minutes=10)
-    settings = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
-
-    @contextmanager
-    def restarted(now: datetime) -> Iterator[Reports]:
-        with reports_of(settings, _tokens(), database, tmp_path, ACCOUNTS, now) as fresh:
-            upstream.clock = fresh.clock
-            yield fresh
-
-    reports.request(accounts=["S1.US"])
-    asked: list[dg.RunRequest] = []
-    now = NOON
-    while not asked:
-        now += timedelta(minutes=1)
-        with restarted(now) as fresh:
-            asked = fresh.tick()
-    with restarted(now) as fresh:
-        loaded = fresh.launch(asked[0])
-    with restarted(now) as fresh:
-        afterwards = fresh.tick()
-
-    assert timedelta(minutes=10) <= now - NOON <= timedelta(minutes=14)
-    assert loaded.success
-    assert afterwards == []
-    assert reports.states() == ["loaded"]
-    assert len(upstream.asked) == 1
-
-
-def test_a_report_that_is_open_is_not_requested_twice(reports: Reports, upstream: ReportUpstream) -> None:
-    first, second = (reports.request(accounts=["S1.US"]) for _ in range(2))
-
-    assert (first.success, second.success) == (True, True)
-    assert len(upstream.asked) == 1
-
-
 def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, upstream: ReportUpstream) -> None:
     upstream.refuses = {"/reports/request": [(422, {})]}
 
@@ -478,10 +421,6 @@ def test_a_run_with_nothing_to_load_reports_what_is_stored(reports: Reports) -> 
         "No report was ever loaded.",
     )
     assert (again.tags, again.metadata["load_id"]) == (report.tags, report.metadata["load_id"])
-
-
-def test_the_definitions_load_as_dagster_loads_them(reports: Reports) -> None:
-    dg.Definitions.validate_loadable(reports.defs)
 
 
 def test_the_schedule_and_the_sensor_run_without_being_switched_on(reports: Reports) -> None:
