@@ -1,7 +1,5 @@
 """Tests `seller_platform.read`: what it returns, and what it says where there is nothing to return."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -409,14 +407,3 @@ def test_a_home_is_read_with_its_own_server_and_without_open_connections() -> No
         ):
             seller_platform.read("orders", account="shop", month="2026-02", home=home)
         server.close()
-
-
-def test_reading_imports_neither_dagster_nor_what_is_not_returned() -> None:
-    program = (
-        "import sys, seller_platform; seller_platform.read;"
-        "print(sorted({'pandas', 'pyarrow', 'dagster', 'rich', 'httpx'} & set(sys.modules)))"
-    )
-
-    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
-
-    assert loaded.strip() == "[]"

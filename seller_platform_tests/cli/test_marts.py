@@ -87,17 +87,6 @@ def test_what_has_not_changed_is_built_only_in_full(shop: Shop, variables: dict[
     assert list(again) == [key]
 
 
-def test_what_other_code_has_computed_is_built_again(shop: Shop, variables: dict[str, str]) -> None:
-    words = (PROFIT, "--account", ACCOUNT, "--month", "2026-02")
-    _build(variables, *words)
-    with shop.database.begin() as connection:
-        connection.execute(text("UPDATE platform.derived_partitions SET version = 'of another release'"))
-
-    again = _build(variables, *words)
-
-    assert again[ACCOUNT, "2026-02"]["result"] == "built"
-
-
 def test_months_are_printed_as_spans() -> None:
     assert months_of(f"2026-{month}" for month in ("12", "08", "09", "11")) == "2026-08 .. 2026-09, 2026-11 .. 2026-12"
     assert months_of(["2026-08", None]) == "2026-08"

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform import errors
-from seller_platform.errors import SellerPlatformError
 from seller_platform_tests.support.processes import environment, run
 
 _LARGE = ("dagster", "pandas", "pyarrow", "numpy", "fastapi", "uvicorn")
@@ -79,14 +77,3 @@ def test_status_of_a_fresh_installation_says_how_to_begin(tmp_path: Path, databa
     assert document["history_start"] == "2025-01-01"
     assert document["coverage"] == document["grants"] == []
     assert document["requests_per_day"] is document["requests_today"] is None
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)]
-)
-def test_every_error_is_ours_documented_and_has_an_exit_code(name: str) -> None:
-    error = getattr(errors, name)
-
-    assert issubclass(error, SellerPlatformError)
-    assert error.__doc__
-    assert error.exit_code in (1, 2, 3, 4, 5)

@@ -81,6 +81,7 @@ def test_the_wheel_has_every_file_of_the_package_except_pictures(wheel: Path) ->
     assert packed == expected | {f"seller_platform/orchestration/{name}.yaml" for name in ("dagster", "workspace")}
 
 
+@pytest.mark.nightly  # its files are compared above, and `journeys/test_demo.py` runs the demo
 def test_the_demo_runs_from_the_wheel_outside_of_the_clone_without_root(programs: Path, home: Path) -> None:
     user = str(home.parent)
     shell = environment(home, HOME=user, TMPDIR=user)

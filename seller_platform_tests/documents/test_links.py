@@ -1,5 +1,6 @@
 """Tests that links, pictures and generated parts of the documents are right."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from seller_platform.cli.docs.pages import PAGES as LISTED
 from seller_platform.cli.docs.pages import DocumentPage
 from seller_platform.settings import Settings
-from seller_platform_tests.documentation import PAGES, README, found_in, sections
+from seller_platform_tests.documentation import ARCHITECTURE, PAGES, README, found_in, sections
 from seller_platform_tests.documentation import documents as generated_documents
 from seller_platform_tests.documents.markdown import Document, documents, others
 from seller_platform_tests.journeys.test_ui import PICTURES
@@ -28,6 +29,15 @@ def test_every_link_leads_to_a_file_and_a_heading(document: Document) -> None:
             broken.append(link)
 
     assert broken == []
+
+
+def test_every_module_that_the_architecture_names_exists() -> None:
+    named = set(re.findall(r"`((?:\w+/)+\w+)`", Document(ARCHITECTURE).prose))
+    package = README.parent / "seller_platform"
+
+    named = {name for name in named if (package / name.partition("/")[0]).is_dir()}
+    assert len(named) > 40
+    assert {name for name in named if not ((package / name).is_dir() or (package / f"{name}.py").exists())} == set()
 
 
 def test_every_page_is_listed_and_linked_by_the_readme_or_the_reference() -> None:

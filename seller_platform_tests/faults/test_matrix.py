@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,6 +46,15 @@ LOST: dict[str, Callable[[], Fault]] = {
 }
 HARMLESS: dict[str, Callable[[], Fault]] = {"a slow drip": lambda: fault_proxy.drip(2)}
 PASSING = {**UNTOUCHED, **LOST, **HARMLESS, "a reset at once": fault_proxy.reset_at_once}
+# `client/http/test_api` has these statuses, too.
+_NIGHTLY = {"500", "502 with a page", "504", "503 with Retry-After", "429 with a date", "429 without a word"}
+
+
+def _faults(faults: Mapping[str, Callable[[], Fault]]) -> list[Any]:
+    return [
+        pytest.param(fault, id=name, marks=[pytest.mark.nightly] if name in _NIGHTLY else [])
+        for name, fault in faults.items()
+    ]
 
 
 class _ShortNap:
@@ -66,7 +75,7 @@ def first(times: int, path: str, fault: Callable[[], Fault]) -> Plan:
     return lambda request: fault() if request.path == path and request.number <= times else None
 
 
-@pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
+@pytest.mark.parametrize("fault", _faults(PASSING))
 def test_a_list_is_read_whole_in_spite_of_a_passing(broken: Broken, fault: Callable[[], Fault]) -> None:
     undisturbed = broken.load(ORDERS, FEBRUARY)
     broken.proxy.seen.clear()
@@ -78,7 +87,7 @@ def test_a_list_is_read_whole_in_spite_of_a_passing(broken: Broken, fault: Calla
     assert (receipt.digest, receipt.rows, receipt.verdict) == (undisturbed.digest, undisturbed.rows, "match")
 
 
-@pytest.mark.parametrize("fault", UNTOUCHED.values(), ids=UNTOUCHED)
+@pytest.mark.parametrize("fault", _faults(UNTOUCHED))
 def test_a_refresh_that_did_not_reach_the_upstream_is_made_again(broken: Broken, fault: Callable[[], Fault]) -> None:
     broken.forget_tokens()
     broken.proxy.plan = first(1, TOKEN, fault)
