@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 from seller_platform.cli.installation import Installation
 from seller_platform.cli.output import Output
@@ -26,15 +25,12 @@ def load_last_month(installation: Installation, output: Output) -> Sequence[str]
         A sentence for each partition that was not loaded or built.
     """
     # Imported here because Dagster takes a second to import, which `--help` does not need.
-    from dagster import AssetKey
-
-    from seller_platform.orchestration.assets.coverage import COVERAGE
+    from seller_platform.orchestration.assets.coverage import report_coverage
     from seller_platform.orchestration.assets.freshness import report_freshness
-    from seller_platform.orchestration.assets.marts import mart_key
     from seller_platform.orchestration.assets.reporting import report_checks
-    from seller_platform.orchestration.automation.runs import QUIET, PlannedRun, execute, plan_loads, run_end
+    from seller_platform.orchestration.automation.runs import PlannedRun, execute, plan_loads
     from seller_platform.orchestration.definitions import defs
-    from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended, end_dead_runs
+    from seller_platform.orchestration.instance.command_runs import end_dead_runs
     from seller_platform.orchestration.instance.home import open_instance
     from seller_platform.orchestration.partitions import account_partitions, partition_key
     from seller_platform.orchestration.placement import WHOLE
@@ -58,29 +54,17 @@ def load_last_month(installation: Installation, output: Output) -> Sequence[str]
         keys_read = [key for key in listed if key in {each.key for each in planner.accounts}]
         first, last = keys_read[0], keys_read[-1]
 
-        def build(keys: Sequence[AssetKey], *ends: str) -> None:
-            names = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
-            run_id = str(uuid4())
-            with attended(instance, run_id):
-                result = job.execute_in_process(
-                    instance=instance,
-                    asset_selection=keys,
-                    tags={**dict(zip(names, ends, strict=False)), **IN_PROCESS},
-                    run_id=run_id,
-                    run_config=QUIET,
-                    raise_on_error=False,
-                )
-            problems.update(run_end(result).failures)
-
         with output.progress("Loading the last month", len(planned) + 1) as show:
             for number, run in enumerate([PlannedRun((ACCOUNTS,)), *planned]):
                 show(number)
                 problems.update(execute(run, job, instance).failures)
         with output.progress("Building the marts", None):
-            monthly = [mart_key(mart) for mart in MARTS if mart.is_monthly]
-            build(monthly, partition_key(first, months[0]), partition_key(last, months[-1]))
-            build([mart_key(mart) for mart in MARTS if not mart.is_monthly], first, last)
-            build([COVERAGE])
+            monthly = tuple(mart for mart in MARTS if mart.is_monthly)
+            others = tuple(mart for mart in MARTS if not mart.is_monthly)
+            ends = partition_key(first, months[0]), partition_key(last, months[-1])
+            for run in (PlannedRun(monthly, *ends), PlannedRun(others, first, last)):
+                problems.update(execute(run, job, instance).failures)
+            report_coverage(instance, database)
             report_checks(instance, database, WHOLE, [*DATASETS, *MARTS])
             report_freshness(instance, database, REFRESHED)
     return [f"{name}: {problem}" for name, problem in problems.items()]

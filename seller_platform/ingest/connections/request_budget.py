@@ -12,9 +12,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
+from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import Clock, utc_now
+from seller_platform.contract import Dataset, Window
 from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
 from seller_platform.warehouse.connections.sent_requests import give_back_requests, requests_left, take_requests
+from seller_platform.warehouse.loads.expectations import expected_loads
 from seller_platform.warehouse.postgres.database import Database
 
 AROUND_MIDNIGHT = timedelta(seconds=30)
@@ -152,3 +155,21 @@ class ReservedRequests:
             count, self._left = self._left, 0
         if count:
             give_back_requests(self._meter.database, self._meter.connection, self._days, count)
+
+
+@contextmanager
+def reserving(
+    api: SellerApi, database: Database, dataset: Dataset, account: str, window: Window
+) -> Iterator[SellerApi]:
+    """Reserve what the slice is expected to take, so that no slice is begun that cannot be read to its end.
+
+    Raises:
+        RequestsUsedUpError: Fewer requests are left today. None was sent.
+        BudgetTooSmallError: A whole day has fewer. None was sent.
+    """
+    if api.meter is None:
+        yield api
+        return
+    (expected,) = expected_loads(database, [(dataset, account, window)], requests_per_day=api.meter.per_day)
+    with api.reserving(expected.requests) as reserved:
+        yield reserved

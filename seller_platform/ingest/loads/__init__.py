@@ -7,7 +7,6 @@
 - `accounts`: the accounts of a connection
 - `cost_periods`: the cost periods of an account
 - `reports`: reports that are ready
-- `reservations`: requests of a day, reserved for a slice
 - `holds`: held readings that are accepted
 - `telemetry`: spans and logs of loads
 """

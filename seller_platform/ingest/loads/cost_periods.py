@@ -9,7 +9,7 @@ from seller_platform.contract import Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.errors import RequestError
-from seller_platform.ingest.loads.reservations import reserving
+from seller_platform.ingest.connections.request_budget import reserving
 from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount

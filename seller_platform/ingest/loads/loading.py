@@ -153,7 +153,10 @@ def load_each(
             else:
                 yield result
 
-    requests = _with_lookbacks(requests, loader)
+    datasets = list({each.dataset.name: each.dataset for each in requests}.values())
+    keys = sorted({each.account for each in requests})
+    days = lookbacks(loader.database, datasets, keys, adaptive=loader.adaptive)
+    requests = [replace(each, lookback_days=days.get((each.dataset.name, each.account))) for each in requests]
     for looked_up in (False, True):
         yield from results(each for each in requests if (each.dataset.source is Source.PRODUCT_LOOKUP) is looked_up)
     if doubtful:
@@ -173,13 +176,6 @@ def load_each(
                 _record(loader, result)
         yield result
     compare_changed(loader.database, loaded)
-
-
-def _with_lookbacks(requests: Sequence[SliceRequest], loader: SliceLoader) -> Sequence[SliceRequest]:
-    datasets = list({each.dataset.name: each.dataset for each in requests}.values())
-    keys = sorted({each.account for each in requests})
-    days = lookbacks(loader.database, datasets, keys, adaptive=loader.adaptive)
-    return [replace(each, lookback_days=days.get((each.dataset.name, each.account))) for each in requests]
 
 
 def _record(loader: SliceLoader, result: SliceResult) -> None:

@@ -6,7 +6,7 @@ A slice that would never fit beside those of today comes first on days on which 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -20,7 +20,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount, account
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.expectations import ExpectedLoad, expected_loads
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, last_reads, pairs_read
-from seller_platform.warehouse.loads.refusals import Refusal, keep_refusal, refusals
+from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 
 REFRESH_HOUR = 11
@@ -176,7 +176,13 @@ class Planner:
                 for part in window.months():
                     parts[Window.month_of(part.start)].append(part)
             newest_only = offered is not None and dataset.is_computed and pair not in offered
-            whole = {month for month in _postponed(refused.get(pair, ())) if month.start <= day.today}
+            # Months for which a day's requests did not suffice, even if they failed for another reason since.
+            postponed = {
+                Window.month_of(read_month(each.month))
+                for each in refused.get(pair, ())
+                if each.month and (each.error == _POSTPONED or each.requests)
+            }
+            whole = {month for month in postponed if month.start <= day.today}
             months = sorted(parts)[-1:] if newest_only else sorted({*parts, *whole})
             for month in months:
                 window = month.until(day.today + timedelta(days=1))
@@ -285,12 +291,6 @@ def _slice_of(
     is_missing = parts is None or any(each.start < window.end and each.end > window.start for each in parts)
     behind = max(0, (day.today - max(window.start, window.last_day)).days)
     return DueSlice(dataset, day.account, month, window, whole, behind, is_background=behind > 0 and not is_missing)
-
-
-def _postponed(refused: Iterable[Refusal]) -> Iterator[Window]:
-    """Yield the months for which a day's requests did not suffice, even if they failed for another reason since."""
-    waiting = (each for each in refused if each.month and (each.error == _POSTPONED or each.requests))
-    return (Window.month_of(read_month(each.month)) for each in waiting)
 
 
 def _first_turn(

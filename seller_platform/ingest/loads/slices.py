@@ -12,7 +12,7 @@ from seller_platform.errors import (
     NotOfferedError,
     RequestRefusedError,
 )
-from seller_platform.ingest.loads.reservations import reserving
+from seller_platform.ingest.connections.request_budget import reserving
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days

@@ -17,6 +17,7 @@ from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.receipts import newest_load
 from seller_platform.warehouse.monitoring.slice_states import SliceState, SliceStates, slice_states
+from seller_platform.warehouse.postgres.database import Database
 
 COVERAGE = dg.AssetKey(["platform", "coverage"])
 _GROUP = "platform"
@@ -52,11 +53,7 @@ def coverage_definitions(
 
     @dg.asset(key=key, group_name=placement.group_of(_GROUP), description=_DOC.strip(), kinds={"postgres"})
     def coverage(warehouse: WarehouseResource) -> dg.MaterializeResult[None]:
-        now = clock()
-        since = history_start_in(warehouse.database, read_settings())
-        listed = placement.chosen(accounts(warehouse.database))
-        states = slice_states(warehouse.database, since=since, now=now, refreshed=datasets, listed=listed)
-        return dg.MaterializeResult(metadata=metadata_of(states, now))
+        return dg.MaterializeResult(metadata=_metadata(warehouse.database, placement, datasets, clock()))
 
     @dg.schedule(
         _HOURLY,
@@ -78,6 +75,19 @@ def coverage_definitions(
         return dg.RunRequest()
 
     return dg.Definitions(assets=[coverage], schedules=[coverage_hourly])
+
+
+def report_coverage(instance: dg.DagsterInstance, database: Database) -> None:
+    """Report what is stored now, without a run."""
+    metadata = _metadata(database, WHOLE, REFRESHED, utc_now())
+    instance.report_runless_asset_event(dg.AssetMaterialization(COVERAGE, metadata=metadata))
+
+
+def _metadata(
+    database: Database, placement: Placement, datasets: Sequence[Dataset], now: datetime
+) -> dict[str, dg.MetadataValue | int | float]:
+    since, listed = history_start_in(database, read_settings()), placement.chosen(accounts(database))
+    return metadata_of(slice_states(database, since=since, now=now, refreshed=datasets, listed=listed), now)
 
 
 def metadata_of(states: SliceStates, now: datetime) -> dict[str, dg.MetadataValue | int | float]:

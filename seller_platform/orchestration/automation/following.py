@@ -4,7 +4,7 @@
 backfill under way makes anyway. A run that is lost changes nothing: its partitions are still due.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -61,6 +61,9 @@ class Follower:
         return self.source if isinstance(self.source, Mart) and not self.derived.folder else None
 
 
+_States = Mapping[Follower, Sequence[PartitionState]]
+
+
 def following_definitions(
     followers: Sequence[Follower], history_start: date, placement: Placement = WHOLE
 ) -> dg.Definitions:
@@ -89,7 +92,11 @@ def following_definitions(
             return
 
         listed = account_partitions(context.instance, placement.accounts_name)
-        due = _due(database, followers, listed, history_start, now.date())
+        months = list(Window(history_start.replace(day=1), Window.month_of(now.date()).end).months())
+        with database.begin() as connection:
+            due: _States = {
+                each: partition_states(connection, each.derived, listed, months, only_due=True) for each in followers
+            }
         ready = _without_failed_inputs(database, due)
         free = _without_those_under_way(context, ready, listed)
         requests = list(_requests(free, listed, now))
@@ -103,17 +110,6 @@ def following_definitions(
             yield dg.SkipReason("; ".join(waits) or "nothing is due")
 
     return dg.Definitions(sensors=[evaluate])
-
-
-_States = Mapping[Follower, Sequence[PartitionState]]
-
-
-def _due(
-    database: Database, followers: Iterable[Follower], listed: Sequence[str], history_start: date, today: date
-) -> _States:
-    months = list(Window(history_start.replace(day=1), Window.month_of(today).end).months())
-    with database.begin() as connection:
-        return {each: partition_states(connection, each.derived, listed, months, only_due=True) for each in followers}
 
 
 def _without_failed_inputs(database: Database, due: _States) -> _States:

@@ -1,6 +1,6 @@
 """Plans runs over ranges of accounts and months, for schedules, jobs and commands.
 
-`demo`, `dev` and `marts build` execute their runs in their own process. Jobs add theirs to the queue of the instance.
+`demo` and `dev` execute their runs in their own process. Jobs add theirs to the queue of the instance.
 """
 
 import uuid
@@ -24,7 +24,7 @@ from seller_platform.warehouse.marts import Mart
 
 LONGEST_RUN = 300
 """The most partitions of a run; Dagster's time for a run grows faster than their number."""
-QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The config of runs in this process, whose events are in the UI and not in the terminal."""
 
 _TODAY = Window(date.max, date.max)
@@ -88,6 +88,31 @@ class RunEnd:
     exit_code: int
     not_offered: frozenset[str]
 
+    @classmethod
+    def of(cls, result: dg.ExecuteInProcessResult) -> "RunEnd":
+        """Return the result of a run that ended in this process."""
+        failures: dict[str, str] = {}
+        exit_codes, not_offered = set(), set()
+        for event in result.all_events:
+            if event.is_step_materialization:
+                sentence = event.step_materialization_data.materialization.metadata.get(NOT_OFFERED)
+                not_offered.update([] if sentence is None else [str(sentence.value)])
+            if not event.is_step_failure:
+                continue
+            failed = event.step_failure_data
+            raised = failed.user_failure_data
+            if raised is None:
+                failures[event.step_key or "run"] = failed.error.message.strip() if failed.error else "it failed"
+                exit_codes.add(1)
+                continue
+            for name, value in raised.metadata.items():
+                if name == EXIT_CODE:
+                    exit_codes.add(int(str(value.value)))
+                else:
+                    failures[f"{(event.step_key or '').replace('__', '.')} {name}"] = str(value.value)
+        exit_code = max(exit_codes, default=0 if result.success else 1)
+        return cls(result.run_id, failures, exit_code, frozenset(not_offered))
+
 
 def plan_runs(
     partitions: Iterable[tuple[Dataset | Mart, str, Window | None, bool]],
@@ -122,6 +147,12 @@ def plan_runs(
     ]
     planned.sort(key=lambda run: read_partition_key(run.last or "")[1] or _TODAY, reverse=True)
     return sorted(planned, key=lambda run: _is_lookup(run.datasets[0]))
+
+
+def plan_loads(slices: Iterable[DueSlice], *, listed: Sequence[str], longest: int = LONGEST_RUN) -> list[PlannedRun]:
+    """Return the runs that read slices, as `plan_runs` does."""
+    partitions = ((each.dataset, each.account, each.month, each.whole) for each in slices)
+    return plan_runs(partitions, listed=listed, longest=longest)
 
 
 def submit(
@@ -181,41 +212,10 @@ def execute(
             instance=instance,
             tags={**own, **IN_PROCESS},
             run_id=run_id,
-            run_config=QUIET,
+            run_config=_QUIET,
             raise_on_error=False,
         )
-    return run_end(result)
-
-
-def run_end(result: dg.ExecuteInProcessResult) -> RunEnd:
-    """Return the failures of a run that ended in this process."""
-    failures: dict[str, str] = {}
-    exit_codes, not_offered = set(), set()
-    for event in result.all_events:
-        if event.is_step_materialization:
-            sentence = event.step_materialization_data.materialization.metadata.get(NOT_OFFERED)
-            not_offered.update([] if sentence is None else [str(sentence.value)])
-        if not event.is_step_failure:
-            continue
-        failed = event.step_failure_data
-        raised = failed.user_failure_data
-        if raised is None:
-            failures[event.step_key or "run"] = failed.error.message.strip() if failed.error else "it failed"
-            exit_codes.add(1)
-            continue
-        for name, value in raised.metadata.items():
-            if name == EXIT_CODE:
-                exit_codes.add(int(str(value.value)))
-            else:
-                failures[f"{(event.step_key or '').replace('__', '.')} {name}"] = str(value.value)
-    exit_code = max(exit_codes, default=0 if result.success else 1)
-    return RunEnd(result.run_id, failures, exit_code, frozenset(not_offered))
-
-
-def plan_loads(slices: Iterable[DueSlice], *, listed: Sequence[str], longest: int = LONGEST_RUN) -> list[PlannedRun]:
-    """Return the runs that read slices, as `plan_runs` does."""
-    partitions = ((each.dataset, each.account, each.month, each.whole) for each in slices)
-    return plan_runs(partitions, listed=listed, longest=longest)
+    return RunEnd.of(result)
 
 
 def _is_lookup(source: Dataset | Mart) -> bool:

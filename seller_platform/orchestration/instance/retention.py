@@ -148,15 +148,11 @@ def prune_instance(instance: dg.DagsterInstance, *, before: datetime, dry: bool)
             for ids in _old_rows(connection, rows, before):
                 removed[rows.name] += len(ids)
                 if not dry:
-                    runs = _run_ids(connection, ids) if rows.table == "runs" else []
+                    of_runs = connection.exec_driver_sql(_RUN_IDS, {"ids": ids}).all() if rows.table == "runs" else ()
                     connection.exec_driver_sql(rows.delete, {"ids": ids})
-                    for run in runs:
+                    for (run,) in of_runs:
                         instance.compute_log_manager.delete_logs(prefix=[run])
     return removed
-
-
-def _run_ids(connection: Connection, ids: list[int]) -> list[str]:
-    return [row[0] for row in connection.exec_driver_sql(_RUN_IDS, {"ids": ids})]
 
 
 def _old_rows(connection: Connection, rows: _Rows, before: datetime) -> Iterator[list[int]]:
