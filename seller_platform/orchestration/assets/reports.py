@@ -42,7 +42,7 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG, UNDER_WAY
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
-from seller_platform.warehouse.loads.receipts import keep_reported, newest_receipt
+from seller_platform.warehouse.loads.receipts import keep_reported, newest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -199,7 +199,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
             loop.failures |= {error.report: error for error in take_failures(database, account, now=clock())}
             if is_reported or len(loop.failures) > failures:
                 continue
-            stored = newest_receipt(database, REPORT_ROWS, account)
+            stored = newest_receipts(database, REPORT_ROWS).get(account)
             if stored is None:
                 yield materialization_of_nothing(asset, account, "No report was ever loaded.")
             else:

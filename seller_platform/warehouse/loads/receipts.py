@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, bindparam, func, or_, select, text, true
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, or_, select, text, true
 
 from seller_platform.contract import DATASETS, Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.slices import DAYS_OF_SLICE
-from seller_platform.warehouse.schema.tables import ACCOUNTS, CONNECTIONS, LOADS, SLICES
+from seller_platform.warehouse.schema.tables import LOADS, SLICES
 
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now was stored by a wrong clock and does not count."""
@@ -81,18 +81,6 @@ def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
     )
     with database.begin() as connection:
         return {row["account"]: Receipt.of(row) for row in connection.execute(statement).mappings()}
-
-
-def newest_receipt(database: Database, dataset: Dataset, account: str, month: Window | None = None) -> Receipt | None:
-    """Return the receipt of the last published load of an account's month; None if there is none.
-
-    Args:
-        month: None for any.
-    """
-    statement = select(LOADS).join(SLICES, SLICES.c.load_id == LOADS.c.id).where(*_of_slice(dataset, account, month))
-    with database.begin() as connection:
-        row = connection.execute(statement.order_by(LOADS.c.id.desc()).limit(1)).mappings().one_or_none()
-    return None if row is None else Receipt.of(row)
 
 
 _UNREPORTED = text("""
@@ -160,22 +148,10 @@ def newest_load(database: Database) -> datetime | None:
 
 def upstream_offers(database: Database, dataset: Dataset, account: str) -> bool:
     """Return whether the dataset was ever loaded from the upstream of an account, for this account or for another."""
-    own, same = (CONNECTIONS.alias() for _ in range(2))
-    upstream = (
-        select(own.c.base_url)
-        .join(ACCOUNTS, ACCOUNTS.c.connection == own.c.name)
-        .where(ACCOUNTS.c.key == account)
-        .scalar_subquery()
-    )
-    readers = ACCOUNTS.alias()
-    read = (
-        select(SLICES.c.account)
-        .join(readers, readers.c.key == SLICES.c.account)
-        .join(same, same.c.name == readers.c.connection)
-        .where(SLICES.c.dataset == dataset.name, _WAS_READ, same.c.base_url == upstream)
-    )
+    offered = text("SELECT FROM platform.offered_slices WHERE dataset = :dataset AND account = :account")
     with database.begin() as connection:
-        return connection.execute(select(read.exists())).scalar_one()
+        found = connection.execute(offered, {"dataset": dataset.name, "account": account})
+        return found.one_or_none() is not None
 
 
 def days_read(
@@ -377,25 +353,21 @@ def days_due(
     return {pair: tuple(windows) for pair, windows in due.items()}
 
 
+_LAST_READS = text("""
+    SELECT dataset, account, max(greatest(read_at, (SELECT max(started_at) FROM platform.loads
+                                                    WHERE id = ANY (held_load_ids))))
+    FROM platform.slices
+    WHERE (dataset, account) IN (SELECT * FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[])))
+    GROUP BY dataset, account
+""")
+
+
 def last_reads(database: Database, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime]:
     """Return when each dataset of an account was read last, by name and account; without those never read."""
-    chosen = (
-        func.unnest(
-            bindparam("datasets", [name for name, _ in pairs], ARRAY(Text)),
-            bindparam("accounts", [account for _, account in pairs], ARRAY(Text)),
-        )
-        .table_valued("dataset", "account")
-        .render_derived()
-    )
-    held = select(func.max(LOADS.c.started_at)).where(LOADS.c.id == SLICES.c.held_load_ids.any_()).scalar_subquery()
-    newest = (
-        select(func.max(func.greatest(SLICES.c.read_at, held)))
-        .where(SLICES.c.dataset == chosen.c.dataset, SLICES.c.account == chosen.c.account)
-        .scalar_subquery()
-    )
-    statement = select(chosen.c.dataset, chosen.c.account, newest).distinct()
+    bound = {"datasets": [name for name, _ in pairs], "accounts": [account for _, account in pairs]}
     with database.begin() as connection:
-        return {(name, account): at for name, account, at in connection.execute(statement) if at is not None}
+        rows = connection.execute(_LAST_READS, bound)
+        return {(name, account): moment for name, account, moment in rows if moment is not None}
 
 
 def pairs_read(database: Database, datasets: Sequence[Dataset]) -> frozenset[tuple[str, str]]:

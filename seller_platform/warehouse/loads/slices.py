@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy import Connection, insert, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
@@ -27,7 +27,7 @@ from seller_platform.errors import ContractViolationError, ImplausibleReadingErr
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
-from seller_platform.warehouse.loads.day_changes import WHOLE_LIST, Compared, DayChange, day_changes
+from seller_platform.warehouse.loads.day_changes import Compared, DayChange, day_changes
 from seller_platform.warehouse.loads.difference import PendingRows, ctid_of, difference, stored_rows
 from seller_platform.warehouse.loads.known_pages import keep_pages, recall_pages
 from seller_platform.warehouse.loads.plausibility import Claim, Contradiction, Doubt, Judge, doubt_about
@@ -43,13 +43,7 @@ from seller_platform.warehouse.loads.profiles import (
 from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.tables import (
-    HELD,
-    LOADS,
-    PUBLISHED_LOADS,
-    SELLER,
-    loads_of,
-)
+from seller_platform.warehouse.schema.tables import LOADS, PUBLISHED_LOADS, SELLER, loads_of
 from seller_platform.warehouse.sums.keeping import apply_costs, begin_sums, keep_sums
 
 _REPORT_ID = "report_id"
@@ -66,6 +60,19 @@ _HAS_MOVED = text("""
         WHERE dataset = :of_dataset AND account = :of_account
           AND window_start < :before_day AND window_end > :first_day
     ) AS load
+""")
+_HELD = text("""
+    SELECT claim.day, held.started_at, claim.says
+    FROM platform.loads AS held, jsonb_each(notes #> '{held,claim}') AS claim (day, says)
+    WHERE dataset = :of_dataset AND account = :of_account AND verdict = 'held'
+      AND window_start < :before_day AND window_end > :first_day
+      AND NOT EXISTS (
+          SELECT FROM platform.published_loads AS later
+          WHERE later.dataset = :of_dataset AND later.account = :of_account AND later.id > held.id
+            AND later.window_start < :before_day AND later.window_end > :first_day
+            AND (day = '' OR daterange(later.window_start, later.window_end) @> CAST(nullif(day, '') AS date))
+      )
+    ORDER BY held.id DESC
 """)
 _ANNOUNCED = text("""
     SELECT announced FROM platform.readings
@@ -188,6 +195,8 @@ class _Part:
     window: Window
     load_id: int
     facts: LoadFacts
+    started_at: datetime
+    run_id: str | None = None
     doubt: Doubt | None = None
 
 
@@ -221,15 +230,14 @@ class Load:
             ContractViolationError: PostgreSQL refused a value. Nothing was stored.
             WarehouseUnavailableError: The server went away. The slice is as it was, or as it should be.
         """
-        times = (started_at, run_id)
+        whole = _Part(self.slice.window, self.spool.load_id, facts, started_at, run_id)
         with self._connection.begin(), driver_of(self._connection).cursor() as cursor:
             previous = _latest_receipt(self._connection, self.slice)
-            whole = _Part(self.slice.window, self.spool.load_id, facts)
             if previous is not None and self._is_stored(previous):
                 change = SliceChange(previous.sums, previous.sums)
-                receipts = [self._published(whole, change, previous, times)]
+                receipts = [self._published(whole, change, previous)]
             else:
-                receipts = self._exchanged(cursor, whole, judge, previous, times)
+                receipts = self._exchanged(cursor, whole, judge, previous)
             if self.spool.pages.keys() != self.spool.known.keys():
                 pages = self.spool.pages if receipts[-1].window == self.slice.window else {}
                 kept = (self.slice.dataset, self.slice.account, self.slice.window, receipts[-1].id, pages)
@@ -243,12 +251,7 @@ class Load:
         return is_same and self._count() == previous.rows
 
     def _exchanged(
-        self,
-        cursor: psycopg.Cursor[Any],
-        whole: _Part,
-        judge: Judge | None,
-        previous: Receipt | None,
-        times: tuple[datetime, str | None],
+        self, cursor: psycopg.Cursor[Any], whole: _Part, judge: Judge | None, previous: Receipt | None
     ) -> list[Receipt]:
         """Write what differs, hold the days in doubt, and return the receipts.
 
@@ -261,7 +264,7 @@ class Load:
             self._copy(cursor, copy_statement(dataset), None, self.spool.count)
             after = None if previous is None else self._profile(cursor, inside).sums
             change = SliceChange({}, after, moved=self.spool.count > 0)
-            return [self._published(whole, change, previous, times)]
+            return [self._published(whole, change, previous)]
         found, pending = difference(self.spool.hashes, stored), PendingRows(cursor, dataset)
         new = sum(found.is_new)
         self._copy(cursor, copy_statement(dataset, pending.table), found.is_new, new)
@@ -270,32 +273,25 @@ class Load:
             gone = pending.drop_equal(gone)
         parts = [whole]
         if judge is not None:
-            parts = self._judged(cursor, whole, judge, pending, gone, started_at=times[0])
+            parts = self._judged(cursor, whole, judge, pending, gone)
             if not judge.is_second:
                 for doubt in (part.doubt for part in parts if part.doubt is not None):
                     raise ImplausibleReadingError(str(self.slice), doubt.reason)
         receipts = []
         for part in parts:
             if part.doubt is not None:
-                receipts.append(self._held(part, part.doubt, times))
+                receipts.append(self._held(part, part.doubt))
                 continue
             is_known = previous is not None and previous.window == part.window and previous.sums is not None
             before = previous.sums if previous is not None and is_known else None
             of_part = None if part is whole or len(parts) == 1 else self._inside(part.window)
             before = self._profile(cursor, of_part or inside).sums if before is None else before
             change = self._exchange(pending, before, gone, part.load_id, of_part)
-            receipts.append(self._published(part, change, previous, times))
+            receipts.append(self._published(part, change, previous))
         return receipts
 
     def _judged(
-        self,
-        cursor: psycopg.Cursor[Any],
-        whole: _Part,
-        judge: Judge,
-        pending: PendingRows,
-        gone: Sequence[str],
-        *,
-        started_at: datetime,
+        self, cursor: psycopg.Cursor[Any], whole: _Part, judge: Judge, pending: PendingRows, gone: Sequence[str]
     ) -> list[_Part]:
         """Return the parts of the reading: all of it if no day is in doubt, else runs of days."""
         dataset, window = self.slice.dataset, self.slice.window
@@ -314,27 +310,22 @@ class Load:
         if not findings:
             return [whole]
         readings = held_readings(self._connection, dataset, self.slice.account, window)
-        held, believed = judge.held(findings, changes, readings, started_at)
-        facts = whole.facts
+        held, believed = judge.held(findings, changes, readings, whole.started_at)
         if believed:
             doubt = doubt_about(dataset, {day: findings[day] for day in believed}, changes)
             accepted = {**next(iter(believed.values())), **doubt.note}
-            facts = replace(facts, notes={**facts.notes, "accepted": accepted})
+            whole = replace(whole, facts=replace(whole.facts, notes={**whole.facts.notes, "accepted": accepted}))
         if not held:
-            return [replace(whole, facts=facts)]
+            return [whole]
         if not dataset.is_divisible or all(day in held for day, each in changes.items() if each.before or each.after):
-            return [replace(whole, facts=facts, doubt=doubt_about(dataset, held, changes))]
-        return self._parts(whole.load_id, facts, held, changes)
+            return [replace(whole, doubt=doubt_about(dataset, held, changes))]
+        return self._parts(whole, held, changes)
 
     def _parts(
-        self,
-        load_id: int,
-        facts: LoadFacts,
-        held: Mapping[str, Sequence[Contradiction]],
-        changes: Mapping[str, DayChange],
+        self, whole: _Part, held: Mapping[str, Sequence[Contradiction]], changes: Mapping[str, DayChange]
     ) -> list[_Part]:
         """Return a part for each run of days that are held, and of days that are not. The requests are divided."""
-        days = self.slice.window.each_day()
+        days, facts = self.slice.window.each_day(), whole.facts
         runs = [(is_held, list(run)) for is_held, run in groupby(days, key=lambda day: str(day) in held)]
         parts = []
         for number, (is_held, run) in enumerate(runs):
@@ -346,13 +337,14 @@ class Load:
                 facts,
                 announced=None if facts.announced is None else rows,
                 **{
-                    name: (number + 1) * whole // len(runs) - number * whole // len(runs)
+                    name: (number + 1) * count // len(runs) - number * count // len(runs)
                     for name in ("requests", "pages", "body_bytes")
-                    for whole in [getattr(facts, name)]
+                    for count in [getattr(facts, name)]
                 },
             )
             window = Window(run[0], run[-1] + timedelta(days=1))
-            parts.append(_Part(window, _next_load(self._connection) if number else load_id, of_part, doubt))
+            load_id = _next_load(self._connection) if number else whole.load_id
+            parts.append(replace(whole, window=window, load_id=load_id, facts=of_part, doubt=doubt))
         return parts
 
     def _announced_before(self) -> bool:
@@ -366,12 +358,9 @@ class Load:
         under = {"time_zone": self.slice.time_zone, "currency": self.slice.currency}
         return self._connection.execute(_HAS_MOVED, of_days | under).scalar_one() is True
 
-    def _published(
-        self, part: _Part, change: SliceChange, previous: Receipt | None, times: tuple[datetime, str | None]
-    ) -> Receipt:
-        is_whole = part.window == self.slice.window
+    def _published(self, part: _Part, change: SliceChange, previous: Receipt | None) -> Receipt:
         rows, digest = self.spool.count, self.spool.digest
-        if not is_whole:
+        if part.window != self.slice.window:
             rows, digest = self._digest(self._inside(part.window))
         return self._receipted(
             part,
@@ -380,10 +369,9 @@ class Load:
             digest=digest,
             changed=previous is None or change.moved,
             restatement=None if previous is None else change.restatement,
-            times=times,
         )
 
-    def _held(self, part: _Part, doubt: Doubt, times: tuple[datetime, str | None]) -> Receipt:
+    def _held(self, part: _Part, doubt: Doubt) -> Receipt:
         """Write the receipt of days that are not published."""
         facts = replace(part.facts, verdict=CountVerdict.HELD, notes={**part.facts.notes, "held": doubt.note})
         return self._receipted(
@@ -393,7 +381,6 @@ class Load:
             digest=self.spool.digest,
             changed=False,
             restatement=None,
-            times=times,
         )
 
     def revert(self, undone: Receipt, *, started_at: datetime) -> Receipt:
@@ -413,13 +400,12 @@ class Load:
             rows, digest = self._digest(inside)
             facts = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE, {"reverts_load": undone.id})
             return self._receipted(
-                _Part(self.slice.window, self.spool.load_id, facts),
+                _Part(self.slice.window, self.spool.load_id, facts, started_at),
                 change,
                 rows=rows,
                 digest=digest,
                 changed=True,
                 restatement=change.restatement,
-                times=(started_at, None),
             )
 
     def _digest(self, inside: sql.Composable) -> tuple[int, bytes]:
@@ -438,14 +424,12 @@ class Load:
         digest: bytes,
         changed: bool,
         restatement: Mapping[str, object] | None,
-        times: tuple[datetime, str | None],
     ) -> Receipt:
         """Write the receipt and return it, after the sums that follow from changed rows."""
         account, window, facts = self.slice.account, part.window, part.facts
         if changed:
             keep_sums(self._connection, self.slice.dataset, account, window, load_id=part.load_id)
         report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
-        started_at, run_id = times
         of_days = _days_of(self.slice.dataset, account, window)
         row = self._connection.execute(
             insert(LOADS).values(finished_at=_END.bindparams(**of_days)).returning(LOADS),
@@ -467,10 +451,10 @@ class Load:
                 "sums": None if change.after is None else {name: str(each) for name, each in change.after.items()},
                 "changed_days": change.days,
                 "notes": {**report, **facts.notes} or None,
-                "run_id": run_id,
+                "run_id": part.run_id,
                 "time_zone": self.slice.time_zone,
                 "currency": self.slice.currency,
-                "started_at": started_at,
+                "started_at": part.started_at,
             },
         ).mappings()
         receipt = Receipt.of(row.one())
@@ -604,22 +588,9 @@ def held_readings(
 
     Of a list without days the readings stand under the day "".
     """
-    of_days = [LOADS.c.dataset == dataset.name, LOADS.c.account == account]
-    if dataset.is_dated:
-        of_days += [LOADS.c.window_start < window.end, LOADS.c.window_end > window.start]
-    first = select(func.min(LOADS.c.id)).where(*of_days, LOADS.c.verdict == HELD).scalar_subquery()
-    receipts = select(LOADS.c.window_start, LOADS.c.window_end, LOADS.c.started_at, LOADS.c.verdict, LOADS.c.notes)
     held: dict[str, list[tuple[datetime, Claim]]] = defaultdict(list)
-    ended: set[str] = set()
-    for start, end, moment, verdict, notes in connection.execute(
-        receipts.where(*of_days, LOADS.c.id >= first).order_by(LOADS.c.id.desc())
-    ):
-        if verdict != HELD:
-            ended.update(map(str, Window(start, end).each_day()) if dataset.is_dated else [WHOLE_LIST])
-            continue
-        for day, claim in Doubt.of_note(notes["held"]).claim.items():
-            if day not in ended:
-                held[day].append((moment, claim))
+    for day, moment, (rows, amount) in connection.execute(_HELD, _days_of(dataset, account, window)):
+        held[day].append((moment, (rows, amount)))
     return held
 
 

@@ -83,12 +83,6 @@ def export_partition(
         return (_replace(database, source, part, slice_folder),)
 
 
-def export_month(database: Database, source: Source, account: str, month: Window, folder: Path) -> Exported:
-    """Make the file of an account's month equal to the stored rows; see `export_partition`."""
-    (exported,) = export_partition(database, source, account, month, folder)
-    return exported
-
-
 def export_snapshots(database: Database, dataset: Dataset, account: str, folder: Path) -> tuple[Exported, ...]:
     """Make an account's files equal to its stored snapshots; return them, oldest first.
 

@@ -4,11 +4,34 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import text
 
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.event_kinds import EventKind
-from seller_platform.warehouse.schema.service_tables import APPLICATIONS, SECURITY_EVENTS, USERS
+
+_NEWEST = text("""
+SELECT coalesce(max(id), 0) FROM service.security_events WHERE at <= coalesce(CAST(:until AS timestamptz), 'infinity')
+""")
+_EVENTS = """
+SELECT event.id, event.at, event.kind, event.user_id, users.email, event.client_id, applications.name, event.address,
+       event.request_id, event.details
+FROM service.security_events AS event
+LEFT JOIN service.users ON users.id = event.user_id
+LEFT JOIN service.applications ON applications.client_id = event.client_id
+"""
+_BETWEEN = text(f"""
+{_EVENTS} WHERE event.id > :first AND event.id <= :last AND kind = ANY (:kinds)
+ORDER BY event.id LIMIT :limit
+""")
+_FOUND = text(f"""
+SELECT * FROM (
+    {_EVENTS}
+    WHERE (CAST(:email AS text) IS NULL OR lower(:email) IN (lower(users.email), lower(details ->> 'email')))
+      AND (:kinds = CAST('{{}}' AS text[]) OR kind = ANY (:kinds))
+      AND event.at >= coalesce(CAST(:since AS timestamptz), '-infinity')
+    ORDER BY event.id DESC LIMIT :limit
+) AS event ORDER BY id
+""")  # noqa: S608  # a constant
 
 
 @dataclass(frozen=True)
@@ -40,22 +63,19 @@ def newest_event(database: Database, until: datetime | None = None) -> int:
     Args:
         until: Younger events are left out.
     """
-    event = SECURITY_EVENTS.c
-    newest = select(func.coalesce(func.max(event.id), 0))
     with database.begin() as connection:
-        if connection.execute(select(func.to_regclass("service.security_events"))).scalar_one() is None:
+        if connection.execute(text("SELECT to_regclass('service.security_events')")).scalar_one() is None:
             return 0
-        return int(connection.execute(newest if until is None else newest.where(event.at <= until)).scalar_one())
+        return int(connection.execute(_NEWEST, {"until": until}).scalar_one())
 
 
 def events_between(
     database: Database, first: int, last: int, kinds: Collection[EventKind], limit: int
 ) -> Sequence[SecurityEvent]:
     """Return events of some kinds with numbers above the first and up to the last one."""
-    event = SECURITY_EVENTS.c
-    chosen = _events().where(event.id > first, event.id <= last, event.kind.in_([kind.value for kind in kinds]))
+    bound = {"first": first, "last": last, "kinds": [kind.value for kind in kinds], "limit": limit}
     with database.begin() as connection:
-        return _read(connection, chosen.order_by(event.id).limit(limit))
+        return tuple(SecurityEvent(*row) for row in connection.execute(_BETWEEN, bound))
 
 
 def find_events(
@@ -73,38 +93,6 @@ def find_events(
         kinds: Only events of these kinds; empty means all.
         since: Only events of this moment or later.
     """
-    event = SECURITY_EVENTS.c
-    chosen = _events().order_by(event.id.desc()).limit(limit)
-    if email is not None:
-        typed = func.lower(event.details["email"].astext) == func.lower(email)
-        chosen = chosen.where((func.lower(USERS.c.email) == func.lower(email)) | typed)
-    if kinds:
-        chosen = chosen.where(event.kind.in_([kind.value for kind in kinds]))
-    if since is not None:
-        chosen = chosen.where(event.at >= since)
+    bound = {"email": email, "kinds": [kind.value for kind in kinds], "since": since, "limit": limit}
     with database.begin() as connection:
-        return tuple(reversed(_read(connection, chosen)))
-
-
-def _events() -> Select[tuple[object, ...]]:
-    event = SECURITY_EVENTS.c
-    return (
-        select(
-            event.id,
-            event.at,
-            event.kind,
-            event.user_id,
-            USERS.c.email,
-            event.client_id,
-            APPLICATIONS.c.name,
-            event.address,
-            event.request_id,
-            event.details,
-        )
-        .outerjoin(USERS, USERS.c.id == event.user_id)
-        .outerjoin(APPLICATIONS, APPLICATIONS.c.client_id == event.client_id)
-    )
-
-
-def _read(connection: Connection, statement: Select[tuple[object, ...]]) -> Sequence[SecurityEvent]:
-    return tuple(SecurityEvent(*row) for row in connection.execute(statement))
+        return tuple(SecurityEvent(*row) for row in connection.execute(_FOUND, bound))

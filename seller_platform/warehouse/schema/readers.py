@@ -35,6 +35,8 @@ READABLE_OF_PLATFORM = (
     "noted_slices",
     "offered_slices",
     "problems",
+    "published_loads",
+    "readings",
     "repeated_ledgers",
     "report_jobs",
     "settledness",

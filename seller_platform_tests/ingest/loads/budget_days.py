@@ -23,7 +23,7 @@ from seller_platform.warehouse.connections.accounts import (
     save_accounts,
     save_connection,
 )
-from seller_platform.warehouse.loads.receipts import days_read, newest_receipt
+from seller_platform.warehouse.loads.receipts import days_read, newest_receipts
 from seller_platform.warehouse.postgres.database import Database
 
 DATASETS = tuple(map(dataset_named, ("orders", "transactions", "inventory")))
@@ -154,7 +154,7 @@ class BudgetDays:
                     zone = account_of(database, key).zone
                     read = days_read(database, dataset, key, history, zone, now=now)
                     if not dataset.is_dated:
-                        stored = newest_receipt(database, dataset, key)
+                        stored = newest_receipts(database, dataset).get(key)
                         read = {} if stored is None else {stored.window.start: day}
                     newest = max(read, default=self.since - timedelta(days=1))
                     ages[dataset.name, key] = (day - newest).days

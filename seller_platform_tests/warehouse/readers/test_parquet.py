@@ -24,7 +24,7 @@ from seller_platform.failpoints import VARIABLE
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.parquet import export_month, export_snapshots, path_of
+from seller_platform.warehouse.readers.parquet import Exported, export_partition, export_snapshots, path_of
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -45,6 +45,11 @@ def _order(name: str, total: Decimal | None = None, product: str | None = None, 
 
 def _stock(day: str, quantity: int) -> Row:
     return ("SKU", "Main", quantity, "A1", "available", f"{day}T00:00:00+00:00", day)
+
+
+def export_month(database: Database, source: Dataset, account: str, month: Window, folder: Path) -> Exported:
+    (exported,) = export_partition(database, source, account, month, folder)
+    return exported
 
 
 def test_others_read_back_what_is_stored(database: Database, tmp_path: Path) -> None:

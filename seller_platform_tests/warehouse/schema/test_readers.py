@@ -31,16 +31,7 @@ PASSWORD = "correct horse battery"
 
 # The tables and views of the schemas seller, history and marts are readable, whatever their names.
 NOT_READABLE = {
-    "platform": {
-        "connections",
-        "grants",
-        "kept_settledness",
-        "known_pages",
-        "published_loads",
-        "readings",
-        "schema_version",
-        "sent_requests",
-    },
+    "platform": {"connections", "grants", "kept_settledness", "known_pages", "schema_version", "sent_requests"},
     "service": {
         "access_tokens",
         "account_group_members",
