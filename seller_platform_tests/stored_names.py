@@ -66,7 +66,6 @@ STORED_WORDS: Mapping[str, tuple[str, ...]] = {
     "cursor of discover_accounts": ("due",),
     "cursors of the alert sensors": (
         "read_to",
-        "retried",
         "causes",
         "messages",
         "title",
@@ -78,7 +77,7 @@ STORED_WORDS: Mapping[str, tuple[str, ...]] = {
         "attempts",
         "not_before",
     ),
-    "cursor of security_events": ("read_to", "locks", "letters", "text", "written_at", "attempts", "not_before"),
+    "cursor of security_events": ("read_to", "locks", "messages", "text", "written_at", "attempts", "not_before"),
     "metadata of events": (
         "account_title",
         "announced_total",

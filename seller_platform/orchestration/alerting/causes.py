@@ -13,7 +13,7 @@ from hashlib import blake2b
 import msgspec
 
 from seller_platform.counts import count_of
-from seller_platform.orchestration.alerting.delivery import PendingMessage
+from seller_platform.orchestration.alerting.delivery import Outbox
 
 # Every asset fails with the same sentence where the upstream is away, or the grant was refused.
 _OF_UPSTREAM = ("failed", "postponed", "refused")
@@ -26,7 +26,6 @@ _LONGEST_NAME = 80
 _LONGEST_SENTENCE = 1_200
 _MOST_CAUSES = 500
 _MOST_RUNS = 500
-_MOST_MESSAGES = 100
 _OTHERS = "others"
 
 _REQUEST = re.compile(r"\b(GET|POST|PUT|DELETE) /\S*")
@@ -106,17 +105,15 @@ class Cause(msgspec.Struct):
     open_until: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
 
-class Alerts(msgspec.Struct):
-    """The cursor of a sensor: open causes, messages to send, and of a sensor that reads events the last one.
+class Alerts(Outbox, kw_only=True):
+    """The cursor of a sensor: open causes, messages to send, and what was read of Dagster.
 
     Attributes:
-        retried: The failed runs that Dagster is to start again, with the number of the event of each failure.
+        read_to: The number of the last event, or the time of the last change of a run.
     """
 
-    read_to: int = 0
-    retried: dict[str, int] = msgspec.field(default_factory=dict)
+    read_to: float = 0
     causes: dict[str, Cause] = msgspec.field(default_factory=dict)
-    messages: list[PendingMessage] = msgspec.field(default_factory=list)
 
     def add(self, failures: Iterable[Failure], now: datetime) -> dict[str, list[Failure]]:
         """Add failures to their causes, and return the failures by cause.
@@ -140,12 +137,6 @@ class Alerts(msgspec.Struct):
                 until += [name for name in failure.open_until if name not in until]
                 del until[_MOST_RUNS:]
         return by_cause
-
-    def add_message(self, text: str, now: datetime) -> list[PendingMessage]:
-        """Add a message and return the oldest ones that had to be dropped for it."""
-        messages = [*self.messages, PendingMessage(text, now)]
-        self.messages = messages[-_MOST_MESSAGES:]
-        return messages[:-_MOST_MESSAGES]
 
 
 def together(causes: Mapping[str, Sequence[Failure]]) -> list[list[Failure]]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import Protocol
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import dagster as dg
@@ -14,11 +14,13 @@ from pydantic import SecretStr
 
 from seller_platform.client.endpoints.webhook import post_message
 from seller_platform.clocks import is_past
+from seller_platform.counts import count_of
 from seller_platform.errors import WebhookError
 from seller_platform.settings import Settings, read_settings
 
 SECONDS_BETWEEN_TICKS = 30
 _DELIVERING_SECONDS = 5.0
+_MOST_MESSAGES = 100
 _SHORTEST_SECRET = 4
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=30), timedelta(minutes=30)
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=[Bb]earer )[\w.~+/\-]+=*")
@@ -44,10 +46,28 @@ class PendingMessage(msgspec.Struct, frozen=True):
         return PendingMessage(self.text, self.written_at, self.attempts + 1, now + pause)
 
 
-class MessageQueue(Protocol):
-    """The cursor of a sensor, which keeps the messages that the webhook has not accepted yet."""
+class Outbox(msgspec.Struct, kw_only=True):
+    """The part of a sensor's cursor that keeps the messages which the webhook has not accepted yet."""
 
-    messages: list[PendingMessage]
+    messages: list[PendingMessage] = msgspec.field(default_factory=list)
+
+    def add_message(self, text: str, now: datetime) -> list[PendingMessage]:
+        """Add a message and return the oldest ones that had to be dropped for it."""
+        messages = [*self.messages, PendingMessage(text, now)]
+        self.messages = messages[-_MOST_MESSAGES:]
+        return messages[:-_MOST_MESSAGES]
+
+
+Cursor = TypeVar("Cursor", bound=Outbox)
+
+
+def read_cursor(cursor: str | None, type_: type[Cursor]) -> Cursor | None:
+    """Return the cursor of a sensor; None before its first evaluation, or if it cannot be read."""
+    try:
+        return msgspec.json.decode(cursor, type=type_) if cursor else None
+    except msgspec.DecodeError as error:
+        _LOG.error("the cursor of the sensor cannot be read, and only new failures are reported: %s", error)
+        return None
 
 
 class AlertsResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
@@ -70,25 +90,32 @@ class AlertsResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it i
         return settings.model_copy(update={"alert_webhook_url": webhook_url, "dagster_url": dagster_url})
 
 
-def deliver(queue: MessageQueue, webhook_url: SecretStr | None, now: datetime) -> str | None:
-    """Send due messages, oldest first, up to the first failure, and return its reason.
+def publish(outbox: Outbox, messages: Iterable[tuple[int, str]], settings: Settings, now: datetime) -> str:
+    """Log messages with their levels, send those that are due, and return how many wait and why.
 
-    After a failure the webhook is taken for unreachable, and all other messages wait too.
+    Messages are sent oldest first. After a failure the webhook is taken for unreachable, and all others wait, too.
     """
-    if webhook_url is None:
-        queue.messages = []
-        return None
+    secrets, webhook_url, problem = secrets_of(settings), settings.alert_webhook_url, ""
+    for level, text in messages:
+        message = redacted(text, secrets)
+        _LOG.log(level, "%s", message)
+        for dropped in outbox.add_message(message, now) if webhook_url is not None else ():
+            _LOG.error("too many messages wait for the webhook; this one is not sent: %s", dropped.text)
     began = monotonic()
-    while queue.messages and queue.messages[0].is_due(now) and monotonic() - began < _DELIVERING_SECONDS:
-        message = queue.messages[0]
+    while webhook_url is not None and outbox.messages and not problem and monotonic() - began < _DELIVERING_SECONDS:
+        first = outbox.messages[0]
+        if not first.is_due(now):
+            break
         try:
-            post_message(webhook_url.get_secret_value(), slack_payload(message.text))
+            post_message(webhook_url.get_secret_value(), slack_payload(first.text))
+            outbox.messages = outbox.messages[1:]
         except WebhookError as error:
-            queue.messages[0] = message.put_off(now)
-            _LOG.warning("%d messages wait: %s", len(queue.messages), error)
-            return str(error)
-        queue.messages = queue.messages[1:]
-    return None
+            outbox.messages[0] = first.put_off(now)
+            problem = f": {error}"
+            _LOG.warning("%d messages wait%s", len(outbox.messages), problem)
+    if webhook_url is None:
+        outbox.messages = []
+    return f"; {count_of(len(outbox.messages), 'message', 'waits')} for the webhook{problem}" if outbox.messages else ""
 
 
 def secrets_of(settings: Settings) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import takewhile
 
 import dagster as dg
 from dagster import DagsterEventType, EventLogRecord
@@ -25,15 +24,17 @@ def newest_evaluation(instance: dg.DagsterInstance) -> int:
 
 
 def failures_of_checks(
-    instance: dg.DagsterInstance, alerts: Alerts, has_settled: Callable[[EventLogRecord], bool]
+    instance: dg.DagsterInstance, alerts: Alerts, has_settled: Callable[[datetime], bool]
 ) -> Iterator[Failure]:
     """Yield the checks that failed since, and remove from open causes the partitions of those that passed.
 
     Args:
-        has_settled: Whether an event is old enough; younger ones are left to the next tick.
+        has_settled: Whether a moment is long enough ago; younger events are left to the next tick.
     """
-    records = _evaluations(instance, after=alerts.read_to, limit=_EVALUATIONS_AT_ONCE)
-    for record in takewhile(has_settled, records):
+    for record in _evaluations(instance, after=int(alerts.read_to), limit=_EVALUATIONS_AT_ONCE):
+        evaluated_at = datetime.fromtimestamp(record.timestamp, UTC)
+        if not has_settled(evaluated_at):
+            break
         alerts.read_to = record.storage_id
         evaluation = record.event_log_entry.get_dagster_event().asset_check_evaluation_data
         if tuple(evaluation.asset_key.path[-2:]) in _OURS:
@@ -50,7 +51,7 @@ def failures_of_checks(
             subject,
             evaluation.description or "The check gives no reason.",
             parts=[(partition, None)] if partition else (),
-            since=datetime.fromtimestamp(record.timestamp, UTC),
+            since=evaluated_at,
             run_id=record.run_id or None,
             is_warning=evaluation.severity is dg.AssetCheckSeverity.WARN,
             accounts=[partition] if partition else (),

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from itertools import takewhile
 
 import dagster as dg
-from dagster import DagsterEventType, EventLogRecord
+from dagster import DagsterEventType
 from dagster_shared.error import SerializableErrorInfo
 
 from seller_platform.errors import InputProblemError
@@ -13,6 +12,7 @@ from seller_platform.orchestration.alerting.causes import Alerts, Cause, Failure
 from seller_platform.orchestration.tags import EXIT_CODE, UNDER_WAY
 
 _RUNS_PER_TICK = 200
+_FAILED = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
 _WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
 _PARTITION, _RANGE = "dagster/partition", "dagster/asset_partition_range_start"
 _JOB = "job "
@@ -21,41 +21,30 @@ _LONGEST_LINE = 500
 _NAMED_PARTS = 3
 
 
-def newest_run_failure(instance: dg.DagsterInstance) -> int:
-    """Return the number of the newest event of a failed run; 0 without one."""
-    records = instance.fetch_run_status_changes(DagsterEventType.RUN_FAILURE, limit=1).records
-    return records[0].storage_id if records else 0
+def newest_failure(instance: dg.DagsterInstance) -> float:
+    """Return when a failed run changed last; 0 without one."""
+    records = instance.get_run_records(_FAILED, limit=1, order_by="update_timestamp")
+    return records[0].update_timestamp.timestamp() if records else 0
 
 
 def failures_of_runs(
-    instance: dg.DagsterInstance, alerts: Alerts, has_settled: Callable[[EventLogRecord], bool]
+    instance: dg.DagsterInstance, alerts: Alerts, has_settled: Callable[[datetime], bool]
 ) -> Iterator[Failure]:
     """Yield the failures of the runs that failed since, without those that Dagster starts again by itself.
 
+    A run whose start was given up has another tag since.
+
     Args:
-        has_settled: Whether an event is old enough; younger ones are left to the next tick.
+        has_settled: Whether a moment is long enough ago; younger changes are left to the next tick.
     """
-    for run_id, event_id in list(alerts.retried.items()):
-        run = instance.get_run_by_id(run_id)
-        if run is None or _RETRY in run.tags or run.tags.get(_WILL_RETRY) != "true":
-            del alerts.retried[run_id]
-        if run is not None and _RETRY not in run.tags and run.tags.get(_WILL_RETRY) != "true":
-            event = dg.RunStatusChangeRecordsFilter(DagsterEventType.RUN_FAILURE, storage_ids=[event_id])
-            for record in instance.fetch_run_status_changes(event, limit=1).records:
-                yield from _failures(instance, run, record)
-    records = instance.fetch_run_status_changes(
-        dg.RunStatusChangeRecordsFilter(DagsterEventType.RUN_FAILURE, after_storage_id=alerts.read_to),
-        limit=_RUNS_PER_TICK,
-        ascending=True,
-    ).records
-    for record in takewhile(has_settled, records):
-        run = instance.get_run_by_id(record.run_id)
-        if run is not None and run.tags.get(_WILL_RETRY) == "true":
-            alerts.retried[run.run_id] = record.storage_id
-        elif run is not None:
-            yield from _failures(instance, run, record)
-        alerts.read_to = record.storage_id
-    alerts.retried = dict(list(alerts.retried.items())[-_RUNS_PER_TICK:])
+    changed = dg.RunsFilter(statuses=_FAILED.statuses, updated_after=datetime.fromtimestamp(alerts.read_to, UTC))
+    for record in instance.get_run_records(changed, _RUNS_PER_TICK, order_by="update_timestamp", ascending=True):
+        if not has_settled(record.update_timestamp):
+            break
+        alerts.read_to = record.update_timestamp.timestamp()
+        tags = record.dagster_run.tags
+        if _RETRY not in tags and tags.get(_WILL_RETRY) != "true":
+            yield from _failures(instance, record)
 
 
 def is_open(instance: dg.DagsterInstance, cause: Cause) -> bool:
@@ -90,9 +79,10 @@ def _unfinished(instance: dg.DagsterInstance, asset: dg.AssetKey) -> Mapping[str
     return {partition: run_id for partition, (run_id, _) in attempts.items()}
 
 
-def _failures(instance: dg.DagsterInstance, run: dg.DagsterRun, record: EventLogRecord) -> Iterator[Failure]:
+def _failures(instance: dg.DagsterInstance, record: dg.RunRecord) -> Iterator[Failure]:
     """Yield the failures of a run. A mart that waits for an input has not failed: the input is reported."""
-    for subject, partitions, sentence in _reasons(instance, run, record):
+    run = record.dagster_run
+    for subject, partitions, sentence in _reasons(instance, run):
         if not sentence.startswith(InputProblemError.begin):
             parts = [_part(each) for each in partitions]
             yield Failure(
@@ -101,16 +91,14 @@ def _failures(instance: dg.DagsterInstance, run: dg.DagsterRun, record: EventLog
                 sentence,
                 parts=parts[:_NAMED_PARTS],
                 count=max(1, len(parts)),
-                since=datetime.fromtimestamp(record.timestamp, UTC),
+                since=datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp,
                 run_id=run.run_id,
                 accounts={account for account, _ in parts},
                 open_until=[run.run_id],
             )
 
 
-def _reasons(
-    instance: dg.DagsterInstance, run: dg.DagsterRun, record: EventLogRecord
-) -> Iterator[tuple[str, Sequence[str], str]]:
+def _reasons(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[tuple[str, Sequence[str], str]]:
     """Yield the subject, the partitions and the reason of each failure of a run.
 
     A step that fails as a whole has failed for each partition that the run has not materialized.
@@ -133,8 +121,9 @@ def _reasons(
             is_foreseen = raised is not None and EXIT_CODE in raised.metadata
             sentence = reason if is_foreseen else f"{reason} {_TRACEBACK}"
             yield subject, _left(instance, run, subject), sentence
-    if not steps:
-        event = record.event_log_entry.get_dagster_event()
+    ends = () if steps else instance.get_records_for_run(run.run_id, of_type=DagsterEventType.RUN_FAILURE).records
+    for end in ends:
+        event = end.event_log_entry.get_dagster_event()
         reason = _first_line(event.job_failure_data.error) or (event.message or "").strip().splitlines()[0]
         for subject in sorted(key.to_user_string() for key in run.asset_selection or ()) or [_subject(run, None)]:
             yield subject, _left(instance, run, subject), f"{reason.rstrip('.')}. {_TRACEBACK}"

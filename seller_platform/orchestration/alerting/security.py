@@ -19,10 +19,9 @@ from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.alerting.delivery import (
     SECONDS_BETWEEN_TICKS,
     AlertsResource,
-    PendingMessage,
-    deliver,
-    redacted,
-    secrets_of,
+    Outbox,
+    publish,
+    read_cursor,
 )
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings
@@ -33,7 +32,6 @@ from seller_platform.warehouse.schema.event_kinds import ALARMING, EventKind
 
 _EVENTS_PER_TICK = 500
 _NAMED_EVENTS = 5
-_MOST_MESSAGES = 100
 _LOCKS_REPORTED_EVERY = timedelta(hours=1)
 # Transactions side by side may store events in another order than their numbers: younger events wait a tick.
 _SETTLES_AFTER = timedelta(seconds=3)
@@ -50,10 +48,8 @@ _STEPS = {
     "this goes on: then block the addresses in front of the service.",
 }
 
-_LOG = logging.getLogger(__name__)
 
-
-class SecurityAlerts(msgspec.Struct, rename={"messages": "letters"}):
+class SecurityAlerts(Outbox, kw_only=True):
     """The cursor of the sensor: the last event read, reported locks, messages to send.
 
     Attributes:
@@ -62,7 +58,6 @@ class SecurityAlerts(msgspec.Struct, rename={"messages": "letters"}):
 
     read_to: int
     locks: dict[str, datetime] = msgspec.field(default_factory=dict)
-    messages: list[PendingMessage] = msgspec.field(default_factory=list)
 
 
 def security_sensor(clock: Clock, placement: Placement = WHOLE) -> dg.SensorDefinition:
@@ -77,35 +72,16 @@ def security_sensor(clock: Clock, placement: Placement = WHOLE) -> dg.SensorDefi
     )
     def evaluate(context: dg.SensorEvaluationContext, alerts: AlertsResource) -> dg.SensorResult:
         now, settings = clock(), alerts.settings
-        stored = _stored_alerts(context.cursor)
         try:
-            stored, events = _read(stored, settings, now)
+            stored, events = _read(read_cursor(context.cursor, SecurityAlerts), settings, now)
         except WarehouseUnavailableError as error:
             return dg.SensorResult(cursor=context.cursor, skip_reason=str(error))
-        for text in _messages(stored, events, now):
-            message = redacted(text, secrets_of(settings))
-            _LOG.warning("%s", message)
-            if settings.alert_webhook_url is not None:
-                stored.messages = [*stored.messages, PendingMessage(message, now)][-_MOST_MESSAGES:]
-        problem = deliver(stored, settings.alert_webhook_url, now)
-        waiting = (
-            f"; {count_of(len(stored.messages), 'message', 'waits')} for the webhook: {problem}" if problem else ""
-        )
+        waiting = publish(stored, ((logging.WARNING, text) for text in _messages(stored, events, now)), settings, now)
         return dg.SensorResult(
             cursor=msgspec.json.encode(stored).decode(), skip_reason=f"{count_of(len(events), 'new event')}{waiting}"
         )
 
     return evaluate
-
-
-def _stored_alerts(cursor: str | None) -> SecurityAlerts | None:
-    if not cursor:
-        return None
-    try:
-        return msgspec.json.decode(cursor, type=SecurityAlerts)
-    except msgspec.DecodeError as error:
-        _LOG.error("the cursor of the sensor cannot be read, and only new events are reported: %s", error)
-        return None
 
 
 def _read(
@@ -117,14 +93,12 @@ def _read(
     with Database(url, connections=1) as database:
         newest, settled = newest_event(database), newest_event(database, now - _SETTLES_AFTER)
         if stored is None:
-            return SecurityAlerts(newest), ()
+            return SecurityAlerts(read_to=newest), ()
         # The numbers of a database that was restored from a backup come again.
-        alerts = SecurityAlerts(min(stored.read_to, newest), stored.locks, stored.messages)
-        if alerts.read_to >= settled:
-            return alerts, ()
-        events = events_between(database, alerts.read_to, settled, ALARMING, _EVENTS_PER_TICK)
-    alerts.read_to = events[-1].id if len(events) == _EVENTS_PER_TICK else settled
-    return alerts, events
+        stored.read_to = min(stored.read_to, newest)
+        events = events_between(database, stored.read_to, settled, ALARMING, _EVENTS_PER_TICK)
+    stored.read_to = events[-1].id if len(events) == _EVENTS_PER_TICK else max(stored.read_to, settled)
+    return stored, events
 
 
 def _messages(alerts: SecurityAlerts, events: Sequence[SecurityEvent], now: datetime) -> Iterator[str]:

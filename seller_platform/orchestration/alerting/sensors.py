@@ -13,7 +13,7 @@ loses none.
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
 import dagster as dg
@@ -40,12 +40,13 @@ from seller_platform.orchestration.alerting.causes import (
 from seller_platform.orchestration.alerting.delivery import (
     SECONDS_BETWEEN_TICKS,
     AlertsResource,
-    deliver,
+    publish,
+    read_cursor,
     redacted,
     secrets_of,
 )
 from seller_platform.orchestration.alerting.foreign_checks import failures_of_checks, newest_evaluation
-from seller_platform.orchestration.alerting.runs import failures_of_runs, is_open, newest_run_failure
+from seller_platform.orchestration.alerting.runs import failures_of_runs, is_open, newest_failure
 from seller_platform.orchestration.alerting.security import security_sensor
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings
@@ -58,11 +59,11 @@ from seller_platform.warehouse.postgres.location import warehouse_url
 _MESSAGES_PER_TICK = 10
 _FORGOTTEN_AFTER = timedelta(days=14)
 _NEEDS_A_SERVER = (
-    "alerts need PostgreSQL as Dagster's storage; the SQLite files of a new project cannot be read across runs. "
-    "Set `storage` in dagster.yaml"
+    "alerts of checks need PostgreSQL as Dagster's storage; the SQLite files of a new project cannot be read across "
+    "runs. Set `storage` in dagster.yaml"
 )
 # Processes side by side may store events in another order than their numbers, and Dagster notes that it starts a run
-# again a moment after the run's failure: younger events are left to the next tick.
+# again a moment after the run's failure: what is younger is left to the next tick.
 _SETTLES_AFTER = timedelta(seconds=3)
 _LONGEST_AHEAD = timedelta(minutes=5)
 
@@ -82,21 +83,32 @@ class Tick:
     placement: Placement
     expected: Sequence[Dataset]
 
-    def has_settled(self, record: dg.EventLogRecord) -> bool:
-        """Return whether an event is old enough to be read."""
-        settles_at = datetime.fromtimestamp(record.timestamp, UTC) + _SETTLES_AFTER
-        return is_past(settles_at, self.now, _LONGEST_AHEAD)
+    def has_settled(self, moment: datetime) -> bool:
+        """Return whether a moment is so long ago that what happened before it can be read."""
+        return is_past(moment + _SETTLES_AFTER, self.now, _LONGEST_AHEAD)
 
     def open_database(self) -> Database:
         """Return the warehouse."""
         return Database(warehouse_url(self.settings), connections=1)
 
 
-Read = Callable[[Tick, Alerts], Sequence[Failure]]
-"""Returns failures; of a sensor that reads events those that are new."""
+@dataclass(frozen=True)
+class _Watch:
+    """What a sensor reports.
 
-IsOpen = Callable[[Tick, str, Cause, Collection[str]], bool]
-"""Returns whether a cause is still open, by its key, itself and the keys of all causes of the failures."""
+    Attributes:
+        read: Returns failures; of a sensor that reads what is new in Dagster those that are new.
+        is_open: Returns whether a cause is open, by its key, itself and the keys of all causes of the failures.
+        newest: Returns what a sensor has read that begins with what comes next.
+        needs_a_server: Whether it reads events across runs, which SQLite keeps in a file for each.
+    """
+
+    name: str
+    what: str
+    read: Callable[[Tick, Alerts], Sequence[Failure]]
+    is_open: Callable[[Tick, str, Cause, Collection[str]], bool]
+    newest: Callable[[dg.DagsterInstance], float] = lambda _: 0
+    needs_a_server: bool = False
 
 
 def alert_definitions(
@@ -107,99 +119,71 @@ def alert_definitions(
     Args:
         expected: The datasets that schedules read; slices of others are neither missing nor late.
     """
-    targets = "once for each cause, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log."
-
-    def sensor(name: str, what: str, read: Read, is_open: IsOpen) -> dg.SensorDefinition:
-        return _sensor(placement.name_of(name), f"Reports {what}, {targets}", read, is_open, tick_of)
 
     def tick_of(instance: dg.DagsterInstance, settings: Settings) -> Tick:
         return Tick(instance, settings, clock(), placement, expected)
 
-    return dg.Definitions(
-        sensors=[
-            sensor(
-                "problems",
-                "what platform.problems names",
-                _read_problems,
-                # While a mart waits for a slice that is loaded again, its partition is still red in the Dagster UI.
-                lambda tick, key, cause, failing: key in failing or _stops_marts(tick, cause),
-            ),
-            sensor(
-                "run_failures",
-                "runs that failed for another reason",
-                _read_runs,
-                lambda tick, _key, cause, _failing: is_open(tick.instance, cause),
-            ),
-            sensor(
-                "check_failures",
-                "failed checks of the project's own assets",
-                lambda tick, alerts: list(failures_of_checks(tick.instance, alerts, tick.has_settled)),
-                lambda _tick, _key, cause, _failing: any(cause.open_until.values()),
-            ),
-            security_sensor(clock, placement),
-        ],
-        resources={"alerts": _ALERTS},
+    watches = (
+        _Watch(
+            "problems",
+            "what platform.problems names",
+            _read_problems,
+            # While a mart waits for a slice that is loaded again, its partition is still red in the Dagster UI.
+            lambda tick, key, cause, failing: key in failing or _stops_marts(tick, cause),
+        ),
+        _Watch(
+            "run_failures",
+            "runs that failed for another reason",
+            _read_runs,
+            lambda tick, _key, cause, _failing: is_open(tick.instance, cause),
+            newest_failure,
+        ),
+        _Watch(
+            "check_failures",
+            "failed checks of the project's own assets",
+            lambda tick, alerts: list(failures_of_checks(tick.instance, alerts, tick.has_settled)),
+            lambda _tick, _key, cause, _failing: any(cause.open_until.values()),
+            newest_evaluation,
+            needs_a_server=True,
+        ),
     )
+    sensors = [_sensor(watch, placement, tick_of) for watch in watches]
+    return dg.Definitions(sensors=[*sensors, security_sensor(clock, placement)], resources={"alerts": _ALERTS})
 
 
 def _sensor(
-    name: str,
-    description: str,
-    read: Read,
-    is_open: IsOpen,
-    tick_of: Callable[[dg.DagsterInstance, Settings], Tick],
+    watch: _Watch, placement: Placement, tick_of: Callable[[dg.DagsterInstance, Settings], Tick]
 ) -> dg.SensorDefinition:
     @dg.sensor(
-        name=name,
-        description=description,
+        name=placement.name_of(watch.name),
+        description=f"Reports {watch.what}, once for each cause, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
         minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def evaluate(context: dg.SensorEvaluationContext, alerts: AlertsResource) -> dg.SensorResult:
         tick = tick_of(context.instance, alerts.settings)
-        if tick.instance.event_log_storage.is_run_sharded and read is not _read_problems:
+        if watch.needs_a_server and tick.instance.event_log_storage.is_run_sharded:
             return dg.SensorResult(skip_reason=_NEEDS_A_SERVER)
-        stored, problem = _stored_alerts(context.cursor, tick.instance, read), None
+        newest, messages, problem = watch.newest(tick.instance), list[tuple[int, str]](), ""
+        stored = read_cursor(context.cursor, Alerts) or Alerts(read_to=newest)
+        stored.read_to = min(stored.read_to, newest)  # the numbers of deleted events may come again
         try:
-            for level, text in _messages(tick, stored, read, is_open):
-                message = redacted(text, secrets_of(tick.settings))
-                _LOG.log(level, "%s", message)
-                if tick.settings.alert_webhook_url is not None:
-                    for dropped in stored.add_message(message, tick.now):
-                        _LOG.error("too many messages wait for the webhook; this one is not sent: %s", dropped.text)
+            messages = list(_messages(tick, stored, watch))
         except SellerPlatformError as error:
-            problem = str(error)
-        problem = deliver(stored, tick.settings.alert_webhook_url, tick.now) or problem
+            problem = f": {error}"
+        waiting = publish(stored, messages, tick.settings, tick.now)
         causes = f"{count_of(len(stored.causes), 'cause', 'is')} open" if stored.causes else "no cause is open"
-        waiting = f"; {count_of(len(stored.messages), 'message', 'waits')} for the webhook" if stored.messages else ""
-        return dg.SensorResult(
-            cursor=msgspec.json.encode(stored).decode(),
-            skip_reason=f"{causes}{waiting}" + (f": {problem}" if problem else ""),
-        )
+        return dg.SensorResult(cursor=msgspec.json.encode(stored).decode(), skip_reason=f"{causes}{waiting}{problem}")
 
     return evaluate
 
 
-def _stored_alerts(cursor: str | None, instance: dg.DagsterInstance, read: Read) -> Alerts:
-    """Return the cursor. Without one, a sensor that reads events begins with the next."""
-    newest = (
-        0 if read is _read_problems else (newest_run_failure if read is _read_runs else newest_evaluation)(instance)
-    )
-    try:
-        alerts = msgspec.json.decode(cursor, type=Alerts) if cursor else Alerts(newest)
-    except msgspec.DecodeError as error:
-        _LOG.error("the cursor of the sensor cannot be read, and only new failures are reported: %s", error)
-        alerts = Alerts(newest)
-    alerts.read_to = min(alerts.read_to, newest)  # the numbers of deleted events may come again
-    return alerts
-
-
-def _messages(tick: Tick, alerts: Alerts, read: Read, is_open: IsOpen) -> Iterator[tuple[int, str]]:
+def _messages(tick: Tick, alerts: Alerts, watch: _Watch) -> Iterator[tuple[int, str]]:
     """Yield the messages of new and of resolved causes with their levels in the log."""
     secrets, open_before = secrets_of(tick.settings), dict(alerts.causes)
-    failures = [replace(each, sentence=redacted(each.sentence, secrets)) for each in read(tick, alerts)]
+    failures = [replace(each, sentence=redacted(each.sentence, secrets)) for each in watch.read(tick, alerts)]
     by_cause = alerts.add(failures, tick.now)
-    resolved = {key for key, cause in alerts.causes.items() if not is_open(tick, key, cause, by_cause)}
+    resolved = {key for key, cause in alerts.causes.items() if not watch.is_open(tick, key, cause, by_cause)}
     alerts.causes = {key: cause for key, cause in alerts.causes.items() if key not in resolved}
     new = {key: each for key, each in by_cause.items() if key in alerts.causes and key not in open_before}
     names, url = _names(tick, new.values()), tick.settings.dagster_url

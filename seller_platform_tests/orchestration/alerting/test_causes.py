@@ -47,7 +47,7 @@ def test_a_cause_has_the_sentence_and_of_some_kinds_asset_and_account() -> None:
 
 
 def test_messages_wait_longer_after_each_attempt_and_the_oldest_is_dropped() -> None:
-    alerts = Alerts(0)
+    alerts = Alerts()
     dropped = [message.text for number in range(102) for message in alerts.add_message(f"message {number}", NOW)]
 
     assert dropped == ["message 0", "message 1"]

@@ -394,15 +394,15 @@ def test_36_000_problems_are_a_few_messages_and_a_short_cursor(shop: Shop) -> No
             """)
         )
 
-    assert shop.tick() == "501 causes are open"
-    assert len(shop.receiver.documents) == 11
+    assert str(shop.tick()).startswith("501 causes are open")
     assert len(shop.cursor or "") < 200_000
-    assert shop.tick() == "501 causes are open"
+    while "for the webhook" in str(shop.tick()):  # a tick sends for a few seconds
+        pass
     assert len(shop.receiver.documents) == 11
 
     with shop.database.begin() as connection:
         connection.execute(text("DELETE FROM platform.slices"))
-    assert shop.tick() == "no cause is open"
+    assert str(shop.tick()).startswith("no cause is open")
 
 
 def test_a_webhook_that_is_away_delays_a_message_and_loses_none(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
