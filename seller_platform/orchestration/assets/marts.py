@@ -5,7 +5,7 @@ from datetime import date
 
 import dagster as dg
 
-from seller_platform.contract import DATASETS, Dataset, Slicing
+from seller_platform.contract import DATASETS, Dataset
 from seller_platform.orchestration.account_names import AccountNames, account_metadata, subject_of
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import (
@@ -23,7 +23,6 @@ from seller_platform.orchestration.automation.provenance import input_versions, 
 from seller_platform.orchestration.charts.figures import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.partitions import (
-    ACCOUNT,
     account_months,
     add_accounts,
     partition_key,
@@ -32,7 +31,7 @@ from seller_platform.orchestration.partitions import (
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.marts import Chart, ChartForm, Input, Mart, marts_with
+from seller_platform.warehouse.marts import Chart, ChartForm, Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build, chosen_parameters, keep_reported
 from seller_platform.warehouse.marts.due import Derived, state_of
 from seller_platform.warehouse.marts.formulas import Formula
@@ -99,10 +98,10 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         group_name=placement.group_of(GROUP),
         kinds={"postgres", "sql"},
         metadata=definition_metadata(mart, placement),
-        deps=[
-            dg.AssetDep(placement.asset_key(each.dataset), partition_mapping=_mapping(mart, each))
-            for each in mart.inputs
-        ],
+        # Dagster maps equal partitions to each other, and an account to all of its months. A mart that reads months
+        # around its own depends on the same month alone: a backfill loads and builds a partition in one run. The sensor
+        # knows which months it reads.
+        deps=[placement.asset_key(each.dataset) for each in mart.inputs],
         partitions_def=partitions,
     )
 
@@ -254,17 +253,3 @@ def figure_of(build: Build, account: KnownAccount | None = None) -> Figure:
         series={name: tuple(row[name] for row in rows) for name in names},
         when_empty=chart.when_empty,
     )
-
-
-def _mapping(mart: Mart, source: Input) -> dg.PartitionMapping | None:
-    """Return the mapping from a mart's partition to the partitions of an input.
-
-    A mart that reads months around its own has the same month as its input, so that a backfill loads and builds a
-    partition in one run. The sensor knows which months it reads.
-    """
-    slicing = source.dataset.slicing
-    if slicing is Slicing.CONNECTION:
-        return None
-    if mart.is_monthly != (slicing is Slicing.MONTH):
-        return dg.MultiToSingleDimensionPartitionMapping(partition_dimension_name=ACCOUNT)
-    return None
