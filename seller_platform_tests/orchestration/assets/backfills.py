@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -53,20 +53,25 @@ class Backfills:
     instance: dg.DagsterInstance
     workspace: WorkspaceProcessContext
 
-    def run(self, keys: Collection[dg.AssetKey] | None = None) -> Backfill:
-        """Launch a backfill of all partitions of assets, by default of all, and iterate until it ends."""
+    def run(self, keys: Collection[dg.AssetKey] | None = None, partitions: Sequence[str] | None = None) -> Backfill:
+        """Launch a backfill and iterate until it ends.
+
+        Args:
+            keys: The assets; by default all.
+            partitions: Their partitions; by default all.
+        """
         graph = self.workspace.create_request_context().asset_graph
         number = f"backfill{next(_NUMBERS)}"
         self.instance.add_backfill(
             PartitionBackfill.from_asset_partitions(
                 backfill_id=number,
                 asset_graph=graph,
-                partition_names=None,
+                partition_names=partitions,
                 asset_selection=sorted(keys or graph.executable_asset_keys),
                 backfill_timestamp=get_current_timestamp(),
                 tags={},
                 dynamic_partitions_store=self.instance,
-                all_partitions=True,
+                all_partitions=partitions is None,
                 title=None,
                 description=None,
                 run_config=None,
@@ -99,11 +104,11 @@ _NUMBERS = count(1)
 
 
 @contextmanager
-def backfills(database_url: str, folder: Path) -> Iterator[Backfills]:
-    """Load all definitions with the settings of the environment, over an instance in a database."""
+def backfills(database_url: str, folder: Path, location: str = "all_definitions") -> Iterator[Backfills]:
+    """Load a code location of this folder with the settings of the environment, over an instance in a database."""
     target = LoadableTargetOrigin(
         executable_path=sys.executable,
-        module_name="seller_platform_tests.orchestration.assets.all_definitions",
+        module_name=f"{__package__}.{location}",
         attribute="location",
     )
     with (

@@ -1,0 +1,152 @@
+"""Tests a backfill of 36 months of ten accounts in another project, in which the upstream does not answer one month."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.orchestration.partitions import add_accounts, partition_key
+from seller_platform.orchestration.placement import Placement
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.orchestration.assets.backfills import Backfill, Backfills, backfills
+from seller_platform_tests.orchestration.assets.mounted_location import PREFIX, location
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import open_platform
+from seller_platform_tests.support.receiver import Receiver, webhook_receiver
+
+pytestmark = [
+    # It loads and builds 2,520 partitions in a minute of CPU; test_following and test_problems promise it of a few.
+    pytest.mark.nightly,
+    pytest.mark.filterwarnings("ignore:Property .ScheduleDefinition.environment_vars"),
+    pytest.mark.filterwarnings("ignore:coroutine .BaseEventLoop.shutdown_asyncgens. was never awaited"),
+]
+
+SELLERS, THIRD = [f"S{number}" for number in range(10)], 3
+KEYS = [f"{seller}.market.example" for seller in SELLERS]
+MONTHS = [Window.month_of(datetime.now(UTC).date())]
+while len(MONTHS) < 36:
+    MONTHS.insert(0, Window.month_of(MONTHS[0].start - timedelta(days=1)))
+BAD_MONTH = MONTHS[-9]
+BAD = str(partition_key(KEYS[THIRD], BAD_MONTH))
+EVERYTHING = {str(partition_key(key, month)) for key in KEYS for month in MONTHS}
+
+_DATASETS = {name: dataset_named(name) for name in ("daily_product_sales", "transactions")}
+_KEY_OF = Placement((PREFIX,)).asset_key
+SALES, TRANSACTIONS = map(_KEY_OF, _DATASETS.values())
+OF_TRANSACTIONS = [
+    _KEY_OF(mart_named(name))
+    for name in ("account_profit_daily", "profit_bridge_monthly", "product_performance_monthly")
+]
+COVERAGE = _KEY_OF(mart_named("cost_coverage"))
+OWN = dg.AssetKey(["shop", "margin"])
+
+
+@dataclass
+class Shop:
+    """A project that mounts the component, its webhook, and an upstream that may not answer a month.
+
+    Attributes:
+        is_bad: Whether it does not.
+    """
+
+    backfills: Backfills
+    receiver: Receiver
+    is_bad: bool = True
+    cursors: dict[str, str | None] = field(default_factory=dict)
+
+    def red(self, *keys: dg.AssetKey) -> set[str]:
+        """Return the partitions that are not materialized in each of these assets; they have the same."""
+        (missing,) = {frozenset(EVERYTHING - self.backfills.instance.get_materialized_partitions(key)) for key in keys}
+        return set(missing)
+
+    def runs(self, key: dg.AssetKey) -> dict[str, str]:
+        """Return the run that materialized each partition."""
+        records = self.backfills.instance.fetch_materializations(key, limit=1_000).records
+        return {str(record.partition_key): record.run_id for record in records}
+
+    def alerts(self) -> list[str]:
+        """Return the messages that the sensors send now."""
+        before, definitions = len(self.receiver.texts), location()
+        for name in ("problems", "run_failures", "check_failures"):
+            sensor = definitions.resolve_sensor_def(f"{PREFIX}_{name}")
+            with dg.build_sensor_context(
+                self.backfills.instance,
+                cursor=self.cursors.get(name),
+                resources={"alerts": (definitions.resources or {})["alerts"]},
+            ) as context:
+                self.cursors[name] = sensor.evaluate_tick(context).cursor
+        return self.receiver.texts[before:]
+
+
+@pytest.fixture
+def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    for name, value in {
+        "SELLER_PLATFORM_HOME": str(tmp_path),
+        "SELLER_PLATFORM_DATABASE_URL": database_url,
+        "SELLER_PLATFORM_HISTORY_START": MONTHS[0].start.isoformat(),
+        "SELLER_PLATFORM_DAGSTER_URL": "https://dagster.example",
+        "SELLER_API_CLIENT_ID": independent_upstream.CLIENT_ID,
+        "SELLER_API_CLIENT_SECRET": independent_upstream.CLIENT_SECRET,
+    }.items():
+        monkeypatch.setenv(name, value)
+    with (
+        webhook_receiver() as receiver,
+        backfills(database_url, tmp_path, "mounted_location") as launched,
+        open_platform(database, database_url, tmp_path, launched.instance) as platform,
+    ):
+        monkeypatch.setenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL", receiver.url)
+        (served, *_), (first, *_) = independent_upstream.KEYS, independent_upstream.ACCOUNTS
+        platform.upstream.issue_lasting_tokens()
+        platform.upstream.accounts = [
+            {**first, "id": 100 + number, "account_title": f"Shop {number}", "seller_id": seller}
+            for number, seller in enumerate(SELLERS)
+        ]
+        opened, honest = Shop(launched, receiver), platform.upstream.page
+
+        def page(path: str, query: dict[str, str]) -> Any:
+            bad = _DATASETS["transactions"].path, SELLERS[THIRD], str(BAD_MONTH.start)
+            if opened.is_bad and (path, query["seller_id"], query.get("start_date")) == bad:
+                return None
+            return honest(path, {**query, "seller_id": served})
+
+        monkeypatch.setattr(platform.upstream, "page", page)
+        platform.discover()
+        add_accounts(launched.instance, KEYS)
+        for name in ("inventory", "cost_periods"):
+            launched.run([_KEY_OF(dataset_named(name))])
+        assert opened.alerts() == []
+        yield opened
+
+
+def test_one_bad_month_is_red_alone_and_reported_once_until_it_is_repaired(shop: Shop) -> None:
+    result = shop.backfills.run([SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN])
+    red = shop.red(TRANSACTIONS, *OF_TRANSACTIONS, OWN)
+    green = shop.red(SALES, COVERAGE)
+    loaded, built = shop.runs(TRANSACTIONS), [shop.runs(key) for key in OF_TRANSACTIONS]
+    reported, again = shop.alerts(), shop.alerts()
+
+    shop.is_bad = False
+    shop.backfills.run([TRANSACTIONS], [BAD])
+    while_marts_are_red = shop.alerts()
+    shop.backfills.run([*OF_TRANSACTIONS, OWN], [BAD])
+    still_red, resolved = shop.red(SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN), shop.alerts()
+
+    failed = [key.to_user_string() for key in (TRANSACTIONS, *OF_TRANSACTIONS, OWN)]
+    assert result == Backfill("COMPLETED_FAILED", {name: {BAD} for name in failed})
+    assert (red, green) == ({BAD}, set())
+    assert [each == loaded for each in built] == [True] * 3, "marts of good months are built in the run that loads them"
+    (message,) = reported
+    title, reason, since, link = message.splitlines()
+    shown = f"{TRANSACTIONS.to_user_string()} of Shop {THIRD}, DE, EUR ({KEYS[THIRD]}), {BAD_MONTH.start:%Y-%m}"
+    assert title == f"Failed: {shown}"
+    assert reason.startswith("GET /sales/transactions: the upstream answered 404: not found. Check the account")
+    assert since.startswith("Since 20")
+    assert link.startswith("Run: https://dagster.example/runs/")
+    assert (again, while_marts_are_red, still_red) == ([], [], set())
+    assert resolved == [f"Resolved: {title}\nIt was: {reason}"]
