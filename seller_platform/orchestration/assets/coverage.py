@@ -30,9 +30,9 @@ What is stored of every account, by dataset and month, and how old it is.
 The heat map of the last materialization has the accounts with most gaps first. Its numbers are plotted over time:
 `slices_missing` should be 0, and `oldest_hours` at most 26.
 
-**Repair:** backfill the failed and missing partitions of the dataset that has gaps, or launch `backfill_history` for
-the account. A held reading is published by `accept_held`. An hourly schedule updates this asset after loads;
-materialize it to see the state of now.
+**Repair:** backfill the failed and missing partitions of the dataset that has gaps, or launch the job
+`{backfill_history}` for the account. A held reading is published by the job `{accept_held}`. An hourly schedule updates
+this asset after loads; materialize it to see the state of now.
 """
 
 
@@ -50,8 +50,9 @@ def coverage_definitions(
         schedules: Whether the schedule is on when it is first loaded.
     """
     key = placement.key(COVERAGE)
+    description = _DOC.strip().format(**{job: placement.name_of(job) for job in ("backfill_history", "accept_held")})
 
-    @dg.asset(key=key, group_name=placement.group_of(_GROUP), description=_DOC.strip(), kinds={"postgres"})
+    @dg.asset(key=key, group_name=placement.group_of(_GROUP), description=description, kinds={"postgres"})
     def coverage(warehouse: WarehouseResource) -> dg.MaterializeResult[None]:
         return dg.MaterializeResult(metadata=_metadata(warehouse.database, placement, datasets, clock()))
 

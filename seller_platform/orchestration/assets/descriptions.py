@@ -1,39 +1,44 @@
 """Descriptions of assets in Markdown: what a row and a slice are, how to repair a slice, and a first query."""
 
 from seller_platform.contract import Dataset, Slicing, Source
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.warehouse.marts import Mart
 
 _SLICES = {
-    Slicing.MONTH: "an account and a month. It is replaced whole, and has exactly the rows that the list has.",
-    Slicing.SNAPSHOT: "an account. A load stores the snapshot of today; of each day the last one stays.",
-    Slicing.CONNECTION: "all accounts that a connection lists. There are no partitions.",
+    Slicing.MONTH: "**A partition** is an account and a month. It is replaced whole, and has exactly the rows that the "
+    "list has.",
+    Slicing.SNAPSHOT: "**A partition** is an account. A load stores the snapshot of today; of each day the last one "
+    "stays.",
+    Slicing.CONNECTION: "**A load** replaces all accounts that a connection lists; there are no partitions.",
 }
-_REPORTS = "an account. A load stores every requested report that is ready."
+_REPORTS = "**A partition** is an account. A load stores every requested report that is ready."
 
 
-def describe_dataset(dataset: Dataset) -> str:
+def describe_dataset(dataset: Dataset, placement: Placement = WHOLE) -> str:
     """Return the description of a dataset's asset."""
-    is_report = dataset.source is Source.REPORT
+    is_report, name_of = dataset.source is Source.REPORT, placement.name_of
     if is_report:
-        repair = "launch the job `request_reports` for the account. The sensor `report_jobs` loads each ready report"
+        repair = (
+            f"launch the job `{name_of('request_reports')}` for the account. The sensor `{name_of('report_jobs')}` "
+            "loads each ready report"
+        )
     elif dataset.slicing is Slicing.CONNECTION:
         repair = "materialize it again. The check `connection_authorized` names the connections to authorise again"
     else:
-        job = "launch the job `backfill_history`" if dataset.is_dated else "launch the job `refresh_now`"
+        job = name_of("backfill_history" if dataset.is_dated else "refresh_now")
         repair = (
-            f"*Materialize*, *Failed and missing*, or {job} for the account. A failed check names the cause; a held "
-            "reading is published by the job `accept_held`"
+            f"*Materialize*, *Failed and missing*, or launch the job `{job}` for the account. A failed check names the "
+            f"cause; a held reading is published by the job `{name_of('accept_held')}`"
         )
     return _paragraphs(
         dataset.doc,
-        f"**A partition** is {_REPORTS if is_report else _SLICES[dataset.slicing]} The receipt of each load is in "
-        "`platform.loads`.",
+        f"{_REPORTS if is_report else _SLICES[dataset.slicing]} The receipt of each load is in `platform.loads`.",
         f"**Repair:** {repair}.",
         _query(_dataset_query(dataset)),
     )
 
 
-def describe_mart(mart: Mart) -> str:
+def describe_mart(mart: Mart, placement: Placement = WHOLE) -> str:
     """Return the description of a mart's asset."""
     inputs = ", ".join(f"`{each.dataset.table}`" for each in mart.inputs)
     partition = "an account and a month" if mart.is_monthly else "an account"
@@ -41,8 +46,8 @@ def describe_mart(mart: Mart) -> str:
     return _paragraphs(
         mart.doc,
         f"**A partition** is {partition}, computed in one transaction from {inputs}.",
-        "**Repair:** load the inputs that a failed check names; the sensor `marts_and_exports` builds the "
-        "partition again. *Materialize* builds it at once.",
+        "**Repair:** load the inputs that a failed check names; the sensor "
+        f"`{placement.name_of('marts_and_exports')}` builds the partition again. *Materialize* builds it at once.",
         _query(f"SELECT *\nFROM {mart.table}\nWHERE account = 'KEY'{since}\nORDER BY {', '.join(mart.key)}"),
     )
 

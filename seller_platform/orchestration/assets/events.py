@@ -65,13 +65,12 @@ def dataset_asset(
     """Return the decorator of a dataset's asset, whose function yields events and then `outputs`.
 
     Args:
-        description: What the asset does; by default what a row of the dataset is.
         options: Further arguments of `event_asset`.
     """
     spec = dg.AssetSpec(
         placement.asset_key(dataset),
         deps=deps,
-        description=describe_dataset(dataset),
+        description=describe_dataset(dataset, placement),
         group_name=placement.group_of(dataset.area),
         kinds={"postgres"},
         metadata={

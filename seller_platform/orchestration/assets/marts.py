@@ -93,7 +93,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
 
     spec = dg.AssetSpec(
         key,
-        description=describe_mart(mart),
+        description=describe_mart(mart, placement),
         code_version=mart.version,
         group_name=placement.group_of(GROUP),
         kinds={"postgres", "sql"},

@@ -201,7 +201,8 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
                 continue
             stored = newest_receipts(database, REPORT_ROWS).get(account)
             if stored is None:
-                yield materialization_of_nothing(asset, account, "No report was ever loaded.")
+                reason = f"No report was ever loaded; the job {placement.name_of('request_reports')} requests one."
+                yield materialization_of_nothing(asset, account, reason)
             else:
                 yield load_event(asset, seller_api, stored)
         yield from outputs(context)

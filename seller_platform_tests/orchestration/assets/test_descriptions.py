@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import DATASETS
 from seller_platform.orchestration.assets.descriptions import describe_dataset, describe_mart
+from seller_platform.orchestration.placement import Placement
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
 
@@ -17,10 +18,20 @@ def test_every_description_has_a_partition_a_repair_and_a_query_that_runs(databa
     for name, description in described.items():
         query = re.search(r"```sql\n(.+?)```", description, re.DOTALL)
         assert query is not None, name
-        assert "**A partition** is" in description, name
+        assert re.search(r"\*\*A (partition\*\* is|load\*\* replaces)", description), name
         assert "**Repair:**" in description, name
         with database.begin() as connection:
             assert connection.execute(text(query[1])).all() == [], name
+
+
+def test_descriptions_name_jobs_and_sensors_as_the_project_does() -> None:
+    shop = Placement(("shop",))
+
+    described = [describe_dataset(each, shop) for each in DATASETS] + [describe_mart(mart, shop) for mart in MARTS]
+
+    named = {name for each in described for name in re.findall(r"(?:job|sensor) `(\w+)`", each)}
+    assert len(named) == 6
+    assert all(name.startswith("shop_") for name in named)
 
 
 @pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
