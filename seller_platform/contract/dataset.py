@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from seller_platform.contract.columns import Column, Kind
 
@@ -98,6 +99,10 @@ class Dataset:
         """The columns that identify a row; empty for a ledger, whose rows may be equal."""
         return tuple(column.name for column in self.columns if column.key)
 
+    @cached_property
+    def key_positions(self) -> tuple[int, ...]:
+        return tuple(number for number, column in enumerate(self.columns) if column.key)
+
     @property
     def tags(self) -> tuple[Column, ...]:
         """The columns whose values come from the request, not from the row."""
@@ -135,10 +140,6 @@ class Dataset:
     @property
     def table(self) -> str:
         return f"seller.{self.name}"
-
-    def requires(self, column: Column) -> bool:
-        """Whether a row without that field is refused: only the day, without which it has no slice."""
-        return column.name == self.day
 
     def asked_by_day(self) -> "Dataset":
         """Return the same list for requests of one day each, whose rows need not repeat the day."""

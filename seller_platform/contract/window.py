@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 _DAY = timedelta(days=1)
-
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 
 

@@ -4,7 +4,6 @@
 - `known_pages`: recognizes pages that were decoded before
 - `strict`: decodes a page that has the declared form, at once
 - `lenient`: decodes row by row where a page has another form
-- `error_answers`: recognizes errors in answers with a good status
 - `values`: reads single values of columns
 - `local_days`: computes the local days of timestamps
 """

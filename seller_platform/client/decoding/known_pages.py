@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from seller_platform.client.decoding.error_answers import ERROR_FIELDS
 from seller_platform.client.decoding.strict import COUNTS, Envelope, envelope_of
+from seller_platform.client.http.responses import ERROR_FIELDS
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.loads import PageFacts
 from seller_platform.contract.wire import ROWS

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.decoding.error_answers import ERROR_FIELDS
 from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of
 from seller_platform.client.decoding.values import Reader, reader_of, shape_of
+from seller_platform.client.http.responses import ERROR_FIELDS
 from seller_platform.contract import Column, Dataset, Source
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
 from seller_platform.errors import ContractViolationError, DayMissingError, UnreadableBodyError
@@ -99,7 +99,7 @@ class _RowReader:
         self.dataset = dataset
         self.extras: dict[int, str] = {}
         self.unknown: set[str] = set()
-        self._fields = [_Field.of(column, zone, is_required=dataset.requires(column)) for column in dataset.columns]
+        self._fields = [_Field.of(column, zone, is_required=column.name == dataset.day) for column in dataset.columns]
         self._known = {name for field in self._fields for name in field.names}
         self._spelled: dict[str, int] = dict.fromkeys(self._known, 0)
 

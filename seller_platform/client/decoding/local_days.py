@@ -123,10 +123,8 @@ def _lines_ending(rest: str) -> re.Pattern[str]:
     return re.compile(f"(?:{_CLOCK}{re.escape(rest)}\n)*")
 
 
-@lru_cache(64)
-def local_days(zone: ZoneInfo) -> LocalDays:
-    """Return the local days of a zone, whose cache all slices of that zone share."""
-    return LocalDays(zone)
+local_days = lru_cache(64)(LocalDays)
+"""Returns the local days of a zone, whose cache all slices of that zone share."""
 
 
 def checked_timestamp(text: str, zone: ZoneInfo) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from decimal import Decimal
 from functools import cached_property, partial
 from operator import add, attrgetter, itemgetter
@@ -15,7 +14,7 @@ from seller_platform.client.decoding.known_pages import CutBody, LateRows, PageK
 from seller_platform.client.decoding.lenient import lenient_rows
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
 from seller_platform.client.decoding.strict import Shape, strict_decoder
-from seller_platform.client.http.characters import holds_nul, variants
+from seller_platform.client.http.characters import variants
 from seller_platform.contract import Dataset, Kind, Window
 from seller_platform.contract.loads import PageFacts
 from seller_platform.contract.wire import ROWS
@@ -199,7 +198,7 @@ class PageDecoder:
                 values, envelope = decoder.decode(body)
             else:
                 values, envelope = decoder.decode_rows(cut.rows), cut.envelope()
-            if holds_nul(body):
+            if b"\\" in body and b"\\u0000" in body:  # the first search is faster, and seldom finds one
                 return None
             for position, column in self._columns:
                 # The day of a timestamp is computed below, which checks it.
@@ -239,8 +238,8 @@ class PageDecoder:
         return rows
 
     def _check_window(self, rows: Sequence[Row], window: Window) -> None:
-        days = set(map(itemgetter(-1), rows))
-        outside = {day for day in days if date.fromisoformat(day) not in window}
+        start, end = window.start.isoformat(), window.end.isoformat()
+        outside = {day for day in set(map(itemgetter(-1), rows)) if not start <= day < end}
         if outside:
             position, day = next((number, row[-1]) for number, row in enumerate(rows, start=1) if row[-1] in outside)
             raise ContractViolationError(

@@ -8,8 +8,8 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from seller_platform.client.decoding.error_answers import ERROR_FIELDS, check_no_error
 from seller_platform.client.decoding.values import LARGEST_BIGINT, LEAST_BIGINT
+from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error
 from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
 
@@ -58,7 +58,8 @@ class StrictDecoder:
         sent_as: dict[str, str] = {}
         for column, name in zip(dataset.columns, shape.fields, strict=True):
             kind = _TYPES[column.kind]
-            fields.append((column.name, kind) if dataset.requires(column) else (column.name, kind | None, None))
+            # A row without its day has no slice; any other field may be absent.
+            fields.append((column.name, kind) if column.name == dataset.day else (column.name, kind | None, None))
             sent_as[column.name] = name
         row = msgspec.defstruct("Row", fields, rename=sent_as, forbid_unknown_fields=True, gc=False, kw_only=True)
         self._is_bare, self._is_keyed = shape.rows == "bare", shape.rows == "keyed"

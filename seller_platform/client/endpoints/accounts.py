@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from seller_platform.client.decoding.error_answers import check_no_error
 from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import whole_number
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.http.responses import json_object
+from seller_platform.client.http.responses import check_no_error, json_object
 from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.user import ACCOUNTS

@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.decoding.error_answers import ERROR_FIELDS, check_no_error
 from seller_platform.client.decoding.values import reader_of, shape_of
 from seller_platform.client.endpoints.json_stream import JsonText, sent_bytes
 from seller_platform.client.http.characters import storable_json, variants, variants_of_texts
+from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error
 from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.reports import REPORT_ROWS

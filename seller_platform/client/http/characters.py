@@ -16,11 +16,6 @@ _ESCAPES = re.compile(
 )
 
 
-def holds_nul(body: bytes) -> bool:
-    """Whether JSON that could be decoded may have a NUL character."""
-    return b"\\" in body and b"\\u0000" in body  # the first search is faster, and seldom finds one
-
-
 def variants(json: bytes) -> list[bytes]:
     """Return the JSON as it can be stored.
 

@@ -1,4 +1,4 @@
-"""Classifies answers: good, a passing fault that is worth another attempt, or a final refusal."""
+"""Classifies answers: good, a passing fault that is worth another attempt, or a final refusal or error."""
 
 import json
 import re
@@ -14,8 +14,8 @@ import httpx
 
 from seller_platform.client.http.characters import storable_json
 from seller_platform.clocks import Clock
-from seller_platform.contract.wire import REASON
-from seller_platform.errors import InvalidSettingError, RequestRefusedError
+from seller_platform.contract.wire import ERROR_WORD, MESSAGE, REASON, STATUS
+from seller_platform.errors import ErrorAnswerError, InvalidSettingError, RequestRefusedError
 
 _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNTOUCHED_STATUSES = frozenset({429, 503})
@@ -26,6 +26,10 @@ _LONGEST_MESSAGE = 300
 _LONGEST_LINK = 8_000
 _NEXT_LINK = re.compile(r'<([^<>]*)>\s*;\s*rel\s*=\s*"?next"?\s*(?:[,;]|$)', re.IGNORECASE)
 _JSON_STARTS = {b"{": b"}", b"[": b"]"}
+_NO_ERROR = frozenset({"", "0", "false", "none", "null"})
+
+ERROR_FIELDS = (ERROR_WORD, STATUS, MESSAGE)
+"""The fields of an answer that `check_no_error` looks at."""
 
 
 class PassingFault(Exception):  # noqa: N818  # it never leaves this floor
@@ -209,3 +213,18 @@ def shortened(text: str) -> str:
     """Return the text on one line, without control characters, cut to 300 characters."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return line if len(line) <= _LONGEST_MESSAGE else line[:_LONGEST_MESSAGE] + "..."
+
+
+def check_no_error(answer: Mapping[str, Any]) -> None:
+    """Return if a decoded answer with a good status does not say that it is an error.
+
+    Raises:
+        ErrorAnswerError: It has an `error`, or the `status` error.
+    """
+    error, status = answer.get(ERROR_WORD), answer.get(STATUS)
+    has_error = error.strip().casefold() not in _NO_ERROR if isinstance(error, str) else bool(error)
+    if not has_error and not (isinstance(status, str) and status.strip().casefold() == ERROR_WORD):
+        return
+    inner = error.get(MESSAGE) if isinstance(error, Mapping) else error
+    texts = (text for text in (answer.get(MESSAGE), inner) if isinstance(text, str))
+    raise ErrorAnswerError(next((shortened(text) for text in texts if text), ""))

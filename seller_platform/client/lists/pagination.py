@@ -135,9 +135,8 @@ class _Record:
 
     def __init__(self, dataset: Dataset, keys_of_pages: KeysOfPages) -> None:
         self._keys_of_pages = keys_of_pages
-        numbers = [number for number, column in enumerate(dataset.columns) if column.key]
         # A ledger has no key, so the whole row is compared; equal rows cost a second reading.
-        self._identity: Callable[[Any], Any] = itemgetter(*numbers) if numbers else itemgetter(slice(None))
+        self._identity: Callable[[Any], Any] = itemgetter(*dataset.key_positions or (slice(None),))
         self._seen: set[int] = set()
         self._keys = array("q")
         self._rows_by_page: list[int] = []

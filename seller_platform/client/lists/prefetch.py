@@ -1,7 +1,7 @@
 """Prefetch: requests pages ahead in a few threads, and decodes and yields them in order."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
@@ -48,15 +48,13 @@ class PageFetcher:
         answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
         return self._counted(query, answer, page)
 
-    def each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
-        """Yield the pages in the order of their queries."""
-        return self._each(queries, self._page)
+    def each(self, queries: Iterable[ListQuery], *, as_firsts: bool = False) -> Iterator[Page]:
+        """Yield the pages in the order of their queries.
 
-    def firsts(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
-        """Yield page 1 of each query in order; if the list is longer than the page, its rows may only be counted."""
-        return self._each(queries, self._first)
-
-    def _each(self, queries: Iterable[ListQuery], page_of: Callable[[ListQuery, Answer], Page]) -> Iterator[Page]:
+        Args:
+            as_firsts: They are the first pages of lists; if a list is longer, the rows of its page may only be counted.
+        """
+        page_of = self._first if as_firsts else self._page
         remaining = iter(queries)
         under_way: deque[tuple[ListQuery, Future[Answer]]] = deque()
         page: Page | None = None

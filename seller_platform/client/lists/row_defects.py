@@ -14,12 +14,13 @@ class RowDefects:
 
     Attributes:
         count: Rows so far; one with both defects counts twice.
+        notes: The notes `null_keys` and `replaced_text` for the receipt, where there are such rows.
     """
 
     def __init__(self, dataset: Dataset) -> None:
-        self._columns = [(number, column.name) for number, column in enumerate(dataset.columns) if column.key]
+        self._columns = dict(zip(dataset.key_positions, dataset.key, strict=True))
         self.count = 0
-        self._notes: dict[str, dict[str, Any]] = {}
+        self.notes: dict[str, Any] = {}
 
     def add(
         self, rows: Sequence[tuple[Any, ...]], replaced: Mapping[int, Sequence[str]] | None = None, *, page: int
@@ -31,21 +32,15 @@ class RowDefects:
         """
         for position, names in (replaced or {}).items():
             self._note("replaced_text", page, position, names)
-        lacking = [(number, name) for number, name in self._columns if None in map(itemgetter(number), rows)]
-        if not lacking:
+        if not any(None in map(itemgetter(number), rows) for number in self._columns):
             return
         for position, row in enumerate(rows):
-            if names := [name for number, name in lacking if row[number] is None]:
+            if names := [name for number, name in self._columns.items() if row[number] is None]:
                 self._note("null_keys", page, position, names)
-
-    @property
-    def notes(self) -> dict[str, object]:
-        """The notes `null_keys` and `replaced_text` for the receipt, where there are such rows."""
-        return {name: {**note, "first": list(note["first"])} for name, note in self._notes.items()}
 
     def _note(self, name: str, page: int, position: int, columns: Sequence[str]) -> None:
         self.count += 1
-        note = self._notes.setdefault(name, {"rows": 0, "first": []})
+        note = self.notes.setdefault(name, {"rows": 0, "first": []})
         note["rows"] += 1
         if len(note["first"]) < _ROWS_NAMED:
             note["first"].append({"page": page, "row": position + 1, "columns": list(columns)})

@@ -35,8 +35,7 @@ class SplitListReader:
         # Only the total is needed, so the page is as small as possible.
         self._whole = replace(reader.query, per_page=min(reader.query.dataset.page_sizes, default=None))
         self._count_names = ("unfiltered", *split_by.values)
-        columns = reader.query.dataset.columns
-        self._key = itemgetter(*(number for number, column in enumerate(columns) if column.key))
+        self._key = itemgetter(*reader.query.dataset.key_positions)
         self._firsts: list[Page] = []
         self._unexplained: _Counts | None = None
         self._ignored: _Counts | None = None
@@ -61,7 +60,7 @@ class SplitListReader:
         firsts: list[Page] = []
         if len(windows) == 1:
             for parts in by_value:
-                firsts += self._reader.fetcher.firsts([parts[0].query])
+                firsts += self._reader.fetcher.each([parts[0].query], as_firsts=True)
             # Smaller windows follow on the whole one: its first pages show best what the parts share.
             self._firsts = firsts
             if self._ignores(whole, firsts):

@@ -58,9 +58,9 @@ class WindowReader:
     def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink, memory: PageMemory | None) -> None:
         self.fetcher, self.query, self.sink, self._memory = fetcher, query, sink, memory
         self.pages, self.defects, self.follows_links = 0, RowDefects(query.dataset), True
-        numbers = [number for number, column in enumerate(query.dataset.columns) if column.key]
+        key = query.dataset.key_positions
         self._keys: KeysOfPages = {}
-        self._key: Callable[[Row], object] | None = itemgetter(*numbers) if numbers else None
+        self._key: Callable[[Row], object] | None = itemgetter(*key) if key else None
 
     def restart(self) -> None:
         """Forget what was read so far."""
@@ -86,7 +86,7 @@ class WindowReader:
         """
         result = ReadResult()
         if firsts is None:
-            firsts = self.fetcher.firsts(map(attrgetter("query"), parts))
+            firsts = self.fetcher.each(map(attrgetter("query"), parts), as_firsts=True)
         for part, first in zip(parts, firsts, strict=True):
             result += self._read(part, first)
         return result

@@ -98,7 +98,7 @@ def _value(rng: random.Random, kind: Kind, *, is_required: bool) -> object:  # n
 def _rows(dataset: Dataset, seed: int) -> tuple[list[Row], dict[int, str]]:
     rng = random.Random(f"{dataset.name} {seed}")
     rows: list[Row] = [
-        (*(_value(rng, column.kind, is_required=dataset.requires(column)) for column in dataset.columns), DAY)
+        (*(_value(rng, column.kind, is_required=column.name == dataset.day) for column in dataset.columns), DAY)
         for _ in range(ROWS)
     ]
     return rows, {position: rng.choice(DOCUMENTS) for position in rng.sample(range(ROWS), 20)}
