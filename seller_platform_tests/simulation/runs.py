@@ -4,16 +4,18 @@ import gc
 import logging
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
 from seller_platform.clocks import use_clock
-from seller_platform.failpoints import observe_failpoints
+from seller_platform.failpoints import AUDITED
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.simulation.clock import replace_sleep
@@ -107,7 +109,7 @@ class Player:
         signal.signal(signal.SIGALRM, _give_up)
         replace_threads()
         replace_sleep(self._sleep, self._monotonic, self._is_simulated)
-        observe_failpoints(self._reached)
+        sys.addaudithook(self._reached)
         gc.disable()
 
     def play(self, plan: Plan, *, with_log: bool = False) -> Outcome:
@@ -156,6 +158,6 @@ class Player:
     def _is_simulated(self) -> bool:
         return self._world is not None and self._world.scheduler.current is not None
 
-    def _reached(self, name: str) -> None:
-        if self._world is not None:
-            self._world.reached(name)
+    def _reached(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == AUDITED and self._world is not None:
+            self._world.reached(arguments[0])
