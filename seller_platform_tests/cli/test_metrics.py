@@ -8,7 +8,6 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
@@ -17,6 +16,7 @@ from seller_platform.warehouse.connections.sent_requests import take_requests
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import COMMAND, environment
+from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
@@ -40,14 +40,8 @@ def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, 
     for day, verdict in ((1, CountVerdict.MATCH), (2, CountVerdict.MISMATCH)):
         with open_load(database, Slice(STOCK, "S1.US", Window.day(date(2026, 3, day)))) as load:
             load.store(LoadFacts(3, 2, 1000, 0, verdict), started_at=began)
-    with database.begin() as connection:
-        connection.execute(
-            text("""
-                INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes,
-                                            rows, digest, verdict, changed, started_at, finished_at)
-                VALUES ('inventory', 'S1.US', '2026-03-02', '2026-03-03', 1, 1, 0, 0, '', 'held', false, now(), now())
-            """)
-        )
+    window = Window.day(date(2026, 3, 2))
+    store_receipt(database, dataset_named("inventory"), "S1.US", window, verdict="held", changed=False)
     assert take_requests(database, "ana", [began.date()], 4, per_day=96) is None
     variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url, SELLER_API_REQUESTS_PER_DAY="96")
     command = [*COMMAND, "metrics", "--port", "0"]

@@ -1,6 +1,5 @@
 """Tests that no value is cut in terminals of 80 and of 40 columns."""
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -10,7 +9,6 @@ from pathlib import Path
 import click
 import pytest
 from rich.cells import cell_len
-from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
@@ -29,6 +27,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.served import list_accounts
 from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.terminals import Shown, show
@@ -38,12 +37,6 @@ EMAIL = "a.person.with.a.long.address@shop.example"
 URI = "https://tools.example/oauth/callback/with/a/long/path?tenant=12345"
 ORDER = "028-1234567-1234567"
 REASON = "500 of 710 rows are missing on days that had them"
-_HELD = """
-    INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
-                                verdict, changed, notes, started_at, finished_at)
-    VALUES ('transactions', :key, '2026-03-01', '2026-04-01', 1, 1, 0, 0, '', 'held', false, CAST(:notes AS jsonb),
-            now(), now())
-"""
 ORDERS, MARCH = dataset_named("orders"), Window.month_of(date(2026, 3, 1))
 
 
@@ -82,11 +75,8 @@ def _fill(database: Database, home: Path) -> None:
             load.spool.write([row], tags=("platform",), page=1)
             load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=datetime.now(UTC))
     doubt = Doubt("others", REASON, 710, 210, {}, covers_all=False)
-    with database.begin() as connection:
-        connection.execute(
-            text(_HELD),
-            {"key": KEY, "notes": json.dumps({"held": doubt.note})},
-        )
+    notes = {"held": doubt.note}
+    store_receipt(database, dataset_named("transactions"), KEY, MARCH, verdict="held", changed=False, notes=notes)
     refused = CheckFailedError("the upstream answered 403: this user may not read the sales of this account")
     keep_refusal(database, dataset_named("daily_product_sales"), KEY, MARCH, refused, run_id=None)
     add_user(database, EMAIL, "A Person", "zebra lamp quorum")

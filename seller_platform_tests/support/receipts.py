@@ -1,23 +1,37 @@
 """Receipts without rows, for tests that store rows without a load, and the last receipts."""
 
-from sqlalchemy import select, text
+from datetime import datetime
+
+from sqlalchemy import func, insert, select, text
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import PUBLISHED_LOADS
+from seller_platform.warehouse.schema.tables import LOADS, PUBLISHED_LOADS
 
-_LOAD = text("""
-    INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
-                                verdict, changed, started_at, finished_at)
-    VALUES (:name, :account, :first, :after, 1, 1, 0, 0, '', 'match', :changed, now(), now())
-""")
 _BUILD = text("""
     INSERT INTO platform.mart_builds (mart, account, window_start, window_end, rows, digest, parameters, loads,
                                       started_at, finished_at)
     VALUES (:name, :account, :first, :after, 0, '', '{}', '{}', now(), now())
 """)
+
+
+def store_receipt(
+    database: Database, dataset: Dataset, account: str, window: Window, *, at: datetime | None = None, **columns: object
+) -> int:
+    """Store a receipt and return its number: by default of a load that ended now, and published that no row is left.
+
+    Args:
+        columns: Values of other columns of `platform.loads`.
+    """
+    values = {
+        **{"dataset": dataset.name, "account": account, "window_start": window.start, "window_end": window.end},
+        **{"requests": 1, "pages": 1, "body_bytes": 0, "rows": 0, "digest": b"", "verdict": "match", "changed": True},
+        **{"started_at": at or func.now(), "finished_at": at or func.now()},
+    }
+    with database.begin() as connection:
+        return int(connection.execute(insert(LOADS).values(values | columns).returning(LOADS.c.id)).scalar_one())
 
 
 def end_in_the_past(database: Database, load: int) -> None:
@@ -30,20 +44,14 @@ def mark_loaded(
     database: Database, source: Dataset | Mart, account: str, *windows: Window | None, changed: bool = True
 ) -> None:
     """Store a receipt of each month of each window; of a mart without months, one without a window."""
-    statement = _BUILD if isinstance(source, Mart) else _LOAD
-    months = [month for window in windows if window is not None for month in window.months()]
+    if isinstance(source, Dataset):
+        for month in (month for window in windows if window is not None for month in window.months()):
+            store_receipt(database, source, account, month, changed=changed)
+        return
     with database.begin() as connection:
-        for window in windows if isinstance(source, Mart) else months:
-            connection.execute(
-                statement,
-                {
-                    "name": source.name,
-                    "changed": changed,
-                    "account": account,
-                    "first": window and window.start,
-                    "after": window and window.end,
-                },
-            )
+        for window in windows:
+            days = {"first": window and window.start, "after": window and window.end}
+            connection.execute(_BUILD, {"name": source.name, "account": account, **days})
 
 
 def latest_receipts(database: Database) -> tuple[Receipt, ...]:

@@ -15,6 +15,7 @@ from seller_platform.warehouse.schema.slices import fill_slices
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
 from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.receipts import store_receipt
 
 pytestmark = pytest.mark.slow
 
@@ -67,15 +68,10 @@ def _store_extra(database: Database, rows: int, day: int, total: int | None = No
 def _observe_no_changes(database: Database) -> None:
     """Store two equal readings of a recent month: a refresh then reads no more than three days again."""
     month = Window.month_of(datetime.now(UTC).date() - timedelta(days=65))
-    statement = """
-        INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows,
-                                    digest, verdict, changed, sums, started_at, finished_at)
-        SELECT 'orders', :account, :first, :last, 1, 1, 1, 100, '\\x01', 'match', false,
-               '{"order_total EUR": "100"}', moment, moment
-        FROM unnest(ARRAY[now() - interval '60 days', now() - interval '1 day']) AS moment
-    """
-    with database.begin() as connection:
-        connection.execute(text(statement), {"account": ACCOUNT, "first": month.start, "last": month.end})
+    sums = {"order_total EUR": "100"}
+    for days in (60, 1):
+        at = datetime.now(UTC) - timedelta(days=days)
+        store_receipt(database, ORDERS, ACCOUNT, month, at=at, rows=100, digest=b"\x01", changed=False, sums=sums)
 
 
 def test_a_held_load_is_listed_accepted_once_and_then_held_no_more(

@@ -13,19 +13,12 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS = dataset_named("orders")
 ACCOUNT = "SELLER.market"
-MARCH = Window.month_of(date(2026, 3, 1))
-
-
-APRIL = Window.month_of(date(2026, 4, 1))
-_HELD = """
-    INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
-                                verdict, changed, started_at, finished_at)
-    VALUES (:dataset, :account, :first, :end, 1, 1, 0, 0, '', 'held', false, now(), now())
-"""
+MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
 
 
 def _load(database: Database, totals: dict[str, str], month: Window = MARCH) -> int:
@@ -67,9 +60,7 @@ def test_diff_shows_a_change_and_not_the_first_load_of_other_days(
     database: Database, variables: dict[str, str]
 ) -> None:
     _load(database, {"first": "1.00"}, APRIL)
-    hold = {"dataset": "orders", "account": ACCOUNT, "first": APRIL.start, "end": APRIL.end}
-    with database.begin() as connection:
-        connection.execute(text(_HELD), hold)
+    store_receipt(database, ORDERS, ACCOUNT, APRIL, verdict="held", changed=False)
     _load(database, {"first": "1.00"}, APRIL)
 
     newest = document(run(["diff", "orders", ACCOUNT, "--json"], variables))

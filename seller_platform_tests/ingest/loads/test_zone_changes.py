@@ -20,6 +20,7 @@ from seller_platform.warehouse.loads.receipts import days_read
 from seller_platform.warehouse.monitoring.zone_changes import zone_changes
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import MovingList, api_of, order
+from seller_platform_tests.support.receipts import store_receipt
 
 ORDERS, BY_PRODUCT, STOCK = map(dataset_named, ("orders", "sales_by_product", "warehouse_stock"))
 SINCE = date(2026, 2, 1)
@@ -194,20 +195,14 @@ def test_what_was_read_under_another_currency_is_due_again(shop: Shop) -> None:
 
 def test_of_snapshots_only_todays_is_due_again(shop: Shop) -> None:
     shop.move(timezone=TOKYO)
-    statement = text(
-        "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
-        "digest, verdict, changed, time_zone, started_at, finished_at) VALUES (:name, 'S.US', :first, :after, 1, 1, 1, "
-        "1, '', 'match', true, :zone, :at, :at)"
-    )
     today = Window.day(NOW.astimezone(ZoneInfo(TOKYO)).date())
     march = Window.month_of(date(2026, 3, 1))
 
     def due(zone: str | None) -> list[Window]:
         with shop.database.begin() as connection:
             connection.execute(text("DELETE FROM platform.loads; DELETE FROM platform.slices"))
-            for name, window in ((BY_PRODUCT.name, march), (STOCK.name, today)):
-                values = {"name": name, "first": window.start, "after": window.end, "zone": zone, "at": NOW}
-                connection.execute(statement, values)
+        for dataset, window in ((BY_PRODUCT, march), (STOCK, today)):
+            store_receipt(shop.database, dataset, "S.US", window, at=NOW, rows=1, time_zone=zone)
         planner = Planner(shop.database, [account_of(shop.database, "S.US")], march.start, NOW)
         slices = planner.due([BY_PRODUCT, STOCK], scheduled=True)
         return [each.window for each in slices if each.window in {march, today}]

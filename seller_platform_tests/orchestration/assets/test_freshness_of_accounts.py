@@ -7,11 +7,14 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import REFRESHED, Dataset, Window, dataset_named
+from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
 from seller_platform.orchestration.assets.freshness import FRESHNESS, SENSOR, check_name_of, freshness_definitions
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS, INVENTORY, BY_DATE = (dataset_named(name) for name in ("orders", "inventory", "sales_by_date"))
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -34,39 +37,15 @@ class Freshness:
         )
 
     def discover(self, key: str, zone: str, seen: datetime) -> None:
+        others = [(each.key, each.account) for each in accounts(self.database)]
+        connect_accounts(self.database, [*others, (key, Account(1, key, None, None, zone, "M", "S"))])
         with self.database.begin() as connection:
-            connection.execute(
-                text(
-                    "INSERT INTO platform.connections (name, base_url, auth_url, client_id) "
-                    "VALUES ('c', 'u', 'u', 'i') ON CONFLICT DO NOTHING"
-                )
-            )
-            connection.execute(
-                text(
-                    "INSERT INTO platform.accounts (key, connection, id, title, timezone, marketplace, seller_id, "
-                    "first_seen_at) VALUES (:key, 'c', 1, :key, :zone, 'M', 'S', :seen)"
-                ),
-                {"key": key, "zone": zone, "seen": seen},
-            )
+            statement = text("UPDATE platform.accounts SET first_seen_at = :seen WHERE key = :key")
+            connection.execute(statement, {"key": key, "seen": seen})
         add_accounts(self.instance, [key])
 
     def read(self, dataset: Dataset, account: str, window: Window, at: datetime, verdict: str = "match") -> None:
-        with self.database.begin() as connection:
-            connection.execute(
-                text(
-                    "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, "
-                    "body_bytes, rows, digest, verdict, changed, started_at, finished_at) VALUES (:dataset, :account, "
-                    ":first, :after, 1, 1, 0, 0, '', :verdict, true, :at, :at)"
-                ),
-                {
-                    "dataset": dataset.name,
-                    "account": account,
-                    "first": window.start,
-                    "after": window.end,
-                    "verdict": verdict,
-                    "at": at,
-                },
-            )
+        store_receipt(self.database, dataset, account, window, at=at, verdict=verdict)
 
     def tick(self) -> dict[str, dg.AssetCheckEvaluation]:
         """Evaluate the sensor, and return what it reports."""

@@ -3,14 +3,13 @@
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from sqlalchemy import insert
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.errors import RequestsUsedUpError
 from seller_platform.warehouse.loads.expectations import Basis, ExpectedLoad, expected_loads, fewest_requests
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS
+from seller_platform_tests.support.receipts import store_receipt
 
 ORDERS, LEDGER = dataset_named("orders"), dataset_named("transactions")
 MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
@@ -21,21 +20,8 @@ def load(
     database: Database, dataset: Dataset, account: str, window: Window, *, requests: int, rows: int, seconds: int
 ) -> None:
     """Store a receipt."""
-    facts = {"pages": 1, "body_bytes": 0, "announced": rows, "digest": b"", "verdict": "match", "changed": True}
-    with database.begin() as connection:
-        connection.execute(
-            insert(LOADS).values(
-                **facts,
-                dataset=dataset.name,
-                account=account,
-                window_start=window.start,
-                window_end=window.end,
-                requests=requests,
-                rows=rows,
-                started_at=AT,
-                finished_at=AT + timedelta(seconds=seconds),
-            )
-        )
+    end = AT + timedelta(seconds=seconds)
+    store_receipt(database, dataset, account, window, at=AT, finished_at=end, requests=requests, rows=rows)
 
 
 def expected(

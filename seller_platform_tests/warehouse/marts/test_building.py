@@ -13,7 +13,7 @@ from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import CheckResult, build_partition, recheck
 from seller_platform.warehouse.marts.due import Derived, partition_states
-from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 from seller_platform_tests.support.statements import at_each_statement
 
@@ -152,22 +152,14 @@ def test_a_failed_build_is_stored_until_the_partition_is_built(shop: Shop) -> No
 
 def test_the_receipt_names_the_newest_load_of_each_input(shop: Shop) -> None:
     loads = (
-        ("daily_product_sales", "2026-03-01", "2026-04-01"),
-        ("daily_product_sales", "2026-03-10", "2026-04-01"),
-        ("daily_product_sales", "2026-02-01", "2026-03-01"),
-        ("cost_periods", "2026-04-02", "2026-04-03"),
-        ("orders", "2026-03-01", "2026-04-01"),
+        ("daily_product_sales", MARCH),
+        ("daily_product_sales", MARCH.since(date(2026, 3, 10))),
+        ("daily_product_sales", Window.month_of(date(2026, 2, 1))),
+        ("cost_periods", Window.day(date(2026, 4, 2))),
+        ("orders", MARCH),
     )
-    with shop.database.begin() as connection:
-        for dataset, start, end in loads:
-            connection.execute(
-                text(
-                    "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, "
-                    "body_bytes, rows, digest, verdict, changed, started_at, finished_at) "
-                    "VALUES (:dataset, :account, :start, :end, 1, 1, 1, 0, '', 'match', true, now(), now())"
-                ),
-                {"dataset": dataset, "account": ACCOUNT, "start": start, "end": end},
-            )
+    for dataset, window in loads:
+        store_receipt(shop.database, dataset_named(dataset), ACCOUNT, window)
 
     build = shop.build(PROFIT)
 

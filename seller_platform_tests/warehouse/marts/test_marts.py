@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import Build
+from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 
 PROFIT = mart_named("account_profit_daily")
@@ -104,15 +106,7 @@ def test_only_the_newest_snapshot_of_the_costs_counts_be_it_empty(shop: Shop) ->
     shop.cost("A", "2026-01-01", None, f"[{_element('2.00')}]", snapshot="2026-03-31")
     shop.build(PROFIT)
     assert shop.rows("SELECT product_cost FROM marts.account_profit_daily") == [_d("2.00")]
-    with shop.database.begin() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-                "rows, digest, verdict, changed, started_at, finished_at) VALUES ('cost_periods', :account, "
-                "'2026-04-01', '2026-04-02', 1, 1, 1, 0, '', 'match', true, now(), now())"
-            ),
-            {"account": ACCOUNT},
-        )
+    store_receipt(shop.database, dataset_named("cost_periods"), ACCOUNT, Window.day(date(2026, 4, 1)))
 
     shop.build(PROFIT)
 

@@ -1,13 +1,14 @@
 """Tests that tables of datasets follow the contract, and receipts are selected by days."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import select
 
 from seller_platform.contract import DATASETS, Dataset, Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, PUBLISHED_LOADS, history_of, loads_of, table_for
+from seller_platform.warehouse.schema.tables import PUBLISHED_LOADS, history_of, loads_of, table_for
+from seller_platform_tests.support.receipts import store_receipt
 
 ORDERS = dataset_named("orders")
 APRIL = Window.month_of(date(2026, 4, 1))
@@ -28,24 +29,7 @@ def test_a_dataset_has_a_table_with_its_columns_and_those_of_its_load(dataset: D
 
 
 def _load(database: Database, account: str, first: date, last: date) -> int:
-    moment = datetime(2026, 6, 1, tzinfo=UTC)
-    with database.begin() as connection:
-        statement = insert(LOADS).values(
-            dataset="orders",
-            account=account,
-            window_start=first,
-            window_end=last + timedelta(days=1),
-            requests=1,
-            pages=1,
-            body_bytes=1,
-            rows=0,
-            digest=b"",
-            verdict="match",
-            changed=True,
-            started_at=moment,
-            finished_at=moment,
-        )
-        return int(connection.execute(statement.returning(LOADS.c.id)).scalar_one())
+    return store_receipt(database, ORDERS, account, Window(first, last + timedelta(days=1)))
 
 
 def test_receipts_of_a_window_are_those_that_share_a_day_with_it(database: Database) -> None:
