@@ -188,7 +188,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
             api = seller_api.api(account.connection).listening(on_wait)
             return load_report(api, database, account, job, clock=clock, run_id=context.run.run_id)
 
-        loop = PartitionLoop(context.log)
+        loop, stored = PartitionLoop(context.log), newest_receipts(database, REPORT_ROWS)
         for account in context.partition_keys:
             failures, is_reported = len(loop.failures), False
             for _, receipt in loop.attempt(ready_jobs(database, account), load):
@@ -199,12 +199,11 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
             loop.failures |= {error.report: error for error in take_failures(database, account, now=clock())}
             if is_reported or len(loop.failures) > failures:
                 continue
-            stored = newest_receipts(database, REPORT_ROWS).get(account)
-            if stored is None:
+            if account not in stored:
                 reason = f"No report was ever loaded; the job {placement.name_of('request_reports')} requests one."
                 yield materialization_of_nothing(asset, account, reason)
             else:
-                yield load_event(asset, seller_api, stored)
+                yield load_event(asset, seller_api, stored[account])
         yield from outputs(context)
         report_after_step(context, database, placement, REPORT_ROWS)
         _fail(loop, "loaded")
