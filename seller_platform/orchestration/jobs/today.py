@@ -14,7 +14,7 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
-from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
+from seller_platform.ingest.loads.loading import SliceLoader, load_each
 from seller_platform.ingest.loads.planner import DueSlice
 from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
@@ -122,47 +122,30 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         # The refusals that `status` shows are about months, which the daily refresh reads.
         requests = [each.request for each in division.fitting]
         results = load_each(requests, loader, second_reading_seconds=warehouse.second_reading_seconds, records=False)
-        yield from _reported(context, seller_api, results, placement)
+        loop, receipts, key = PartitionLoop(context.log), list[Receipt](), placement.asset_key(DATASET)
+        for result in results:
+            if result.error is not None:
+                loop.add(result.request.account, result.error, subject=str(result.request))
+            elif result.receipt is not None:
+                receipts.append(result.receipt)
+                if result.receipt.changed:
+                    yield load_event(key, seller_api, result.receipt)
+        context.add_output_metadata(
+            {
+                "accounts": len(receipts),
+                "changed_accounts": sum(receipt.changed for receipt in receipts),
+                "rows": sum(receipt.rows for receipt in receipts),
+            }
+        )
+        keep_reported(database, [receipt.id for receipt in receipts])
+        report_after_step(context, database, placement, DATASET)
+        loop.fail(
+            f"today's {DATASET.name} of {count_of(len(loop.failures), 'account', 'was')} not read: "
+            f"{', '.join(loop.failures)}. All others were. The next tick reads them again"
+        )
 
     @dg.job(name=placement.name_of("read_orders_today"), description=read_today.description)
     def read_orders_today() -> None:
         read_today()
 
     return read_orders_today
-
-
-def _reported(
-    context: dg.OpExecutionContext,
-    seller_api: SellerApiResource,
-    results: Iterable[SliceResult],
-    placement: Placement,
-) -> Iterator[object]:
-    """Yield the materialization of each day that has changed, and fail the step if days could not be read.
-
-    The refusals that `status` shows stay: they are about months, which the daily refresh reads. At the end the checks
-    are reported.
-
-    Raises:
-        dagster.Failure: Some days could not be read. All others were.
-    """
-    loop, receipts = PartitionLoop(context.log), list[Receipt]()
-    for result in results:
-        if result.error is not None:
-            loop.add(result.request.account, result.error, subject=str(result.request))
-        elif result.receipt is not None:
-            receipts.append(result.receipt)
-            if result.receipt.changed:
-                yield load_event(placement.asset_key(DATASET), seller_api, result.receipt)
-    context.add_output_metadata(
-        {
-            "accounts": len(receipts),
-            "changed_accounts": sum(receipt.changed for receipt in receipts),
-            "rows": sum(receipt.rows for receipt in receipts),
-        }
-    )
-    keep_reported(seller_api.warehouse.database, [receipt.id for receipt in receipts])
-    report_after_step(context, seller_api.warehouse.database, placement, DATASET)
-    loop.fail(
-        f"today's {DATASET.name} of {count_of(len(loop.failures), 'account', 'was')} not read: "
-        f"{', '.join(loop.failures)}. All others were. The next tick reads them again"
-    )
