@@ -23,7 +23,7 @@ from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.ingest.loads.slices import SliceRequest, load_requested
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.history.settledness import lookbacks
-from seller_platform.warehouse.loads.receipts import upstream_offers
+from seller_platform.warehouse.loads.receipts import offered_pairs
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.repeated_ledgers import compare_changed
@@ -162,9 +162,10 @@ def load_each(
     if doubtful:
         time.sleep(second_reading_seconds)  # in this thread, which Ctrl-C interrupts
         yield from results([doubtful.pop(0) for _ in range(len(doubtful))])
+    offered = offered_pairs(loader.database, [request.dataset for request, _ in not_offered]) if not_offered else ()
     for request, error in not_offered:
         result = SliceResult(request, error=error)
-        if upstream_offers(loader.database, request.dataset, request.account):
+        if (request.dataset.name, request.account) in offered:
             refused = UpstreamError(
                 f"{error.dataset} of account {request.account}: the upstream answered {error.status} to {error.path}, "
                 "which it answers for other accounts or did answer before",

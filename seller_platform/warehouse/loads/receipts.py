@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, or_, select, text, true
+from sqlalchemy import Connection, Select, bindparam, exists, or_, select, text
 
 from seller_platform.contract import DATASETS, Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
@@ -129,14 +129,11 @@ def was_loaded(database: Database, dataset: Dataset, account: str, month: Window
 
     With a month, whether any of its days was.
     """
-    loaded = select(SLICES.c.load_id).where(*_of_slice(dataset, account, month), SLICES.c.load_id.is_not(None))
+    loaded = [SLICES.c.dataset == dataset.name, SLICES.c.account == account, SLICES.c.load_id.is_not(None)]
+    if month is not None:
+        loaded.append(SLICES.c.month == month.start)
     with database.begin() as connection:
-        return connection.execute(select(loaded.exists())).scalar_one()
-
-
-def _of_slice(dataset: Dataset, account: str, month: Window | None) -> Sequence[ColumnElement[bool]]:
-    of_month = true() if month is None else SLICES.c.month == month.start
-    return (SLICES.c.dataset == dataset.name, SLICES.c.account == account, of_month)
+        return connection.execute(select(exists().where(*loaded))).scalar_one()
 
 
 def newest_load(database: Database) -> datetime | None:
@@ -146,12 +143,12 @@ def newest_load(database: Database) -> datetime | None:
         return connection.execute(newest).scalar_one_or_none()
 
 
-def upstream_offers(database: Database, dataset: Dataset, account: str) -> bool:
-    """Return whether the dataset was ever loaded from the upstream of an account, for this account or for another."""
-    offered = text("SELECT FROM platform.offered_slices WHERE dataset = :dataset AND account = :account")
+def offered_pairs(database: Database, datasets: Collection[Dataset]) -> frozenset[tuple[str, str]]:
+    """Return the names of datasets with the accounts whose upstream offers them: it has answered for any account."""
+    offered = text("SELECT dataset, account FROM platform.offered_slices WHERE dataset = ANY (:datasets)")
     with database.begin() as connection:
-        found = connection.execute(offered, {"dataset": dataset.name, "account": account})
-        return found.one_or_none() is not None
+        rows = connection.execute(offered, {"datasets": [each.name for each in datasets]})
+        return frozenset((dataset, account) for dataset, account in rows)
 
 
 def days_read(
