@@ -12,9 +12,7 @@ from typing import Any
 
 import dagster as dg
 from celery import Celery, Task
-from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, WorkerStatus
-from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
-from dagster._serdes import ConfigurableClassData
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
@@ -33,8 +31,8 @@ class _RunTask(Task):  # type: ignore[misc]  # celery has no types
     """A task that executes one run and holds the run's lock meanwhile."""
 
     def __call__(self, **packed: Any) -> Any:
-        (arguments,) = (unpack_value(value) for value in packed.values())
-        assert isinstance(arguments, ExecuteRunArgs | ResumeRunArgs)
+        # What Dagster packs to execute or to resume a run.
+        arguments: Any = unpack_value(*packed.values())
         with hold_run(_database(), arguments.run_id):
             return super().__call__(**packed)
 
@@ -42,7 +40,7 @@ class _RunTask(Task):  # type: ignore[misc]  # celery has no types
 class LockedCeleryRunLauncher(CeleryRunLauncher):
     """dagster-celery's run launcher, which also notices that a worker is gone."""
 
-    def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
+    def __init__(self, inst_data: Any = None) -> None:
         super().__init__(**_arguments(), inst_data=inst_data)
 
     @classmethod
@@ -50,12 +48,10 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
         return {}
 
     @classmethod
-    def from_config_value(
-        cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
-    ) -> "LockedCeleryRunLauncher":
+    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> "LockedCeleryRunLauncher":
         return cls(inst_data=inst_data, **config_value)
 
-    def launch_run(self, context: LaunchRunContext) -> None:
+    def launch_run(self, context: Any) -> None:
         """Put a run in the queue."""
         _declare_queue(self.celery)
         super().launch_run(context)

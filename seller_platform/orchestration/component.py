@@ -1,6 +1,5 @@
 """The Dagster component that mounts Seller Platform in a project, and its scaffold."""
 
-import os
 import re
 import warnings
 from collections.abc import Sequence
@@ -304,35 +303,12 @@ def _invalid(attribute: str, problem: str) -> SettingsError:
     )
 
 
-def _optional(name: str) -> "dg.EnvVar | None":
-    return dg.EnvVar(name) if _is_given(name) else None
-
-
-def _optional_number(name: str) -> int | None:
-    return dg.EnvVar.int(name) if _is_given(name) else None
-
-
-def _is_given(name: str) -> bool:
-    return bool(os.environ.get(name)) and not read_settings().demo
-
-
 @cache
 def _resources(history_start: date | None) -> dict[str, object]:
-    """Return the resources. Several components of a project share them, for Dagster refuses two with one key."""
-    warehouse = WarehouseResource(
-        database_url=_optional("SELLER_PLATFORM_DATABASE_URL"),
-        history_start=history_start.isoformat() if history_start else None,
-    )
-    return {
-        "warehouse": warehouse,
-        "seller_api": SellerApiResource(
-            warehouse=warehouse,
-            base_url=_optional("SELLER_API_BASE_URL"),
-            auth_url=_optional("SELLER_API_AUTH_URL"),
-            client_id=_optional("SELLER_API_CLIENT_ID"),
-            client_secret=_optional("SELLER_API_CLIENT_SECRET"),
-            redirect_uri=_optional("SELLER_API_REDIRECT_URI"),
-            requests_per_day=_optional_number("SELLER_API_REQUESTS_PER_DAY"),
-        ),
-        IO_MANAGER_KEY: WarehouseIOManager(database_url=_optional("SELLER_PLATFORM_DATABASE_URL")),
-    }
+    """Return the resources, whose attributes are the settings of the environment.
+
+    Several components of a project share them, for Dagster refuses two with one key.
+    """
+    warehouse = WarehouseResource(history_start=history_start.isoformat() if history_start else None)
+    api = SellerApiResource(warehouse=warehouse)
+    return {"warehouse": warehouse, "seller_api": api, IO_MANAGER_KEY: WarehouseIOManager()}

@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from typing import Any, Self, cast
 
 from dagster import EventLogEntry, Field, StringSource
-from dagster._serdes import ConfigurableClassData
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.run_storage import PostgresRunStorage
 from dagster_postgres.schedule_storage import PostgresScheduleStorage
@@ -58,7 +57,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         self,
         postgres_url: str,
         should_autocreate_tables: bool = True,  # Dagster's signature
-        inst_data: ConfigurableClassData | None = None,
+        inst_data: Any = None,
         *,
         schema: str | None = None,
     ) -> None:
@@ -89,7 +88,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         }
 
     @classmethod
-    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
+    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> Self:
         names_server = "postgres_url" in config_value or "postgres_db" in config_value
         creates, schema = config_value.get("should_autocreate_tables", True), config_value.get("schema")
         if names_server:
@@ -109,7 +108,7 @@ class PooledRunStorage(PostgresRunStorage):
     config_type = PooledPostgresStorage.config_type
 
     @classmethod
-    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
+    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> Self:
         return cast("Self", PooledPostgresStorage.from_config_value(inst_data, config_value).run_storage)
 
 
@@ -119,7 +118,7 @@ class PooledEventLogStorage(PostgresEventLogStorage):
     config_type = PooledPostgresStorage.config_type
 
     @classmethod
-    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
+    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> Self:
         return cast("Self", PooledPostgresStorage.from_config_value(inst_data, config_value).event_log_storage)
 
 
@@ -129,7 +128,7 @@ class PooledScheduleStorage(PostgresScheduleStorage):
     config_type = PooledPostgresStorage.config_type
 
     @classmethod
-    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
+    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> Self:
         return cast("Self", PooledPostgresStorage.from_config_value(inst_data, config_value).schedule_storage)
 
 
