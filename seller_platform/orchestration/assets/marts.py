@@ -20,7 +20,7 @@ from seller_platform.orchestration.assets.reporting import report, report_after_
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.following import Follower
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
-from seller_platform.orchestration.charts.figures import Figure, bar_chart, line_chart, markdown_image
+from seller_platform.orchestration.charts.figures import Figure, alternative_text, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.partitions import (
     account_months,
@@ -237,7 +237,7 @@ def draw(build: Build, account: KnownAccount | None = None) -> str:
     """Return the chart of a build as an image in Markdown."""
     figure = figure_of(build, account)
     svg = line_chart(figure) if build.mart.chart.form is ChartForm.LINES else bar_chart(figure)
-    return markdown_image(figure, svg)
+    return markdown_image(alternative_text(figure), svg)
 
 
 def figure_of(build: Build, account: KnownAccount | None = None) -> Figure:

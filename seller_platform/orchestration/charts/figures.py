@@ -6,7 +6,7 @@ They have a white background: the Dagster UI shows them as images, which do not 
 import math
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -24,7 +24,8 @@ _SIZES = ((1e9, "bn"), (1e6, "m"), (1e4, "k"))
 
 # They differ in lightness, too, for readers who see no difference in hue, and are dark enough for text on white.
 _COLOURS = ("#1d4ed8", "#c2570c", "#0f766e", "#86198f")
-_INK, _MUTED, _GRID, _ZERO = "#111827", "#4b5563", "#e5e7eb", "#9ca3af"
+INK, MUTED = "#111827", "#4b5563"
+_GRID, _ZERO = "#e5e7eb", "#9ca3af"
 _FONT = "font-family='system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif'"
 
 # Characters that XML 1.0 cannot represent.
@@ -54,10 +55,10 @@ class Figure:
     when_empty: str
 
 
-def markdown_image(figure: Figure, svg: str) -> str:
+def markdown_image(description: str, svg: str) -> str:
     """Return a chart as an image in Markdown, with its alternative text."""
-    text = re.sub(r"[\[\]\\`*_<>!\s]+", " ", alternative_text(figure)).strip()
-    return f"![{text}](data:image/svg+xml;base64,{b64encode(svg.encode()).decode()})"
+    words = re.sub(r"[\[\]\\`*_<>!\s]+", " ", description).strip()
+    return f"![{words}](data:image/svg+xml;base64,{b64encode(svg.encode()).decode()})"
 
 
 def alternative_text(figure: Figure) -> str:
@@ -94,15 +95,15 @@ def line_chart(figure: Figure) -> str:
         parts.append(
             f"<line x1='{_LEFT}' x2='{_WIDTH - _RIGHT}' y1='{y(tick):.1f}' y2='{y(tick):.1f}' stroke='{colour}'/>"
         )
-        parts.append(_text(_LEFT - 8, y(tick) + 4, _short(tick), anchor="end", colour=_MUTED))
+        parts.append(text_at(_LEFT - 8, y(tick) + 4, _short(tick), anchor="end"))
     parts += [
-        _text(x(index), _LINE_HEIGHT - 14, _day(figure.labels[index]), anchor="middle", colour=_MUTED)
+        text_at(x(index), _LINE_HEIGHT - 14, _day(figure.labels[index]), anchor="middle")
         for index in range(0, len(figure.labels), -(-len(figure.labels) // _MOST_LABELS))
     ]
     for values, colour in zip(figure.series.values(), cycle(_COLOURS), strict=False):
         points = [None if value is None else (x(index), y(float(value))) for index, value in enumerate(values)]
         parts += _line(points, colour)
-    return _document(figure, _LINE_HEIGHT, parts)
+    return document(figure.title, alternative_text(figure), (_WIDTH, _LINE_HEIGHT), parts)
 
 
 def bar_chart(figure: Figure) -> str:
@@ -127,24 +128,24 @@ def bar_chart(figure: Figure) -> str:
         name = _day(label)
         short_name = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
         middle = top + (row - _ROW_GAP) / 2 + 4
-        parts.append(_text(_LABEL_WIDTH - 10, middle, short_name, anchor="end", colour=_INK))
+        parts.append(text_at(_LABEL_WIDTH - 10, middle, short_name, anchor="end", colour=INK))
         for number, (values, colour) in enumerate(zip(figure.series.values(), cycle(_COLOURS), strict=False)):
             parts += _bar(values[index], x, top + number * (_BAR + _BAR_GAP), colour)
     bottom = height - 14
     parts.append(f"<line x1='{x(0):.1f}' x2='{x(0):.1f}' y1='{start - 6}' y2='{bottom}' stroke='{_ZERO}'/>")
-    return _document(figure, height, parts)
+    return document(figure.title, alternative_text(figure), (_WIDTH, height), parts)
 
 
 def _bar(value: Value, x: Callable[[float], float], top: float, colour: str) -> Iterator[str]:
     if value is None:
-        yield _text(x(0) + 6, top + _BAR - 3, "not known", colour=_MUTED)
+        yield text_at(x(0) + 6, top + _BAR - 3, "not known")
         return
     start, end = sorted((x(0), x(float(value))))
     yield f"<rect x='{start:.1f}' y='{top:.1f}' width='{end - start:.1f}' height='{_BAR}' fill='{colour}'/>"
     if value < 0:
-        yield _text(start - 6, top + _BAR - 3, _short(value), anchor="end", colour=_MUTED)
+        yield text_at(start - 6, top + _BAR - 3, _short(value), anchor="end")
     else:
-        yield _text(end + 6, top + _BAR - 3, _short(value), colour=_MUTED)
+        yield text_at(end + 6, top + _BAR - 3, _short(value))
 
 
 def _line(points: Sequence[tuple[float, float] | None], colour: str) -> Iterator[str]:
@@ -161,13 +162,13 @@ def _line(points: Sequence[tuple[float, float] | None], colour: str) -> Iterator
 
 
 def _head(figure: Figure) -> Iterator[str]:
-    yield _text(24, 30, figure.title, colour=_INK, size=15, weight="600")
-    yield _text(24, 50, " · ".join(filter(None, (figure.subject, figure.unit))), colour=_MUTED)
+    yield text_at(24, 30, figure.title, colour=INK, font_size=15, font_weight=600)
+    yield text_at(24, 50, " · ".join(filter(None, (figure.subject, figure.unit))))
     if len(figure.series) > 1:
         left = 24.0
         for name, colour in zip(figure.series, cycle(_COLOURS), strict=False):
             yield f"<rect x='{left:.0f}' y='60' width='12' height='12' rx='2' fill='{colour}'/>"
-            yield _text(left + 18, 70, name, colour=_INK)
+            yield text_at(left + 18, 70, name, colour=INK)
             left += 18 + 7 * len(name) + 22
 
 
@@ -176,26 +177,32 @@ def _top(figure: Figure) -> int:
 
 
 def _empty(figure: Figure) -> str:
-    return _document(figure, 104, [*_head(figure), _text(24, 80, figure.when_empty, colour=_INK)])
+    parts = [*_head(figure), text_at(24, 80, figure.when_empty, colour=INK)]
+    return document(figure.title, alternative_text(figure), (_WIDTH, 104), parts)
 
 
-def _document(figure: Figure, height: float, parts: Sequence[str]) -> str:
+def document(
+    title: str, description: str, size: tuple[int, float], parts: Iterable[str], *, font_size: int = 12
+) -> str:
+    """Return the SVG of these elements on a white background.
+
+    Args:
+        size: The width and the height.
+    """
+    width, height = size
     return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height:.0f}' "
-        f"viewBox='0 0 {_WIDTH} {height:.0f}' role='img' {_FONT} font-size='12'>"
-        f"<title>{_escape(figure.title)}</title><desc>{_escape(alternative_text(figure))}</desc>"
-        f"<rect width='{_WIDTH}' height='{height:.0f}' rx='6' fill='#ffffff' stroke='{_GRID}'/>"
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height:.0f}' "
+        f"viewBox='0 0 {width} {height:.0f}' role='img' {_FONT} font-size='{font_size}'>"
+        f"<title>{_escape(title)}</title><desc>{_escape(description)}</desc>"
+        f"<rect width='{width}' height='{height:.0f}' rx='6' fill='#ffffff' stroke='{_GRID}'/>"
         f"{''.join(parts)}</svg>"
     )
 
 
-def _text(
-    x: float, y: float, text: str, *, colour: str, anchor: str = "start", size: int = 12, weight: str = "400"
-) -> str:
-    return (
-        f"<text x='{x:.1f}' y='{y:.1f}' fill='{colour}' text-anchor='{anchor}' font-size='{size}' "
-        f"font-weight='{weight}'>{_escape(text)}</text>"
-    )
+def text_at(x: float, y: float, text: str, *, colour: str = MUTED, anchor: str = "start", **attributes: object) -> str:
+    """Return the element of a text; attributes have underscores in place of hyphens."""
+    more = "".join(f" {name.replace('_', '-')}='{value}'" for name, value in attributes.items())
+    return f"<text x='{x:.1f}' y='{y:.1f}' fill='{colour}' text-anchor='{anchor}'{more}>{_escape(text)}</text>"
 
 
 def _extent(figure: Figure) -> tuple[float, float]:
@@ -233,6 +240,3 @@ def _short(value: Value) -> str:
 
 def _escape(text: str) -> str:
     return escape(_ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text))
-
-
-__all__ = ["Figure", "alternative_text", "bar_chart", "line_chart", "markdown_image"]

@@ -1,14 +1,13 @@
 """The heat map of stored slices, as SVG: a row for each account, a column for each dataset and month."""
 
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 from itertools import groupby
 
 from seller_platform.contract import Dataset
 from seller_platform.counts import count_of
+from seller_platform.orchestration.charts.figures import INK, document, markdown_image, text_at
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.monitoring.slice_states import SliceState, SliceStates
 
@@ -30,8 +29,6 @@ COLOURS = {
     SliceState.HELD: "#ea580c",
     SliceState.FAILED: "#991b1b",
 }
-_INK, _MUTED, _GRID = "#111827", "#4b5563", "#e5e7eb"
-_FONT = "font-family='system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif'"
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,11 @@ class _Column:
 
 def heat_map(states: SliceStates, now: datetime) -> str:
     """Return the heat map as an image in Markdown, below a sentence that says what is left out."""
-    image = _encoded(states, shown_accounts(states), now)
-    return f"{left_out(states)}\n\n![{_alternative_text(states)}](data:image/svg+xml;base64,{image})"
+    shown, sentence = shown_accounts(states), left_out(states)
+    height = _TOP + max(1, len(shown)) * _ROW + _BOTTOM
+    title = "Slices stored by account, dataset and month"
+    svg = document(title, sentence, (_WIDTH, height), _parts(states, shown, now, height), font_size=11)
+    return f"{sentence}\n\n{markdown_image(f'{title}. {sentence}', svg)}"
 
 
 def shown_accounts(states: SliceStates) -> list[KnownAccount]:
@@ -71,43 +71,29 @@ def left_out(states: SliceStates) -> str:
     return sentence
 
 
-def _alternative_text(states: SliceStates) -> str:
-    return f"Slices stored by account, dataset and month. {left_out(states)}"
-
-
-def _encoded(states: SliceStates, shown: Sequence[KnownAccount], now: datetime) -> str:
-    height = _TOP + max(1, len(shown)) * _ROW + _BOTTOM
-    svg = (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' viewBox='0 0 {_WIDTH} {height}' "
-        f"role='img' {_FONT} font-size='11'><title>{escape(_alternative_text(states))}</title>"
-        f"<rect width='{_WIDTH}' height='{height}' rx='6' fill='#ffffff' stroke='{_GRID}'/>"
-        f"{''.join(_parts(states, shown, now, height))}</svg>"
-    )
-    return b64encode(svg.encode()).decode()
-
-
 def _parts(states: SliceStates, shown: Sequence[KnownAccount], now: datetime, height: int) -> Iterator[str]:
     months = states.months[-MOST_MONTHS:]
     columns = list(_columns(states.datasets, len(months)))
     for column in columns:
         left = column.left + (column.cell * (len(months) if column.dataset.is_dated else 1)) / 2
         angle = _FLAT if column.dataset.is_dated else _STEEP
-        yield _text(left, _TOP - (24 if column.dataset.is_dated else 8), column.dataset.name, angle=angle)
+        top = _TOP - (24 if column.dataset.is_dated else 8)
+        yield text_at(left, top, column.dataset.name, transform=f"rotate({angle} {left:.1f} {top:.1f})")
         if column.dataset.is_dated and months:
-            yield _text(column.left, _TOP - 8, f"{months[0].start:%y-%m}", size=8)
-    yield _text(_WIDTH - 20, _TOP - 8, "oldest", anchor="end", size=9)
+            yield text_at(column.left, _TOP - 8, f"{months[0].start:%y-%m}", font_size=8)
+    yield text_at(_WIDTH - 20, _TOP - 8, "oldest", anchor="end", font_size=9)
     if not shown:
-        yield _text(20, _TOP + 12, "There are no accounts yet.")
+        yield text_at(20, _TOP + 12, "There are no accounts yet.")
     for number, account in enumerate(shown):
         top = _TOP + number * _ROW
         title = account.account.title or account.key
         label = f"{title} ({account.account.country_code})" if account.account.country_code else title
         short = label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
-        yield _text(_LABELS - 8, top + 12, short, anchor="end", colour=_INK)
+        yield text_at(_LABELS - 8, top + 12, short, anchor="end", colour=INK)
         for column in columns:
             cells = states.of_pair(column.dataset, account.key)
             yield from _cells(cells[-len(months) :] if column.dataset.is_dated else cells, column, top)
-        yield _text(_WIDTH - 20, top + 12, _age(states, account.key, now), anchor="end")
+        yield text_at(_WIDTH - 20, top + 12, _age(states, account.key, now), anchor="end")
     yield from _legend(height)
 
 
@@ -138,7 +124,7 @@ def _legend(height: int) -> Iterator[str]:
     left = 20.0
     for state, colour in COLOURS.items():
         yield f"<rect x='{left:.0f}' y='{height - 26}' width='12' height='12' rx='2' fill='{colour}'/>"
-        yield _text(left + 17, height - 16, state.value)
+        yield text_at(left + 17, height - 16, state.value)
         left += 17 + 6.5 * len(state.value) + 18
 
 
@@ -150,18 +136,3 @@ def _age(states: SliceStates, account: str, now: datetime) -> str:
         return "never"
     hours = (now - min(known)).total_seconds() / 3600
     return f"{hours:.0f} h" if hours < 100 else count_of(round(hours / 24), "day")  # two digits
-
-
-def _text(
-    x: float, y: float, text: str, *, anchor: str = "start", colour: str = _MUTED, size: int = 11, angle: int = 0
-) -> str:
-    turn = f" transform='rotate({angle} {x:.1f} {y:.1f})'" if angle else ""
-    return (
-        f"<text x='{x:.1f}' y='{y:.1f}' fill='{colour}' text-anchor='{anchor}' font-size='{size}'{turn}>"
-        f"{escape(_printable(text))}</text>"
-    )
-
-
-def _printable(text: str) -> str:
-    """Return a text without the characters that XML cannot represent."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

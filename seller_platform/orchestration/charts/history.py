@@ -11,7 +11,7 @@ import dagster as dg
 from seller_platform.contract import Dataset, Window
 from seller_platform.ingest.loads.loading import SliceResult
 from seller_platform.orchestration.account_names import AccountNames, subject_of
-from seller_platform.orchestration.charts.figures import Figure, line_chart, markdown_image
+from seller_platform.orchestration.charts.figures import Figure, alternative_text, line_chart, markdown_image
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.tags import HISTORY_CHART
 from seller_platform.warehouse.history.volumes import rows_by_month
@@ -39,7 +39,7 @@ def with_history_charts(
             newest = max(months, key=lambda month: month.start)
             subject = subject_of(account, None, names.get(account))
             figure = figure_of(dataset, rows_by_month(database, dataset, account), subject)
-            chart = dg.MetadataValue.md(markdown_image(figure, line_chart(figure)))
+            chart = dg.MetadataValue.md(markdown_image(alternative_text(figure), line_chart(figure)))
             context.log_event(
                 dg.AssetObservation(
                     context.assets_def.key,

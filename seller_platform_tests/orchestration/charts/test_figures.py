@@ -67,7 +67,7 @@ def test_a_chart_of_any_values_is_xml_inside_its_frame(draw: Any, values: tuple[
 def test_markup_in_labels_is_escaped(draw: Any) -> None:
     figure = _figure(1, title=_HOSTILE, subject=_HOSTILE, unit=_HOSTILE, labels=(_HOSTILE,), series={_HOSTILE: (1,)})
 
-    svg, image = draw(figure), markdown_image(figure, draw(figure))
+    svg, image = draw(figure), markdown_image(alternative_text(figure), draw(figure))
 
     assert "<b>\"Tea\" & 'Söhne'</b> ](x) \ufffd\ufffd\ufffd 茶" in _texts(svg)
     words, _, source = image.removeprefix("![").partition("](data:image/svg+xml;base64,")
