@@ -211,7 +211,6 @@ def _check_sensor(sources: Collection[Source], placement: Placement) -> dg.Senso
         name=placement.name_of(SENSOR),
         description="Reports loads of commands and of killed runs as materializations without a run, the checks of "
         "datasets whose slices changed, and those of assets with runs that began or ended.",
-        target=dg.AssetSelection.checks_for_assets(*by_key),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
