@@ -139,7 +139,7 @@ CROSS JOIN LATERAL (VALUES
     ('undeclared', format('The upstream sent fields that are not declared: %s. Their values are kept in the column '
                           '`extra`.', (SELECT string_agg(name, ', ')
                                        FROM jsonb_array_elements_text(notes -> 'unknown_fields') AS field (name))),
-     'Declare them to have columns of their own.'),
+     'Read them from `extra`, until a version of the platform has columns for them.'),
     ('unusable', format('Accounts cannot be read: %s. All others are read.',
                         (SELECT string_agg(format('%s: %s', key, value), '; ')
                          FROM jsonb_each_text(notes -> 'unusable_accounts'))),
