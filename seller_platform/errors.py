@@ -76,6 +76,44 @@ def unknown_dataset(name: str, allowed: Sequence[str]) -> "RequestError":
     return RequestError(message, code="UnknownDatasetError")
 
 
+def missing_setting(name: str, purpose: str) -> "SettingsError":
+    """Return the error of a required setting that is not set."""
+    return SettingsError(
+        f"{name} is not set; it is {purpose}",
+        code="MissingSettingError",
+        step="Set the variable in the environment and try again.",
+    )
+
+
+def formula_error(path: Path, line: int | None, problem: str) -> "SettingsError":
+    """Return the error of a file with a profit formula of one's own that cannot be used."""
+    return SettingsError(
+        f"{path}{'' if line is None else f', line {line}'}: {problem}",
+        code="FormulaError",
+        step="Correct the file that SELLER_PLATFORM_PROFIT_FORMULA names, or the setting, and start again.",
+    )
+
+
+def invalid_cost_plan(plan: str, problem: str) -> "RequestError":
+    """Return the error of a cost plan that cannot be read, applied or undone."""
+    return RequestError(
+        f"cost plan {plan}: {problem}",
+        code="InvalidCostPlanError",
+        step="Make another with `seller-platform costs plan`.",
+    )
+
+
+def unknown_schema(version: str, *, first: str) -> "WarehouseError":
+    """Return the error of a database that another version of this program made."""
+    age = "which is from before the first release" if version < first else "which this version does not know"
+    return WarehouseError(
+        f"the database is at schema version {version}, {age}",
+        code="SchemaVersionError",
+        step="Install the version of seller-platform that made the database. One from before the first release is not "
+        "upgraded: load into a new database; this one stays as it is.",
+    )
+
+
 def full_disk(path: str, problem: str) -> "SellerPlatformError":
     """Return the error of a disk that has no room for a file."""
     return SellerPlatformError(
@@ -277,16 +315,6 @@ class ProductFileError(SheetError):
     outcome, command = "was not loaded", "`seller-platform service products load`"
 
 
-class InvalidCostPlanError(RequestError):
-    """A cost plan cannot be read, applied or undone."""
-
-    next_step = "Make another with `seller-platform costs plan`."
-
-    def __init__(self, plan: str, problem: str) -> None:
-        self.plan, self.problem = plan, problem
-        super().__init__(f"cost plan {plan}: {problem}", with_step=True)
-
-
 class CostsNotWrittenError(SellerPlatformError):
     """The upstream does not have some of the costs of a plan."""
 
@@ -460,16 +488,6 @@ class TokenEndpointError(ApiError):
         super().__init__(description, headers=headers)
 
 
-class MissingSettingError(SettingsError):
-    """A required setting is not set."""
-
-    next_step = "Set the variable in the environment and try again."
-
-    def __init__(self, name: str, purpose: str) -> None:
-        self.name = name
-        super().__init__(f"{name} is not set; it is {purpose}", with_step=True)
-
-
 class InvalidSettingError(SettingsError):
     """A setting has a value that cannot be used."""
 
@@ -478,16 +496,6 @@ class InvalidSettingError(SettingsError):
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
         super().__init__(f"{name}: {problem}", with_step=True)
-
-
-class FormulaError(SettingsError):
-    """The file with a profit formula of one's own cannot be used."""
-
-    next_step = "Correct the file that SELLER_PLATFORM_PROFIT_FORMULA names, or the setting, and start again."
-
-    def __init__(self, path: Path, line: int | None, problem: str) -> None:
-        self.path, self.line = path, line
-        super().__init__(f"{path}{'' if line is None else f', line {line}'}: {problem}", with_step=True)
 
 
 class SecretKeyError(SettingsError):
@@ -802,20 +810,6 @@ class GrantSpoolError(WarehouseError):
             f"{problem}",
             with_step=True,
         )
-
-
-class SchemaVersionError(WarehouseError):
-    """Another version of this program made the database."""
-
-    next_step = (
-        "Install the version of seller-platform that made the database. One from before the first release is not "
-        "upgraded: load into a new database; this one stays as it is."
-    )
-
-    def __init__(self, found: str, *, first: str) -> None:
-        self.found = found
-        age = "which is from before the first release" if found < first else "which this version does not know"
-        super().__init__(f"the database is at schema version {found}, {age}", with_step=True)
 
 
 class BackupError(WarehouseError):

@@ -24,7 +24,7 @@ from pydantic import SecretStr
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.window import read_month
-from seller_platform.errors import NotLoadedError, RequestError, SchemaVersionError, WarehouseError, did_you_mean
+from seller_platform.errors import NotLoadedError, RequestError, WarehouseError, did_you_mean, unknown_schema
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_named, accounts, accounts_by_key
 from seller_platform.warehouse.postgres.database import Database, readable_version, revisions
@@ -233,7 +233,7 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
     Raises:
         RequestError: There is no database, or it has no tables of Seller Platform.
         WarehouseError: An older version of this program made the database.
-        SchemaVersionError: Another version made it.
+        WarehouseError: Another version made it.
     """
     if database_url is not None and home is not None:
         raise RequestError("database_url and home name two warehouses; give one of them")
@@ -243,7 +243,7 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
         if version is None:
             raise nothing_stored(settings)
         if version not in revisions():
-            raise SchemaVersionError(version, first=revisions()[0])
+            raise unknown_schema(version, first=revisions()[0])
         if version != revisions()[-1]:
             raise WarehouseError(
                 f"the database is at schema version {version}, and this program reads a newer one",

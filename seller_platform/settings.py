@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from seller_platform.errors import InvalidSettingError, MissingSettingError
+from seller_platform.errors import InvalidSettingError, missing_setting
 from seller_platform.logs import LogFormat
 
 OWNER = re.compile(r"team:[A-Za-z0-9_]+|[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -411,8 +411,8 @@ def required(value: str | SecretStr | None, name: str, purpose: str) -> str:
     """Return the value of a required setting.
 
     Raises:
-        MissingSettingError: It is not set.
+        SettingsError: It is not set.
     """
     if value is None:
-        raise MissingSettingError(name, purpose)
+        raise missing_setting(name, purpose)
     return value.get_secret_value() if isinstance(value, SecretStr) else value

@@ -16,7 +16,7 @@ from sqlalchemy import text
 import seller_platform
 import seller_platform.reading
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.errors import NotLoadedError, RequestError, SchemaVersionError, UnknownAccountError
+from seller_platform.errors import NotLoadedError, RequestError, UnknownAccountError, WarehouseError
 from seller_platform.reading import MixedCurrenciesWarning
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import save_accounts
@@ -369,7 +369,7 @@ def test_a_database_from_before_the_first_release_is_not_read(database: Database
     with database.begin() as connection:
         connection.execute(text("UPDATE platform.schema_version SET version_num = '0001'"))
 
-    with pytest.raises(SchemaVersionError, match=r"at schema version 0001, .* load into a new database"):
+    with pytest.raises(WarehouseError, match=r"at schema version 0001, .* load into a new database"):
         seller_platform.read("orders", database_url=database_url)
 
     assert database.version() == "0001"

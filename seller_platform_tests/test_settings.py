@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import seller_platform
-from seller_platform.errors import InvalidSettingError, MissingSettingError, RequestError
+from seller_platform.errors import InvalidSettingError, RequestError, SettingsError
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.settings import Settings, read_settings, required
 
@@ -100,7 +100,7 @@ def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_setting_that_is_needed_is_named() -> None:
-    with pytest.raises(MissingSettingError, match="SELLER_API_BASE_URL is not set; it is the address"):
+    with pytest.raises(SettingsError, match="SELLER_API_BASE_URL is not set; it is the address"):
         required(None, "SELLER_API_BASE_URL", "the address")
 
 

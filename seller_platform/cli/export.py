@@ -17,10 +17,10 @@ from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import Window
 from seller_platform.errors import (
     InexactNumberError,
-    MissingSettingError,
     NotConnectedError,
     NotLoadedError,
     PartitionsFailedError,
+    missing_setting,
 )
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.history_start import history_start_in
@@ -97,7 +97,7 @@ def export(
     with open_stored_installation() as installation:
         folder = folder or installation.settings.export_dir
         if folder is None:
-            raise MissingSettingError(
+            raise missing_setting(
                 "SELLER_PLATFORM_EXPORT_DIR", "the folder for Parquet files; `--folder` names one, too"
             )
         sources = list({source.table: source for source in map(source_named, names)}.values()) or SOURCES

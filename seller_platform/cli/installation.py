@@ -93,7 +93,7 @@ def open_served_installation() -> Iterator[Installation]:
 
     Raises:
         RequestError: There is no warehouse, or it has no tables. Nothing was created.
-        ServiceStartError: The service of the sandbox does not answer.
+        SellerPlatformError: The service of the sandbox does not answer.
         SettingsError: A setting cannot be used.
         WarehouseError: PostgreSQL cannot be used.
     """

@@ -24,10 +24,6 @@ _CHILDREN_SECONDS = 5
 _HURRIED_SECONDS = 0.4
 
 
-class ServiceStartError(SellerPlatformError):
-    """The sandbox service does not start."""
-
-
 class Program:
     """A child process that runs until it is ended, together with its own children."""
 
@@ -137,7 +133,7 @@ def await_answer(url: str, program: Program) -> None:
     """Wait until an address answers.
 
     Raises:
-        ServiceStartError: The process ended, or did not answer in time.
+        SellerPlatformError: The process ended, or did not answer in time.
     """
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline and not program.has_ended:
@@ -146,4 +142,6 @@ def await_answer(url: str, program: Program) -> None:
                 return
         time.sleep(0.1)
     tail = " | ".join(program.log.read_text(errors="replace").strip().splitlines()[-3:])
-    raise ServiceStartError(f"{url} does not answer: {tail or 'its log is empty'}. Look into {program.log}")
+    raise SellerPlatformError(
+        f"{url} does not answer: {tail or 'its log is empty'}. Look into {program.log}", code="ServiceStartError"
+    )

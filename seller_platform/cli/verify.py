@@ -153,7 +153,7 @@ def run_verification(installation: Installation, selection: SliceOptions, output
     Raises:
         NotConnectedError: No connection is authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
-        ServiceStartError: The replica does not start.
+        SellerPlatformError: The replica does not start.
     """
     chosen = keys_of(installation, selection.accounts)
     queries_of = _queries_by_account(installation, selection)
@@ -184,7 +184,7 @@ def open_replica(installation: Installation) -> Iterator[str]:
     """Run `service run` over the warehouse until the block ends, and yield the base URL.
 
     Raises:
-        ServiceStartError: The service does not answer.
+        SellerPlatformError: The service does not answer.
     """
     base_url, log = f"http://127.0.0.1:{free_port()}", installation.settings.home / "replica.log"
     log.parent.mkdir(parents=True, exist_ok=True)

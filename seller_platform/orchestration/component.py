@@ -194,7 +194,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
 
         Raises:
             SettingsError: The attributes contradict each other, or name an unknown dataset.
-            FormulaError: The profit formula of the settings cannot be used.
+            SettingsError: The profit formula of the settings cannot be used.
         """
         datasets, placement = self._datasets(), self._placement()
         extras = _EXTRAS if self.datasets is None else self.datasets

@@ -155,7 +155,7 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 
         Raises:
             SettingsError: An attribute that is needed to call it is not given.
-            MissingSettingError: A setting that is needed to call it is neither stored nor in the environment.
+            SettingsError: A setting that is needed to call it is neither stored nor in the environment.
             SecretKeyError: The stored client secret cannot be decrypted.
         """
         with self._lock:
@@ -185,7 +185,7 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         """Return the API of a connection over the caller's database; the caller closes both.
 
         Raises:
-            MissingSettingError: A setting that is needed to call it is neither stored nor in the environment.
+            SettingsError: A setting that is needed to call it is neither stored nor in the environment.
             SecretKeyError: The stored client secret cannot be decrypted.
         """
         box, home = self.warehouse.box, self.warehouse.home

@@ -22,7 +22,7 @@ from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.sandbox.serving import served_demo
 from seller_platform.commands import is_sandbox
 from seller_platform.counts import count_of
-from seller_platform.errors import SchemaVersionError
+from seller_platform.errors import unknown_schema
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
@@ -112,7 +112,8 @@ def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
                 "schema", "there is none yet, and this user may not create it", f"{migrate} as a user with that right"
             )
     elif not health.is_known_schema:
-        yield fail("schema", f"version {health.schema} is unknown to this program", SchemaVersionError.next_step)
+        step = unknown_schema(health.schema, first=health.newest_schema).next_step
+        yield fail("schema", f"version {health.schema} is unknown to this program", step)
     elif health.schema != health.newest_schema:
         yield fail("schema", f"version {health.schema}, and {health.newest_schema} is needed", migrate)
     else:

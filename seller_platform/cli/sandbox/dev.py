@@ -30,10 +30,6 @@ _MODULE = "seller_platform.orchestration.definitions"
 _WAITING = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
 
 
-class ProgramEndedError(SellerPlatformError):
-    """A program that should run until Ctrl-C ends again and again."""
-
-
 @click.command()
 @click.option(
     "--port", default=3000, show_default=True, type=PORT, help="Port of the Dagster UI; if it is in use, another one."
@@ -213,12 +209,14 @@ def _keep_running(programs: Sequence[Program], output: Output) -> None:
     """Start ended programs again.
 
     Raises:
-        ProgramEndedError: A program ends again and again.
+        SellerPlatformError: A program ends again and again.
     """
     for program in programs:
         if not program.has_ended:
             continue
         if program.keeps_ending:
-            raise ProgramEndedError(f"{program.name} ends again and again; look into {program.log}")
+            raise SellerPlatformError(
+                f"{program.name} ends again and again; look into {program.log}", code="ProgramEndedError"
+            )
         output.say(f"{program.name} ended unexpectedly and is started again; its log is {program.log}")
         program.start()

@@ -90,7 +90,7 @@ def open_local_stack(
         today: The day of which the sandbox is; without it, the present day.
 
     Raises:
-        ServiceStartError: The service does not answer.
+        SellerPlatformError: The service does not answer.
     """
     folder = home / DEMO_FOLDER
     with progress("Starting PostgreSQL"):

@@ -26,7 +26,7 @@ def served_demo(settings: Settings) -> Iterator[None]:
     The commands of `--demo` then reach the upstream of their connection.
 
     Raises:
-        ServiceStartError: The service does not answer.
+        SellerPlatformError: The service does not answer.
     """
     base_url = _stored_url(settings) if uses_demo_start() else None
     port = urlsplit(base_url).port if base_url else None
@@ -71,7 +71,7 @@ def await_service(base_url: str, service: Program) -> None:
     """Wait until the service answers.
 
     Raises:
-        ServiceStartError: It ended, or does not answer.
+        SellerPlatformError: It ended, or does not answer.
     """
     with progress(f"Starting {service.name}"):
         await_answer(f"{base_url}{SERVICE_STATUS}", service)

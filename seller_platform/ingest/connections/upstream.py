@@ -50,7 +50,7 @@ class Upstream:
         """Return the upstream that the settings name.
 
         Raises:
-            MissingSettingError: A required setting is not set.
+            SettingsError: A required setting is not set.
         """
         base_url = required(settings.base_url, "SELLER_API_BASE_URL", "the URL under which the API's paths lie")
         return cls(
@@ -87,7 +87,7 @@ def upstream_of(connection: str, settings: Settings, database: Database, box: Se
     The secret of the settings is only sent to the upstream, and for the application, that the settings name.
 
     Raises:
-        MissingSettingError: A value is neither stored nor set.
+        SettingsError: A value is neither stored nor set.
         SecretKeyError: The stored client secret cannot be decrypted.
     """
     stored = next((each for each in connections(database) if each.name == connection), None)
@@ -129,7 +129,7 @@ def upstream_to_connect(
 
     Raises:
         RequestError: The connection exists, for another upstream or application.
-        MissingSettingError: A value is neither set nor stored.
+        SettingsError: A value is neither set nor stored.
     """
     stored = next((each for each in connections(database) if each.name == connection), None)
     if stored is None or replace_stored:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from seller_platform.errors import InvalidCostPlanError
+from seller_platform.errors import invalid_cost_plan
 from seller_platform.warehouse.jobs.cost_plans import (
     CostPlan,
     CostWrite,
@@ -50,16 +50,16 @@ def read_plan(database: Database, named: str) -> CostPlan:
 
     Raises:
         RequestError: There is no plan with that id.
-        InvalidCostPlanError: The file is not a plan, or was edited after the plan was made.
+        RequestError: The file is not a plan, or was edited after the plan was made.
     """
     if named.isascii() and named.isdigit() and len(named) < 19:
         return plan_of(database, int(named))
     try:
         document = json.loads(Path(named).read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidCostPlanError(named, f"it is neither an id nor a file: {error.strerror or error}") from error
+        raise invalid_cost_plan(named, f"it is neither an id nor a file: {error.strerror or error}") from error
     except ValueError as error:
-        raise InvalidCostPlanError(named, "the file is not JSON") from error
+        raise invalid_cost_plan(named, "the file is not JSON") from error
     try:
         if document["format"] != _FORMAT:
             raise ValueError
@@ -75,10 +75,10 @@ def read_plan(database: Database, named: str) -> CostPlan:
         ]
         made_by, source = str(document["made_by"]), str(document["source"])
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise InvalidCostPlanError(named, "the file is not one that `--out` wrote") from error
+        raise invalid_cost_plan(named, "the file is not one that `--out` wrote") from error
     stored = plan_with_uid(database, uid)
     if stored is None:
         return save_plan(database, writes, uid=uid, made_at=made_at, made_by=made_by, source=source)
     if plan_document(stored)["writes"] != document["writes"]:
-        raise InvalidCostPlanError(named, f"the file differs from plan {stored.id}, which it was written from")
+        raise invalid_cost_plan(named, f"the file differs from plan {stored.id}, which it was written from")
     return stored

@@ -17,7 +17,7 @@ from seller_platform.client.endpoints.cost_periods import (
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
-from seller_platform.errors import InvalidCostPlanError, RequestError, first_few
+from seller_platform.errors import RequestError, first_few, invalid_cost_plan
 from seller_platform.ingest.cost_plans.sheets import Product, ProductCosts
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, save_plan
@@ -107,11 +107,11 @@ def plan_undo(apis: Apis, database: Database, plan: CostPlan, *, made_by: str) -
     """Make the plan that restores the costs that products had before a plan.
 
     Raises:
-        InvalidCostPlanError: Nothing of the plan was written.
+        RequestError: Nothing of the plan was written.
     """
     written = [write for write in plan.writes if write.written_at is not None]
     if not written:
-        raise InvalidCostPlanError(str(plan.id), "nothing of it was written, so there is nothing to undo")
+        raise invalid_cost_plan(str(plan.id), "nothing of it was written, so there is nothing to undo")
     costs = {(write.account, write.sku): write.before for write in written}
     return make_plan(apis, database, costs, source=f"undo of plan {plan.id}", made_by=made_by, undo_of=plan.id)
 

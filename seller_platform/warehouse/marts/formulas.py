@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 from psycopg import sql
 
 from seller_platform.counts import count_of
-from seller_platform.errors import FormulaError
+from seller_platform.errors import SettingsError, formula_error
 
 _Node: TypeAlias = Any
 """A node of PyYAML, whose stubs lack its `id`."""
@@ -162,7 +162,7 @@ def own_formula(path: Path | None) -> Formula | None:
     """Return the formula of the file that the setting names, if it names one.
 
     Raises:
-        FormulaError: The file cannot be used.
+        SettingsError: The file cannot be used.
     """
     return None if path is None else read_formula(path)
 
@@ -171,30 +171,30 @@ def read_formula(path: Path) -> Formula:
     """Return the formula in a YAML file.
 
     Raises:
-        FormulaError: The file cannot be read, or is no formula; the message names line, value and what is allowed.
+        SettingsError: The file cannot be read, or is no formula; the message names line, value and what is allowed.
     """
     # Here, because every command would take 20 ms longer.
     import yaml
 
     try:
         if not path.is_file() and path.exists():
-            raise FormulaError(path, None, "is no regular file")
+            raise formula_error(path, None, "is no regular file")
         with path.open("rb") as file:
             text = file.read(_LARGEST_FILE + 1).decode()
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise FormulaError(path, None, f"cannot be read: {problem}") from None
+        raise formula_error(path, None, f"cannot be read: {problem}") from None
     if len(text) > _LARGEST_FILE or "\0" in text:
-        raise FormulaError(path, None, f"is no formula: it must be text of at most {_LARGEST_FILE:,} characters")
+        raise formula_error(path, None, f"is no formula: it must be text of at most {_LARGEST_FILE:,} characters")
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise FormulaError(path, line, f"is not YAML: {error.problem or error.context}") from None
+        raise formula_error(path, line, f"is not YAML: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
-        raise FormulaError(path, None, f"is not YAML: {error}") from None
+        raise formula_error(path, None, f"is not YAML: {error}") from None
     except RecursionError:
-        raise FormulaError(path, None, "is nested too deeply") from None
+        raise formula_error(path, None, "is nested too deeply") from None
     return _FormulaReader(path).formula(node)
 
 
@@ -285,8 +285,8 @@ class _FormulaReader:
             raise self._error(node, f"{key} is {text!r}; write yes or no")
         return Part.COUNTED if _BOOLEANS[text.lower()] else Part.NOT_COUNTED
 
-    def _error(self, node: _Node | None, problem: str) -> FormulaError:
-        return FormulaError(self._path, node.start_mark.line + 1 if node is not None else None, problem)
+    def _error(self, node: _Node | None, problem: str) -> SettingsError:
+        return formula_error(self._path, node.start_mark.line + 1 if node is not None else None, problem)
 
 
 def _condition(pattern: EntryPattern) -> sql.Composable:

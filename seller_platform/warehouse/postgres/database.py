@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, Engine, column, create_engine, func, select, table, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from seller_platform.errors import SchemaVersionError, WarehouseError, WarehouseUnavailableError
+from seller_platform.errors import WarehouseError, WarehouseUnavailableError, unknown_schema
 from seller_platform.warehouse.postgres.advisory_locks import lock_number
 from seller_platform.warehouse.postgres.moves import has_moved, renumber_after_move
 from seller_platform.warehouse.postgres.refusals import refusal_of
@@ -118,7 +118,7 @@ class Database:
         """Bring the schemas to today's version; processes that start together wait for one another.
 
         Raises:
-            SchemaVersionError: The database is newer than this program, or older than its first release.
+            WarehouseError: The database is newer than this program, or older than its first release.
             WarehouseUnavailableError: The server cannot be reached.
         """
         if self.version() != revisions()[-1]:
@@ -153,7 +153,7 @@ class Database:
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA}"))
             version = _version(connection)
             if version is not None and version not in revisions():
-                raise SchemaVersionError(version, first=revisions()[0])
+                raise unknown_schema(version, first=revisions()[0])
             if version != revisions()[-1]:
                 config = Config()
                 config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))

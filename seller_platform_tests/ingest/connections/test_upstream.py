@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from seller_platform.errors import MissingSettingError, RequestError, SecretKeyError
+from seller_platform.errors import RequestError, SecretKeyError, SettingsError
 from seller_platform.ingest.connections.upstream import Upstream, store_upstream, upstream_of, upstream_to_connect
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection, save_user
@@ -49,7 +49,7 @@ def test_an_old_connection_takes_its_secret_from_matching_settings(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_connection(database, KnownConnection("old", "http://api.one", "http://auth.one", "one"))
-    with pytest.raises(MissingSettingError, match=r"application one at http://api\.one, which connection 'old'"):
+    with pytest.raises(SettingsError, match=r"application one at http://api\.one, which connection 'old'"):
         upstream_of("old", read_settings(), database, BOX)
 
     alone = _set(monkeypatch, CLIENT_SECRET="canary")
@@ -57,7 +57,7 @@ def test_an_old_connection_takes_its_secret_from_matching_settings(
     elsewhere = _set(monkeypatch, BASE_URL="http://api.two")
 
     assert (upstream.client_secret, upstream.redirect_uri) == ("canary", alone.redirect_uri)
-    with pytest.raises(MissingSettingError):
+    with pytest.raises(SettingsError):
         upstream_of("old", elsewhere, database, BOX)
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import LISTS, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
-from seller_platform.errors import FormulaError
+from seller_platform.errors import SettingsError
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
@@ -347,5 +347,5 @@ def test_a_formula_that_cannot_be_used_is_an_error_of_the_definitions(
     path.write_text("formula: cash\nlines: none\n")
     monkeypatch.setenv("SELLER_PLATFORM_PROFIT_FORMULA", str(path))
 
-    with pytest.raises(FormulaError, match=r"formula\.yaml, line 2: lines is no list"):
+    with pytest.raises(SettingsError, match=r"formula\.yaml, line 2: lines is no list"):
         SellerPlatformComponent().definitions(history_start=HISTORY_START)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from seller_platform.errors import FormulaError
+from seller_platform.errors import SettingsError
 from seller_platform.warehouse.marts import MARTS, mart_named, marts_with
 from seller_platform.warehouse.marts.formulas import (
     BESIDE,
@@ -102,7 +102,7 @@ def test_an_error_of_a_file_names_line_value_and_what_is_allowed(
 ) -> None:
     path = _written(tmp_path, CASH.replace(old, new, 1))
 
-    with pytest.raises(FormulaError, match=rf"formula\.yaml, {problem}.*SELLER_PLATFORM_PROFIT_FORMULA"):
+    with pytest.raises(SettingsError, match=rf"formula\.yaml, {problem}.*SELLER_PLATFORM_PROFIT_FORMULA"):
         read_formula(path)
 
 
@@ -111,14 +111,14 @@ def test_a_file_that_is_no_formula_is_refused(tmp_path: Path, content: bytes) ->
     path = tmp_path / "formula.yaml"
     path.write_bytes(content)
 
-    with pytest.raises(FormulaError, match=r"formula\.yaml"):
+    with pytest.raises(SettingsError, match=r"formula\.yaml"):
         read_formula(path)
-    with pytest.raises(FormulaError, match="cannot be read: No such file"):
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
         read_formula(tmp_path / "formula.yml")
 
 
 def test_a_device_is_refused_before_it_is_read() -> None:
-    with pytest.raises(FormulaError, match="is no regular file"):
+    with pytest.raises(SettingsError, match="is no regular file"):
         read_formula(Path("/dev/zero"))
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import ORDERS
-from seller_platform.errors import SchemaVersionError
+from seller_platform.errors import WarehouseError
 from seller_platform.warehouse import migrations
 from seller_platform.warehouse.postgres.database import IS_NEW, VERSION_SCHEMA, VERSION_TABLE, Database, revisions
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -123,7 +123,7 @@ def test_a_database_of_another_version_is_not_changed(database: Database, versio
     with database.begin() as connection:
         connection.execute(text(f"UPDATE {VERSION_SCHEMA}.{VERSION_TABLE} SET version_num = '{version}'"))
 
-    with pytest.raises(SchemaVersionError, match=f"{version}, .*{age}"):
+    with pytest.raises(WarehouseError, match=f"{version}, .*{age}"):
         database.migrate()
 
 
