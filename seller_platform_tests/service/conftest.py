@@ -9,7 +9,7 @@ from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.known_rows import fill
-from seller_platform_tests.support.served import ACCOUNTS, Served, insert_rows, rows_of, served
+from seller_platform_tests.support.served import Served, insert_rows, rows_of, served
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,7 @@ def reading(postgres: EmbeddedServer) -> Iterator[Served]:
     """A service with many rows, for tests that change nothing."""
     url = postgres.database("test_service_reading", template="template_seller")
     with Database(url) as database, served(database, url) as running:
-        for key in ACCOUNTS:
+        for key in ("S1.US", "S1.DE"):
             for dataset in SERVED:
                 insert_rows(database, dataset, key, rows_of(dataset, key))
         yield running

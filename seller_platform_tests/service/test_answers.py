@@ -121,23 +121,30 @@ def test_the_user_and_the_accounts_have_every_field(ann: httpx.Client) -> None:
 
 _Case = tuple[str, Mapping[str, str], str, str, Mapping[str, Any]]
 
+
+def _days(
+    path: str,
+    query: Mapping[str, str],
+    field: str,
+    fifth: list[str],
+    sixth: list[str],
+    *,
+    both: list[str] | None = None,
+) -> Iterator[_Case]:
+    """Yield the effects of both ends of the days on a list that has rows of the fifth and the sixth alone."""
+    both = both or fifth + sixth
+    first, last = {_NONE: both, "2026-03-06": sixth, "2026-03-07": []}, {_NONE: both, "2026-03-05": fifth}
+    yield path, {**query, **_EIGHTH}, "start_date", field, first
+    yield path, {**query, **_FIFTH}, "end_date", field, {**last, "2026-04-05": both}
+
+
 _EFFECTS: Sequence[_Case] = [
+    *_days(ORDERS, _ORDERS, "platform_order_id", ["305-1"], ["305-2"]),
+    *_days(DASHBOARD, _PRODUCTS, "sku", [MUG], [BOWL], both=[BOWL, MUG]),
+    *_days(DAILY_SALES, _SALES, "sku", [MUG], [BOWL]),
+    *_days(LEDGER, _SALES, "transaction_type", ["Fee", "Order"], ["Refund"]),
     # A path and its query; the parameter; the compared field of each row, or `#` for their number; the field's values
     # by the values of the parameter, and under `without` those without it.
-    (
-        ORDERS,
-        {**_ORDERS, **_EIGHTH},
-        "start_date",
-        "platform_order_id",
-        {_NONE: ["305-1", "305-2"], "2026-03-06": ["305-2"], "2026-03-07": []},
-    ),
-    (
-        ORDERS,
-        {**_ORDERS, **_FIFTH},
-        "end_date",
-        "platform_order_id",
-        {_NONE: ["305-1", "305-2"], "2026-03-05": ["305-1"], "2026-04-05": ["305-1", "305-2"]},
-    ),
     (
         ORDERS,
         {**_ORDERS, **_DAYS},
@@ -221,48 +228,12 @@ _EFFECTS: Sequence[_Case] = [
         )
         for path, query in ((DASHBOARD, _PRODUCTS), (DAILY_SALES, _SALES))
     ),
-    (DASHBOARD, {**_PRODUCTS, **_EIGHTH}, "start_date", "sku", {_NONE: [BOWL, MUG], "2026-03-06": [BOWL]}),
-    (
-        DASHBOARD,
-        {**_PRODUCTS, **_FIFTH},
-        "end_date",
-        "sku",
-        {_NONE: [BOWL, MUG], "2026-03-05": [MUG], "2027-12-31": [BOWL, MUG]},
-    ),
-    (
-        DAILY_SALES,
-        {**_SALES, **_EIGHTH},
-        "start_date",
-        "sku",
-        {_NONE: [MUG, BOWL], "2026-03-06": [BOWL], "2026-03-07": []},
-    ),
-    (
-        DAILY_SALES,
-        {**_SALES, **_FIFTH},
-        "end_date",
-        "sku",
-        {_NONE: [MUG, BOWL], "2026-03-05": [MUG], "9999-12-31": [MUG, BOWL]},
-    ),
     (
         DAILY_SALES,
         {**_SALES, **_DAYS},
         "sales_channel",
         "sku",
         {_NONE: [MUG, BOWL], "platform": [MUG], "non-platform": [BOWL]},
-    ),
-    (
-        LEDGER,
-        {**_SALES, **_EIGHTH},
-        "start_date",
-        "transaction_type",
-        {_NONE: ["Fee", "Order", "Refund"], "2026-03-06": ["Refund"], "2026-03-07": []},
-    ),
-    (
-        LEDGER,
-        {**_SALES, **_FIFTH},
-        "end_date",
-        "transaction_type",
-        {_NONE: ["Fee", "Order", "Refund"], "2026-03-05": ["Fee", "Order"], "9999-12-31": ["Fee", "Order", "Refund"]},
     ),
     # 6 units were sold on the 5th and 6th, of which 4 are the mug's.
     (

@@ -1,4 +1,7 @@
-"""Tests of the simulation: it repeats itself, finds broken promises, makes failures smaller, and its seeds pass."""
+"""Tests of the simulation: it repeats itself, makes failures smaller, and its seeds pass.
+
+That its judge finds broken promises is tried with the planted mistakes, every night.
+"""
 
 import os
 import subprocess

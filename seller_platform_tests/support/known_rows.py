@@ -5,12 +5,10 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-import psycopg
-
 from seller_platform.contract import dataset_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import LAST_DAY, Served, execute
-from seller_platform_tests.support.stored_rows import copy_rows
+from seller_platform_tests.support.stored_rows import add_rows
 
 US = {"account_title": "Shop US"}
 MUG, BOWL = "MUG", "BOWL"
@@ -96,7 +94,6 @@ SHIPMENT: Values = {
     "estimated_arrival_date": "2026-03-20",
     "created_date": "2026-03-01",
 }
-SHIPMENT_STATES = ("WORKING", "SHIPPED", "IN_TRANSIT", "DELIVERED", "CHECKED_IN", "RECEIVING", "CLOSED")
 COST_PERIOD: dict[str, Any] = {
     "sku": MUG,
     "data": [
@@ -159,34 +156,20 @@ def _fill_sales(database: Database) -> None:
 
 def _fill_snapshots(database: Database) -> None:
     _store(database, "inventory", [INVENTORY, *({**INVENTORY, "sku": f"S-{number:03}"} for number in range(24))])
-    reserved = {"status": "reserved", "location": "A-2"}
-    others = ({**STOCK, "sku": f"S-{number:03}"} for number in range(23))
-    _store(database, "warehouse_stock", [STOCK, {**STOCK, **reserved}, *others])
-    stages = [
-        {**SHIPMENT, "shipment_id": f"FBA{number}", "status": state} for number, state in enumerate(SHIPMENT_STATES, 1)
-    ]
-    others = ({**SHIPMENT, "shipment_id": f"FBB{number:03}"} for number in range(20))
-    _store(database, "inbound_shipments", [*stages, *others])
-    price = {**NOTIFICATION, "type": "price_alerts", "severity": "medium", "read": True, "sku": None}
-    prices = [{**price, "id": number} for number in range(2, 107)]
-    restock = {**NOTIFICATION, "id": 200, "type": "restock_alerts", "severity": "high"}
-    _store(database, "notifications", [NOTIFICATION, *prices, restock])
+    others = ({**STOCK, "sku": f"S-{number:03}"} for number in range(24))
+    _store(database, "warehouse_stock", [STOCK, *others])
+    others = ({**SHIPMENT, "shipment_id": f"FBB{number:03}"} for number in range(26))
+    _store(database, "inbound_shipments", [SHIPMENT, *others])
+    prices = ({**NOTIFICATION, "type": "price_alerts", "id": number} for number in range(2, 107))
+    _store(database, "notifications", [NOTIFICATION, *prices, {**NOTIFICATION, "id": 200, "type": "restock_alerts"}])
 
 
 def _store(database: Database, name: str, rows: Iterable[Values], *, tag: str | None = None) -> None:
     """Store dated rows on their own day, and rows of snapshots on the last day."""
     dataset = dataset_named(name)
     day = (lambda row: row[str(dataset.day)][:10]) if dataset.is_dated else lambda row: LAST_DAY
-    with database.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        copy_rows(
-            driver,
-            dataset,
-            [(*(row[column.name] for column in dataset.columns), day(row)) for row in rows],
-            account="S1.US",
-            tags=(tag,) if dataset.tags else (),
-        )
+    stored = [(*(row[column.name] for column in dataset.columns), day(row)) for row in rows]
+    add_rows(database, dataset, stored, account="S1.US", tags=(tag,))
 
 
 def _days(first: date, last: date) -> Iterable[date]:

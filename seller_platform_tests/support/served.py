@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -20,7 +20,6 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 from zoneinfo import ZoneInfo
 
 import httpx
-import psycopg
 import uvicorn
 from argon2 import PasswordHasher
 from prometheus_client import CollectorRegistry
@@ -38,9 +37,9 @@ from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.service_tables import USERS
-from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
+from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ANN, BOB, PASSWORD = "ann@shop.example", "bob@shop.example", "correct horse battery staple"
@@ -215,9 +214,7 @@ def issue_token(
     """Return an access token of a user, stored without the pages; `accounts` are those ticked."""
     token = secrets.token_urlsafe(32)
     with database.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        driver.execute(
+        driver_of(connection).execute(
             "WITH consent AS (INSERT INTO service.authorizations (family, client_id, user_id, accounts) "
             "SELECT gen_random_uuid(), client_id, users.id, %s::text[] FROM service.applications, service.users "
             "WHERE users.email = %s LIMIT 1 RETURNING family) "
@@ -229,9 +226,7 @@ def issue_token(
 
 def execute(database: Database, statement: str, *values: object) -> None:
     with database.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        driver.execute(statement.encode(), values)
+        driver_of(connection).execute(statement.encode(), values)
 
 
 def stored(database: Database, statement: str, *values: object) -> list[tuple[Any, ...]]:
@@ -248,12 +243,8 @@ def count_rows(database: Database, table: str, condition: str = "true") -> int:
 def insert_rows(database: Database, dataset: Dataset, account: str, rows: Sequence[Row]) -> None:
     """Store rows, tagged in turn with the values of the dataset's filter, if any."""
     values = dataset.split_by.values if dataset.split_by and dataset.split_by.tag else (None,)
-    with database.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        for number, value in enumerate(values):
-            tags = (value,) if dataset.tags else ()
-            copy_rows(driver, dataset, rows[number :: len(values)], account=account, tags=tags)
+    for number, value in enumerate(values):
+        add_rows(database, dataset, rows[number :: len(values)], account=account, tags=(value,))
 
 
 def rows_of(dataset: Dataset, account: str) -> list[Row]:
@@ -288,20 +279,8 @@ def _value(dataset: Dataset, column: Column, number: int, account: str, day: dat
 
 def list_accounts(database: Database, accounts: Mapping[str, Account]) -> None:
     """Store rows of the `accounts` dataset."""
-    with database.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        for key, listed in accounts.items():
-            row = (
-                listed.id,
-                listed.title,
-                listed.country_code,
-                listed.currency_code,
-                listed.timezone,
-                listed.marketplace,
-                listed.seller_id,
-            )
-            copy_rows(driver, LISTED, [(*row, "default")], account=key)
+    for key, listed in accounts.items():
+        add_rows(database, LISTED, [(*astuple(listed), "default")], account=key)
 
 
 def connect(database: Database, account: str) -> None:

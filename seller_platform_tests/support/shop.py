@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-import psycopg
 from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
@@ -13,7 +12,7 @@ from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.stored_rows import connect_accounts, copy_rows
+from seller_platform_tests.support.stored_rows import add_rows, connect_accounts
 
 ACCOUNT = "S1.US"
 MARCH = Window.month_of(date(2026, 3, 1))
@@ -28,11 +27,7 @@ class Shop:
     database: Database
 
     def insert(self, dataset: str, *rows: Row, channel: str = "platform") -> None:
-        declared = dataset_named(dataset)
-        with self.database.begin() as connection:
-            driver = connection.connection.driver_connection
-            assert isinstance(driver, psycopg.Connection)
-            copy_rows(driver, declared, rows, account=ACCOUNT, tags=(channel,) if declared.tags else ())
+        add_rows(self.database, dataset_named(dataset), rows, account=ACCOUNT, tags=(channel,))
 
     def sell(self, day: str, sku: str, units: int, sales: str, *, channel: str = "platform") -> None:
         row = (day, sku, f"Name of {sku}", f"B-{sku}", units, sales, "0.10", "0.20", "0.05", day)

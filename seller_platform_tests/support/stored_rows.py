@@ -13,7 +13,7 @@ from seller_platform.warehouse.connections.accounts import KnownConnection, save
 from seller_platform.warehouse.loads.copy_format import Row, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.sums.keeping import lock_name
 
 LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
@@ -47,6 +47,14 @@ def copy_rows(
             copy.write(as_csv(block))
             count += len(batch)
     return count
+
+
+def add_rows(
+    database: Database, dataset: Dataset, rows: Iterable[Row], *, account: str, tags: Sequence[str | None] = ()
+) -> None:
+    """Append rows to a dataset's table in a transaction of their own; tags of a dataset without any are ignored."""
+    with database.begin() as connection:
+        copy_rows(driver_of(connection), dataset, rows, account=account, tags=tags if dataset.tags else ())
 
 
 def store_slice(

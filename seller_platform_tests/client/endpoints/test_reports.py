@@ -20,38 +20,30 @@ from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, RequestRefusedError, UpstreamUnavailableError
 from seller_platform.service.reports.csv import csv_header, csv_lines
-from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, api_of
+from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, KeptRows, api_of
 
 NAMES = [column.name for column in REPORT_ROWS.columns]
 
 
-class Sink:
-    """Keeps the rows of the last attempt."""
+class Sink(KeptRows):
+    """Keeps the rows of the last attempt, by column."""
 
     def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-        self.pages: list[int] = []
+        super().__init__()
+        self.rows: list[Any] = []
         self.restarts = 0
 
-    @property
-    def count(self) -> int:
-        return len(self.rows)
-
-    @property
-    def digest(self) -> bytes:
-        return b""
-
     def restart(self) -> None:
-        self.rows, self.pages, self.restarts = [], [], self.restarts + 1
+        super().restart()
+        self.restarts += 1
 
     def write(
         self, rows: Sequence[tuple[Any, ...]], *, tags: Sequence[str | None], extras: Mapping[int, str], page: int
     ) -> None:
         assert tags == ()
         for number, row in enumerate(rows):
-            *values, day = row
             extra = {"extra": json.loads(extras[number], parse_float=Decimal)} if number in extras else {}
-            self.rows.append(dict(zip(NAMES, values, strict=True)) | extra | {"day": day})
+            self.rows.append(dict(zip((*NAMES, "day"), row, strict=True)) | extra)
         self.pages.append(page)
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -11,21 +9,14 @@ import httpx
 import psycopg
 import pytest
 
-from seller_platform.client.endpoints.cost_periods import write_periods
-from seller_platform.client.endpoints.reports import request_report
-from seller_platform.client.http.api import SellerApi
-from seller_platform.contract.cost_periods import CostElement, CostPeriod
-from seller_platform.errors import UpstreamUnavailableError
 from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.warehouse.postgres.database import conninfo
 from seller_platform_tests.support.served import (
-    ACCOUNTS,
     ANN,
     BOB,
     Served,
     count_rows,
     execute,
-    issue_token,
     with_connection,
 )
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
@@ -128,41 +119,6 @@ def test_the_effect_and_the_answer_are_stored_together_or_not_at_all(ann: httpx.
 
     assert (lost.status_code, jobs_after_loss) == (503, 0)
     assert (again.status_code, count_rows(service.database, "service.report_jobs")) == (200, 1)
-
-
-class _LosingTransport(httpx.HTTPTransport):
-    """Loses every second answer to a POST, after the service has sent it."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self._token, self.posts = token, 0
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        answer = super().handle_request(request)
-        if request.method == "POST":
-            self.posts += 1
-            if self.posts % 2:
-                answer.read()
-                raise httpx.ReadError("lost")
-        return answer
-
-
-def test_our_client_repeats_a_request_whose_answer_was_lost_without_harm(service: Served) -> None:
-    execute(service.database, _ADD_PRODUCT, "SKU-1")
-    transport = _LosingTransport(issue_token(service.database, ANN))
-    account = ACCOUNTS["S1.US"]
-    period = CostPeriod(date(2026, 1, 1), date(2026, 1, 31), (CostElement("Freight", Decimal("1.50"), "USD"),))
-
-    with SellerApi(service.base_url, transport=transport) as api:
-        write_periods(api, account, "SKU-1", (period,))
-        with pytest.raises(UpstreamUnavailableError):
-            request_report(api, account, "dps_date", "2026-03-01", idempotency_key="job 1")
-        report_id = request_report(api, account, "dps_date", "2026-03-01", idempotency_key="job 1")
-
-    assert (transport.posts, report_id.isdigit()) == (4, True)
-    assert [count_rows(service.database, f"service.{table}") for table in ("report_jobs", "idempotency_keys")] == [1, 2]
-    assert count_rows(service.database, "seller.cost_periods") == 1
 
 
 @pytest.mark.parametrize("key", ["", '""', "x" * 256, "schlüssel", "a\tb"])

@@ -1,4 +1,4 @@
-"""Tests that a replica answers what was loaded, and refuses everything else by name."""
+"""Tests that a replica answers what was loaded, marks what it computed, and refuses everything else by name."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -8,14 +8,15 @@ import httpx
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.contract.wire import COST_PERIODS_PATH, REPORT_REQUEST
+from seller_platform.contract.wire import COMPUTED_BY, COST_PERIODS_PATH, REPORT_REQUEST
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
 
-ORDERS, DAILY, LEDGER, INVENTORY, COSTS = map(
-    dataset_named, ("orders", "daily_product_sales", "transactions", "inventory", "cost_periods")
+ORDERS, DAILY, LEDGER, INVENTORY, COSTS, BY_PRODUCT = map(
+    dataset_named,
+    ("orders", "daily_product_sales", "transactions", "inventory", "cost_periods", "sales_by_product"),
 )
 US, DE = "S1.US", "S1.DE"
 FIRST, TODAY, TOMORROW = date(2026, 3, 1), date(2026, 3, 9), date(2026, 3, 10)  # in the time zone of US
@@ -264,3 +265,64 @@ def test_today_is_that_of_the_account(replica: Served, ann: httpx.Client) -> Non
     refusal = _refusal(_list(ann, ORDERS, account_title="Shop DE", end_date="2026-03-20"))
 
     assert "was never read for 2026-03-10" in refusal  # in Los Angeles it is still the 9th
+
+
+# Rows that a replica computes
+
+
+@pytest.fixture
+def computing(replica: Served, ann: httpx.Client) -> httpx.Client:
+    """A client of a replica with a day of sales, beside an account of its own with the same, and with rates."""
+    for dataset in (DAILY, LEDGER, BY_PRODUCT):
+        mark_loaded(replica.database, dataset, US, MARCH)
+    mark_loaded(replica.database, INVENTORY, US, Window.day(TODAY))
+    for account in (US, DE):
+        _sell(replica, FIRST, account=account)
+    execute(replica.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
+    return ann
+
+
+def _mark(client: httpx.Client, dataset: Dataset, **query: object) -> str | None:
+    answer = _ask(client, dataset.path, per_page=500, **query)
+    assert answer.status_code == 200, answer.text
+    mark: str | None = answer.headers.get(COMPUTED_BY)
+    return mark
+
+
+_WEEKLY = {"view_by": "date", "group_by": "week"}
+_MONTHLY = dict(BY_PRODUCT.parameters)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "query", "mark"),
+    [
+        (DAILY, {"currency": "EUR"}, "replica"),
+        (DAILY, {"account_title": None, "group_title": "World", "currency": "EUR"}, "replica"),
+        (INVENTORY, {"velocity_start_date": FIRST}, "replica"),
+        (BY_PRODUCT, _WEEKLY, "replica"),
+        (BY_PRODUCT, {**_MONTHLY, "currency": "EUR"}, "replica"),
+        # These were read.
+        (DAILY, {}, None),
+        (DAILY, {"currency": "USD", "sales_channel": "platform"}, None),
+        (INVENTORY, {}, None),
+        (BY_PRODUCT, _MONTHLY, None),
+        # These are the service's own.
+        (DAILY, {"account_title": "Shop DE", "currency": "USD"}, None),
+        (INVENTORY, {"account_title": "Shop DE", "velocity_start_date": FIRST}, None),
+        (BY_PRODUCT, {"account_title": "Shop DE", **_WEEKLY}, None),
+    ],
+    ids=str,
+)
+def test_rows_that_a_replica_computes_are_marked(
+    computing: httpx.Client, dataset: Dataset, query: dict[str, object], mark: str | None
+) -> None:
+    assert _mark(computing, dataset, **query) == mark
+
+
+def test_statistics_that_the_upstream_computed_as_a_replica_are_marked(
+    replica: Served, computing: httpx.Client
+) -> None:
+    statement = "UPDATE platform.loads SET notes = jsonb_build_object('computed_by', 'replica') WHERE dataset = %s"
+    execute(replica.database, statement, BY_PRODUCT.name)
+
+    assert _mark(computing, BY_PRODUCT, **_MONTHLY) == "replica"

@@ -428,7 +428,7 @@ def test_the_ends_of_the_calendar_are_days_like_others(dashboard: tuple[Served, 
     served, stored = dashboard
     query = {"account_title": stored.titles[stored.keys[0]], "start_date": days[0], "end_date": days[1]}
 
-    for view, group, period in LEGAL:
+    for view, group, period in LEGAL[::3]:
         answer = _get(served, **query, view_by=view, group_by=group, period_by=period)
         assert answer.status_code == 200, answer.text
 

@@ -207,8 +207,10 @@ def test_a_label_is_that_of_the_calendar(service: Served) -> None:
         _sell(service, day, "A", 1, "1.00")
 
     for period in PERIODS:
-        days = {"start_date": EDGES[0], "end_date": EDGES[-1]}
-        rows = _rows(service, view_by="product", group_by="sku", period_by=period, **days)
+        # A range of all years takes seconds.
+        for days in (EDGES[:1], EDGES[1:-1], EDGES[-1:]):
+            ends = {"start_date": days[0], "end_date": days[-1]}
+            rows = _rows(service, view_by="product", group_by="sku", period_by=period, **ends)
 
-        labels = {label_of(period, date.fromisoformat(day)) for day in EDGES}
-        assert ({row["date"] for row in rows}, len(rows)) == (labels, len(labels))
+            labels = {label_of(period, date.fromisoformat(day)) for day in days}
+            assert ({row["date"] for row in rows}, len(rows)) == (labels, len(labels))
