@@ -200,7 +200,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
             if is_reported or len(loop.failures) > failures:
                 continue
             if account not in stored:
-                reason = f"No report was ever loaded; the job {placement.name_of('request_reports')} requests one."
+                reason = f"No report was ever loaded; request one by the job {placement.name_of('request_reports')}."
                 yield materialization_of_nothing(asset, account, reason)
             else:
                 yield load_event(asset, seller_api, stored[account])
