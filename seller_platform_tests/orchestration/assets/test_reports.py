@@ -418,7 +418,7 @@ def test_a_run_with_nothing_to_load_reports_what_is_stored(reports: Reports) -> 
     )
     assert (nothing.metadata["rows"].value, nothing.metadata["nothing_stored"].value) == (
         0,
-        "No report was ever loaded; the job request_reports requests one.",
+        "No report was ever loaded; request one by the job request_reports.",
     )
     assert (again.tags, again.metadata["load_id"]) == (report.tags, report.metadata["load_id"])
 
