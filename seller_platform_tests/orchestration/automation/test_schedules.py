@@ -339,6 +339,22 @@ def test_snapshots_are_taken_every_hour_where_that_is_switched_on(
     assert not any("reports" in name or name == "snapshot_costs_hourly" for name in status)
 
 
+def test_hourly_snapshots_leave_the_requests_of_a_refresh_that_is_still_to_come(
+    database: Database, database_url: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(database, instance, {"A.US": "America/Los_Angeles"})
+    first_tick = datetime(2026, 5, 20, 11, tzinfo=UTC)
+    read(database, NAMES, "A.US", Window(date(2026, 1, 1), date(2026, 5, 20)), first_tick - timedelta(days=1))
+    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "1")
+
+    before_it = ticked("snapshot_inventory_hourly", first_tick.replace(hour=3, minute=30), instance, database_url)
+    read(database, NAMES, "A.US", Window.day(date(2026, 5, 20)), first_tick + timedelta(minutes=5))
+    after_it = ticked("snapshot_inventory_hourly", first_tick.replace(minute=30), instance, database_url)
+
+    assert str(before_it.skip_message).startswith("1 slice waits, the first is inventory of A.US")
+    assert len(after_it.run_requests or ()) == 1
+
+
 @pytest.mark.parametrize("sent", [96, 0], ids=["used up", "too small"])
 def test_a_tick_without_a_fitting_slice_names_count_and_reason(
     sent: int,
