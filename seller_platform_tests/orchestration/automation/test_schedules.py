@@ -339,7 +339,7 @@ def test_snapshots_are_taken_every_hour_where_that_is_switched_on(
     assert not any("reports" in name or name == "snapshot_costs_hourly" for name in status)
 
 
-def test_hourly_snapshots_leave_the_requests_of_a_refresh_that_is_still_to_come(
+def test_hourly_snapshots_leave_the_requests_of_a_later_refresh(
     database: Database, database_url: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register(database, instance, {"A.US": "America/Los_Angeles"})
