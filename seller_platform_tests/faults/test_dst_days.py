@@ -136,7 +136,7 @@ def test_days_loaded_one_by_one_or_together_have_each_row_once_on_its_day(
 
     def load(window: Window) -> Receipt:
         receipt = load_slice(api, database, shop.account, ORDERS, window, run_id=None)
-        assert [name for name, judgement in judgements(database, ORDERS) if not judgement.passed] == []
+        assert [each.check_name for each in judgements(database, ORDERS) if not each.passed] == []
         return receipt
 
     with served(postgres, shop) as (api, between):

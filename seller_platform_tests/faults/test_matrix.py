@@ -252,7 +252,7 @@ def test_a_wrong_total_is_requested_again_and_reported_if_it_stays(broken: Broke
         receipt = load_requested(api, broken.database, BERLIN, transactions, now=now, run_id=None)
 
     assert receipt is not None
-    failed = [name for name, judgement in judgements(broken.database, TRANSACTIONS) if not judgement.passed]
+    failed = [each.check_name for each in judgements(broken.database, TRANSACTIONS) if not each.passed]
     expected = ("match", 3, []) if wrong_answers else ("mismatch", 99, [ROW_COUNT_CHECK])
     assert (receipt.verdict, receipt.announced, failed) == expected
     assert receipt.rows == 3

@@ -123,7 +123,7 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
             instance.report_runless_asset_event(loaded)
             checked = f"{len(accounts) * len(months):,} slices"
             passed = [
-                (rule.name, judgement_of(rule.doc, checked, [], {"failed_slices": 0})) for rule in checks_of(dataset)
+                judgement_of(rule.name, rule.doc, checked, [], {"failed_slices": 0}) for rule in checks_of(dataset)
             ]
             report_judgements(instance, asset_key(dataset), passed)
     with connect_to_tables(url) as connection:

@@ -319,7 +319,7 @@ def plant(database: Database, *, answers: int, seed: int) -> list[Figure]:
             if bench.content(dataset, key) != before:
                 unseen.append(f"{kind} of {dataset.name}: rows changed in spite of {type(error).__name__}")
             continue
-        red = [name for name, judgement in judgements(database, dataset, [key]) if not judgement.passed]
+        red = [str(each.check_name) for each in judgements(database, dataset, [key]) if not each.passed]
         is_same = bench.content(dataset, key) == before and not receipt.changed
         ends["unchanged" if is_same else f"published, {', '.join(red) or 'unseen'}"] += 1
         if not is_same and not red:

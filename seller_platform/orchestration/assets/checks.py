@@ -5,7 +5,7 @@ reason and the next step. A slice that could not be loaded breaks the rule of it
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -24,7 +24,7 @@ from seller_platform.errors import (
     SettingsError,
     TokenRefusedError,
 )
-from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization
+from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.builds import checked_partitions
 from seller_platform.warehouse.monitoring.doubtful_slices import DoubtfulSlice, checked_slices
@@ -35,32 +35,6 @@ _LINES_SHOWN = 100
 _COLUMNS = ("account", "title", "month", "stored", "announced", "since", "reason", "next step")
 _TABLE = dg.TableSchema([dg.TableColumn(name) for name in _COLUMNS])
 _WARN, _ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The result of a check."""
-
-    passed: bool
-    description: str
-    severity: dg.AssetCheckSeverity = _ERROR
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-    def evaluation(
-        self, asset: dg.AssetKey, check: str, target: JudgedMaterialization | None
-    ) -> dg.AssetCheckEvaluation:
-        """Return the result as the evaluation of a check for a materialization."""
-        return dg.AssetCheckEvaluation(
-            asset_key=asset,
-            check_name=check,
-            passed=self.passed,
-            severity=self.severity,
-            description=runnable(self.description),
-            metadata={
-                name: dg.MetadataValue.null() if value is None else value for name, value in self.metadata.items()
-            },
-            target_materialization_data=target,
-        )
 
 
 @dataclass(frozen=True)
@@ -203,8 +177,8 @@ def docs_of(source: Dataset | Mart) -> dict[str, str]:
 
 def judgements(
     database: Database, source: Dataset | Mart, keys: Collection[str] | None = None
-) -> Iterator[tuple[str, Judgement]]:
-    """Yield the name and the result of each check of a dataset or a mart, over what is stored of it now.
+) -> Iterator[dg.AssetCheckResult]:
+    """Yield the result of each check of a dataset or a mart, over what is stored of it now.
 
     Args:
         keys: Of the accounts, or of the list of accounts the names of the connections; None for all.
@@ -223,13 +197,12 @@ def judgements(
             )
             for each, facts in of_check
         ]
-        numbers = {"partitions": count, "failed_partitions": len(broken)}
-        judgement = judgement_of(check.doc, count_of(count, "partition"), broken, numbers)
+        facts = {"partitions": count, "failed_partitions": len(broken)}
         examples = {"examples": of_check[0][1]["examples"]} if of_check else {}
-        yield check.name, replace(judgement, metadata={**judgement.metadata, **examples})
+        yield judgement_of(check.name, check.doc, count_of(count, "partition"), broken, {**facts, **examples})
 
 
-def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | None) -> Iterator[tuple[str, Judgement]]:
+def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | None) -> Iterator[dg.AssetCheckResult]:
     slices = checked_slices(database, dataset, keys)
     noun = "list" if dataset.slicing is Slicing.CONNECTION else "slice"
     for rule in checks_of(dataset):
@@ -251,35 +224,40 @@ def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | Non
         numbers = {"slices": slices.count, "rows": slices.rows, "failed_slices": len(broken)}
         # A list that was never read may lack a grant.
         checked = count_of(max(slices.count, len(broken)), noun)
-        yield rule.name, judgement_of(rule.doc, checked, broken, numbers)
+        yield judgement_of(rule.name, rule.doc, checked, broken, numbers)
 
 
 Broken = Sequence[tuple[Mapping[str, str], Breach]]
 """What breaks a rule: the cells of its line that name it, and why."""
 
 
-def judgement_of(doc: str, checked: str, broken: Broken, numbers: Mapping[str, int | float]) -> Judgement:
+def judgement_of(name: str, doc: str, checked: str, broken: Broken, facts: Mapping[str, Any]) -> dg.AssetCheckResult:
     """Return the result of a rule over everything it was applied to.
 
     Args:
+        name: That of the check.
         doc: The sentence that is true where the rule is kept.
         checked: What was checked, such as `36,000 slices`.
     """
     if not broken:
-        return Judgement(True, f"{doc} That is true of {checked}.", metadata=numbers)
+        kept = f"{doc} That is true of {checked}."
+        return dg.AssetCheckResult(check_name=name, passed=True, description=kept, metadata=facts)
     lines = [
         {**dict.fromkeys(_COLUMNS, ""), **cells, "reason": breach.reason, "next step": runnable(breach.step)}
         for cells, breach in broken[:_LINES_SHOWN]
     ]
     cells, first = broken[0]
     named = ", ".join(dict.fromkeys(filter(None, (cells.get("title"), cells.get("account"), cells.get("month")))))
-    return Judgement(
+    return dg.AssetCheckResult(
+        check_name=name,
         passed=False,
-        description=f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {doc} "
-        f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {first.reason.rstrip('.')}. {first.step}",
+        description=runnable(
+            f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {doc} "
+            f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {first.reason.rstrip('.')}. {first.step}"
+        ),
         severity=_ERROR if any(breach.severity is _ERROR for _, breach in broken) else _WARN,
         metadata={
-            **numbers,
+            **facts,
             "failing": dg.MetadataValue.table([dg.TableRecord(line) for line in lines], _TABLE),
             "not_listed": len(broken) - len(lines),
         },

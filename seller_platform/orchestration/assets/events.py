@@ -34,8 +34,6 @@ from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
-JudgedMaterialization = AssetCheckEvaluationTargetMaterializationData
-
 _DIGITS_SHOWN = 12
 _OF_NOTHING = MappingProxyType({"dagster/data_version": NOTHING_STORED})
 _NO_METADATA: Mapping[str, str] = MappingProxyType({})
@@ -213,13 +211,15 @@ def partition_tags(partition: str | None) -> dict[str, str]:
     return {}
 
 
-def judged(instance: dg.DagsterInstance, key: dg.AssetKey) -> JudgedMaterialization | None:
+def judged(instance: dg.DagsterInstance, key: dg.AssetKey) -> AssetCheckEvaluationTargetMaterializationData | None:
     """Return the newest materialization of an asset, as evaluations refer to it."""
     newest = instance.fetch_materializations(key, limit=1)
     if not newest.records:
         return None
     record = newest.records[0]
-    return JudgedMaterialization(storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp)
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+    )
 
 
 def _or_none(value: int | Mapping[str, object] | None) -> dg.MetadataValue | int:

@@ -14,7 +14,7 @@ import dagster as dg
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import REFRESHED, Dataset
 from seller_platform.counts import count_of
-from seller_platform.orchestration.assets.checks import Breach, Judgement, judgement_of
+from seller_platform.orchestration.assets.checks import Breach, judgement_of
 from seller_platform.orchestration.assets.reporting import executed, report_judgements
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -67,7 +67,7 @@ def _freshness_checks(datasets: Sequence[Dataset], clock: Clock, placement: Plac
         context: dg.AssetCheckExecutionContext, warehouse: WarehouseResource
     ) -> Iterator[dg.AssetCheckResult]:
         results = _results(warehouse.database, datasets, clock(), placement)
-        yield from executed(context, key, ((name, judgement) for name, (judgement, _) in results.items()))
+        yield from executed(context, key, (judgement for judgement, _ in results.values()))
 
     return freshness
 
@@ -77,7 +77,7 @@ def _doc(dataset: Dataset) -> str:
     return f"{dataset.table} of every account was read within {hours}."
 
 
-_Results: TypeAlias = Mapping[str, tuple[Judgement, Sequence[str]]]
+_Results: TypeAlias = Mapping[str, tuple[dg.AssetCheckResult, Sequence[str]]]
 """The result of each check, with the keys of the accounts that are late."""
 
 
@@ -98,8 +98,9 @@ def _results(database: Database, datasets: Sequence[Dataset], now: datetime, pla
             for each in late
         ]
         numbers = {"accounts": len(of_dataset), "late_accounts": len(late), "oldest_hours": round(oldest, 1)}
-        judgement = judgement_of(_doc(dataset), count_of(len(of_dataset), "account"), broken, numbers)
-        results[check_name_of(dataset)] = judgement, [each.account for each in late]
+        name, checked = check_name_of(dataset), count_of(len(of_dataset), "account")
+        judgement = judgement_of(name, _doc(dataset), checked, broken, numbers)
+        results[name] = judgement, [each.account for each in late]
     return results
 
 
@@ -109,8 +110,7 @@ def report_freshness(instance: dg.DagsterInstance, database: Database, datasets:
 
 
 def _report(instance: dg.DagsterInstance, results: _Results, placement: Placement) -> None:
-    judgements = [(name, judgement) for name, (judgement, _) in results.items()]
-    report_judgements(instance, placement.key(FRESHNESS), judgements)
+    report_judgements(instance, placement.key(FRESHNESS), [judgement for judgement, _ in results.values()])
 
 
 def _breach_of(reading: LastReading, now: datetime) -> Breach:

@@ -23,7 +23,7 @@ from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
-from seller_platform.orchestration.assets.checks import Judgement, docs_of, judgements
+from seller_platform.orchestration.assets.checks import docs_of, judgements
 from seller_platform.orchestration.assets.events import judged, load_report
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -83,21 +83,11 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
 
 
 def executed(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, results: Iterable[tuple[str, Judgement]]
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, results: Iterable[dg.AssetCheckResult]
 ) -> Iterator[dg.AssetCheckResult]:
     """Yield the results of the checks that a run has chosen."""
     chosen = {check.name for check in context.selected_asset_check_keys}
-    for name, judgement in results:
-        if name in chosen:
-            evaluation = judgement.evaluation(key, name, None)
-            yield dg.AssetCheckResult(
-                asset_key=key,
-                check_name=name,
-                passed=evaluation.passed,
-                severity=evaluation.severity,
-                description=evaluation.description,
-                metadata=evaluation.metadata,
-            )
+    yield from (each._replace(asset_key=key) for each in results if each.check_name in chosen)
 
 
 def report(
@@ -167,13 +157,24 @@ def _keys(database: Database, placement: Placement, source: Source) -> Collectio
     return {each.key for each in placement.chosen(known_accounts(database, with_retired=True))}
 
 
-def report_judgements(instance: dg.DagsterInstance, key: dg.AssetKey, results: Iterable[tuple[str, Judgement]]) -> None:
+def report_judgements(instance: dg.DagsterInstance, key: dg.AssetKey, results: Iterable[dg.AssetCheckResult]) -> None:
     """Report results of an asset's checks without a run, for its newest materialization.
 
     A result that the newest execution of its check has is not reported again: a step has just reported it.
     """
     target = judged(instance, key)
-    evaluations = [judgement.evaluation(key, name, target) for name, judgement in results]
+    evaluations = [
+        dg.AssetCheckEvaluation(
+            asset_key=key,
+            check_name=str(each.check_name),
+            passed=each.passed,
+            severity=each.severity,
+            description=each.description,
+            metadata=each.metadata,
+            target_materialization_data=target,
+        )
+        for each in results
+    ]
     newest = instance.event_log_storage.get_latest_asset_check_execution_by_key(
         [each.asset_check_key for each in evaluations]
     )
