@@ -2,7 +2,6 @@
 
 - `datasets`: one asset for each list, and the freshness policies
 - `accounts`: discovery of accounts
-- `authorization`: the check of the connections
 - `cost_periods`: costs read, and written as a plan
 - `reports`: reports requested, polled and loaded
 - `marts`: one asset for each mart

@@ -89,12 +89,11 @@ WHERE runs.id > %(after)s AND runs.id < %(until)s AND status = ANY (%(finished)s
   AND run_id <> ALL (%(planning)s)
 """
 _PLANNING = "SELECT DISTINCT run_id FROM asset_check_executions WHERE execution_status = 'PLANNED'"
-_RUN_IDS = "SELECT run_id FROM runs WHERE id = ANY (%(ids)s)"
 _DELETE_RUNS = """
 WITH events AS (
     DELETE FROM event_logs USING runs WHERE runs.id = ANY (%(ids)s) AND event_logs.run_id = runs.run_id
 )
-DELETE FROM runs WHERE id = ANY (%(ids)s)
+DELETE FROM runs WHERE id = ANY (%(ids)s) RETURNING run_id
 """
 _OLD_BACKFILLS = """
 SELECT id FROM bulk_actions
@@ -148,9 +147,8 @@ def prune_instance(instance: dg.DagsterInstance, *, before: datetime, dry: bool)
             for ids in _old_rows(connection, rows, before):
                 removed[rows.name] += len(ids)
                 if not dry:
-                    of_runs = connection.exec_driver_sql(_RUN_IDS, {"ids": ids}).all() if rows.table == "runs" else ()
-                    connection.exec_driver_sql(rows.delete, {"ids": ids})
-                    for (run,) in of_runs:
+                    deleted = connection.exec_driver_sql(rows.delete, {"ids": ids})
+                    for (run,) in deleted if deleted.returns_rows else ():
                         instance.compute_log_manager.delete_logs(prefix=[run])
     return removed
 
