@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -92,11 +91,6 @@ class Desk:
         """Return what the sensor of marts and exports requests."""
         return self.ticks.tick()
 
-    def following(self, name: str) -> set[dg.AssetKey]:
-        """Return a dataset's asset, and all assets that need it."""
-        graph = self.backfills.workspace.create_request_context().asset_graph
-        return set(dg.AssetSelection.assets(asset_key(dataset_named(name))).downstream().resolve(graph))
-
     def stale(self, partition: str) -> tuple[str, set[str]]:
         """Return what the UI says about a partition of a mart: whether it is stale, and why."""
         variables = {"asset": {"path": mart_key(PROFIT).path}, "partition": partition}
@@ -175,26 +169,3 @@ def test_a_partition_of_another_definition_is_stale(desk: Desk) -> None:
         dg.AssetMaterialization(mart_key(PROFIT), partition=built.partition, tags=tags)
     )
     assert (desk.stale(partition), desk.stale(other)) == (("STALE", {"CODE"}), ("FRESH", set()))
-
-
-def test_a_backfill_with_a_failed_partition_names_it_and_what_needs_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest, lost = desk.platform.upstream.page, str(partition_key(KEYS[0], LAST_MONTH))
-
-    def page(path: str, query: dict[str, str]) -> Any:
-        is_lost = path == TRANSACTIONS.path and query["start_date"][:7] == f"{LAST_MONTH.start:%Y-%m}"
-        is_lost = is_lost and independent_upstream.KEYS[query["seller_id"]] == KEYS[0]
-        return None if is_lost else honest(path, query)
-
-    monkeypatch.setattr(desk.platform.upstream, "page", page)
-    desk.tick()
-
-    result = desk.backfills.run(desk.following("transactions") | {asset_key(dataset_named("orders"))})
-    requested = desk.tick()
-
-    assert result.status == "COMPLETED_FAILED"
-    assert result.failed["seller/transactions"] == {lost}
-    assert result.failed.keys() >= {"marts/account_profit_daily", "export/transactions"}
-    assert {name for name in result.failed if name.startswith("seller/")} == {"seller/transactions"}
-    assert requested == {}, "everything is stored, and nothing changed"
