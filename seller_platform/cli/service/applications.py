@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from seller_platform.cli.output import Document, Moment, Output
-from seller_platform.cli.service.options import list_options, open_service, result_options, say
+from seller_platform.cli.service.options import list_options, result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.service.oauth.applications import (
@@ -13,6 +13,7 @@ from seller_platform.service.oauth.applications import (
     applications_of,
     verify_application,
 )
+from seller_platform.warehouse.postgres.database import Database
 
 
 class AddedApplication(Document, frozen=True):
@@ -74,27 +75,25 @@ def application() -> None:
 @click.option("--verified", is_flag=True, help="Mark it as verified, as `verify` does.")
 @result_options(AddedApplication)
 def application_add(
-    *, name: str, redirect_uris: tuple[str, ...], public: bool, verified: bool, url: str, output: Output
+    *, name: str, redirect_uris: tuple[str, ...], public: bool, verified: bool, database: Database, output: Output
 ) -> None:
     """Register an application and print its id and secret; the secret is printed only once."""
-    with open_service(url) as database:
-        if public:
-            client_id = add_public_application(database, name, *redirect_uris, is_verified=verified)
-            text = f"client id: {client_id}\nIt has no secret, and must use PKCE."
-            client_secret = None
-        else:
-            client_id, client_secret = add_application(database, name, *redirect_uris, is_verified=verified)
-            text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
+    if public:
+        client_id = add_public_application(database, name, *redirect_uris, is_verified=verified)
+        text = f"client id: {client_id}\nIt has no secret, and must use PKCE."
+        client_secret = None
+    else:
+        client_id, client_secret = add_application(database, name, *redirect_uris, is_verified=verified)
+        text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
     added = AddedApplication(client_id=client_id, client_secret=client_secret, redirect_uris=list(redirect_uris))
     say(output, text, added)
 
 
 @application.command("list")
 @list_options(ApplicationsDocument)
-def application_list(*, url: str, output: Output) -> None:
+def application_list(*, database: Database, output: Output) -> None:
     """List the applications, whose they are, and whether they are verified."""
-    with open_service(url) as database:
-        applications = applications_of(database)
+    applications = applications_of(database)
     listed = msgspec.convert(applications, list[ListedApplication], from_attributes=True)
     output.document(ApplicationsDocument(applications=listed))
     rows = [
@@ -117,12 +116,11 @@ def application_list(*, url: str, output: Output) -> None:
 @application.command("verify")
 @click.argument("client_id")
 @result_options(VerifiedApplication)
-def application_verify(*, client_id: str, url: str, output: Output) -> None:
+def application_verify(*, client_id: str, database: Database, output: Output) -> None:
     """Mark an application as verified, until its name or a redirect URI changes.
 
     The consent page warns of applications that are not verified. Check who runs it, and that its redirect URIs are
     theirs.
     """
-    with open_service(url) as database:
-        name = verify_application(database, client_id)
+    name = verify_application(database, client_id)
     say(output, f"{name} is verified.", VerifiedApplication(client_id=client_id, name=name))

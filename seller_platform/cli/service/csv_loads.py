@@ -7,10 +7,11 @@ import click
 import msgspec
 
 from seller_platform.cli.output import Document, Output
-from seller_platform.cli.service.options import open_service, result_options, say
+from seller_platform.cli.service.options import result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.service.csv_loads.products import load_products
 from seller_platform.service.csv_loads.rates import load_rates
+from seller_platform.warehouse.postgres.database import Database
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -40,14 +41,13 @@ def rates() -> None:
 @rates.command("load")
 @click.argument("file", type=_FILE)
 @result_options(RatesDocument)
-def rates_load(*, file: Path, url: str, output: Output) -> None:
+def rates_load(*, file: Path, database: Database, output: Output) -> None:
     """Load exchange rates from a CSV file.
 
     Its columns are day, currency and per_euro: how many units of the currency one euro is. The euro has the rate 1 and
     needs no lines. A rate of the same day and currency is replaced. A file with an error is not loaded at all.
     """
-    with open_service(url) as database:
-        loaded = load_rates(database, file)
+    loaded = load_rates(database, file)
     days, currencies = f"{loaded.first_day}..{loaded.last_day}", ", ".join(loaded.currencies)
     count = f"{loaded.rates} exchange rate{'s were' if loaded.rates != 1 else ' was'} loaded"
     say(output, f"{count}: {currencies}, {days}.", msgspec.convert(loaded, RatesDocument, from_attributes=True))
@@ -61,7 +61,7 @@ def products() -> None:
 @products.command("load")
 @click.argument("file", type=_FILE)
 @result_options(ProductsDocument)
-def products_load(*, file: Path, url: str, output: Output) -> None:
+def products_load(*, file: Path, database: Database, output: Output) -> None:
     """Load products from a CSV file.
 
     Its columns are account and sku, and any of asin, parent_asin, product_name, buybox_price, sales_rank and
@@ -69,8 +69,7 @@ def products_load(*, file: Path, url: str, output: Output) -> None:
     stands for its own, as does one that is not in the file. A product of the same account and sku is replaced. A file
     with an error is not loaded at all.
     """
-    with open_service(url) as database:
-        loaded = load_products(database, file)
+    loaded = load_products(database, file)
     count = f"{loaded.products} product{'s were' if loaded.products != 1 else ' was'} loaded"
     text = f"{count}, {loaded.with_parent} with a parent, of {', '.join(loaded.accounts)}."
     say(output, text, msgspec.convert(loaded, ProductsDocument, from_attributes=True))

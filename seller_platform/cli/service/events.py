@@ -9,10 +9,11 @@ import click
 import msgspec
 
 from seller_platform.cli.output import Document, Moment, Output
-from seller_platform.cli.service.options import list_options, open_service
+from seller_platform.cli.service.options import list_options
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.clocks import utc_now
 from seller_platform.errors import RequestError
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.security_events import SecurityEvent, find_events
 from seller_platform.warehouse.schema.event_kinds import EventKind
 
@@ -57,13 +58,12 @@ class EventsDocument(Document, frozen=True):
 )
 @list_options(EventsDocument)
 def events(
-    *, email: str | None, kinds: tuple[str, ...], since: str | None, limit: int, url: str, output: Output
+    *, email: str | None, kinds: tuple[str, ...], since: str | None, limit: int, database: Database, output: Output
 ) -> None:
     """List security events, the newest last: logins, consents, tokens and operators' commands."""
     chosen = [_kind(kind) for kind in kinds]
     began = _moment(since, utc_now()) if since is not None else None
-    with open_service(url) as database:
-        found = find_events(database, email=email, kinds=chosen, since=began, limit=limit)
+    found = find_events(database, email=email, kinds=chosen, since=began, limit=limit)
     output.document(EventsDocument(events=msgspec.convert(found, list[ListedEvent], from_attributes=True)))
     columns = (
         "at (UTC)",

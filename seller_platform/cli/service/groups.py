@@ -3,9 +3,10 @@
 import click
 
 from seller_platform.cli.output import Document, Output
-from seller_platform.cli.service.options import list_options, open_service, result_options, say
+from seller_platform.cli.service.options import list_options, result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
+from seller_platform.warehouse.postgres.database import Database
 
 
 class GroupDocument(Document, frozen=True):
@@ -44,10 +45,9 @@ def group() -> None:
 @click.argument("title")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
 @result_options(GroupAccounts)
-def group_set(*, email: str, title: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
+def group_set(*, email: str, title: str, accounts: tuple[str, ...], database: Database, output: Output) -> None:
     """Set the accounts of a user's group, and create the group if needed."""
-    with open_service(url) as database:
-        set_group(database, email, title, accounts)
+    set_group(database, email, title, accounts)
     document = GroupAccounts(email=email, title=title, accounts=list(accounts))
     say(output, f"The group {title} of {email} holds {', '.join(accounts)}.", document)
 
@@ -55,10 +55,9 @@ def group_set(*, email: str, title: str, accounts: tuple[str, ...], url: str, ou
 @group.command("list")
 @click.argument("email")
 @list_options(GroupsDocument)
-def group_list(*, email: str, url: str, output: Output) -> None:
+def group_list(*, email: str, database: Database, output: Output) -> None:
     """List the groups of a user."""
-    with open_service(url) as database:
-        groups = groups_of(database, email)
+    groups = groups_of(database, email)
     listed = [ListedGroup(title=title, accounts=list(keys)) for title, keys in groups.items()]
     output.document(GroupsDocument(groups=listed))
     rows = [(title, ", ".join(keys) or "no account") for title, keys in groups.items()]
@@ -69,8 +68,7 @@ def group_list(*, email: str, url: str, output: Output) -> None:
 @click.argument("email")
 @click.argument("title")
 @result_options(GroupDocument)
-def group_remove(*, email: str, title: str, url: str, output: Output) -> None:
+def group_remove(*, email: str, title: str, database: Database, output: Output) -> None:
     """Remove a group; its accounts stay the user's."""
-    with open_service(url) as database:
-        remove_group(database, email, title)
+    remove_group(database, email, title)
     say(output, f"The group {title} of {email} is removed.", GroupDocument(email=email, title=title))

@@ -48,21 +48,24 @@ def database_options(command: Callable[..., None], *, creates: bool = True) -> C
 
 
 def result_options(document: type[Document]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the options of commands that print a result: the database and `--json`."""
-    return lambda command: database_options(json_option(document)(command))
+    """Let a command print a result: add its options, and pass it the migrated `database` of the service."""
+    return lambda command: database_options(json_option(document)(_with_database(command)))
 
 
 def list_options(document: type[Document]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the same options to a command that only reads."""
-    return lambda command: database_options(json_option(document)(command), creates=False)
+    """Do the same for a command that only reads."""
+    return lambda command: database_options(json_option(document)(_with_database(command)), creates=False)
 
 
-def open_service(url: str) -> Database:
-    """Return the service's database, migrated; the caller closes it."""
-    database = Database(url)
-    with progress("Opening the database"):
-        database.migrate()
-    return database
+def _with_database(command: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(command)
+    def with_database(*, url: str, **given: Any) -> None:
+        with Database(url) as database:
+            with progress("Opening the database"):
+                database.migrate()
+            command(database=database, **given)
+
+    return with_database
 
 
 def say(output: Output, text: str, document: Document) -> None:

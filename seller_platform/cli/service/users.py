@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from seller_platform.cli.output import Document, Output
-from seller_platform.cli.service.options import list_options, open_service, result_options, say
+from seller_platform.cli.service.options import list_options, result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
@@ -25,6 +25,7 @@ from seller_platform.service.users.store import (
     users_of,
 )
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.postgres.database import Database
 
 _LOCAL_URL = "http://127.0.0.1:8700"
 
@@ -92,20 +93,18 @@ def user() -> None:
 @click.argument("email")
 @click.option("--name", help="The person's name; by default the part of the address before the @.")
 @result_options(AddedUser)
-def user_add(*, email: str, name: str | None, url: str, output: Output) -> None:
+def user_add(*, email: str, name: str | None, database: Database, output: Output) -> None:
     """Add a user; the password is read from standard input or a prompt."""
     password = _password()
-    with open_service(url) as database:
-        user_id = add_user(database, email, name or email.partition("@")[0], password)
+    user_id = add_user(database, email, name or email.partition("@")[0], password)
     say(output, f"User {email} was added.", AddedUser(user_id=user_id, email=email))
 
 
 @user.command("list")
 @list_options(UsersDocument)
-def user_list(*, url: str, output: Output) -> None:
+def user_list(*, database: Database, output: Output) -> None:
     """List the users, and the accounts that they may read."""
-    with open_service(url) as database:
-        users = users_of(database)
+    users = users_of(database)
     output.document(UsersDocument(users=msgspec.convert(users, list[ListedUser], from_attributes=True)))
     rows = [(each.email, each.name, each.status, ", ".join(each.accounts) or "no account") for each in users]
     output.table("Users", ("e-mail address", "name", "status", "may read"), rows)
@@ -114,14 +113,13 @@ def user_list(*, url: str, output: Output) -> None:
 @user.command("password")
 @click.argument("email")
 @result_options(UserDocument)
-def user_password(*, email: str, url: str, output: Output) -> None:
+def user_password(*, email: str, database: Database, output: Output) -> None:
     """Change a user's password, and log the user out everywhere.
 
     The password is read from standard input or a prompt.
     """
     password = _password()
-    with open_service(url) as database:
-        set_password(database, email, password)
+    set_password(database, email, password)
     say(output, f"The password of {email} was changed; they must log in again.", UserDocument(email=email))
 
 
@@ -129,11 +127,10 @@ def user_password(*, email: str, url: str, output: Output) -> None:
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
 @result_options(UserAccounts)
-def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
+def user_grant(*, email: str, accounts: tuple[str, ...], database: Database, output: Output) -> None:
     """Let a user read accounts, named by their keys or titles."""
-    with open_service(url) as database:
-        keys = account_keys_named(database, accounts)
-        grant_accounts(database, email, keys)
+    keys = account_keys_named(database, accounts)
+    grant_accounts(database, email, keys)
     say(output, f"{email} may read {', '.join(keys)}.", UserAccounts(email=email, accounts=list(keys)))
 
 
@@ -141,21 +138,19 @@ def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Outpu
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
 @result_options(UserAccounts)
-def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
+def user_revoke(*, email: str, accounts: tuple[str, ...], database: Database, output: Output) -> None:
     """Take accounts away from a user, and out of the user's groups."""
-    with open_service(url) as database:
-        keys = account_keys_named(database, accounts)
-        revoke_accounts(database, email, keys)
+    keys = account_keys_named(database, accounts)
+    revoke_accounts(database, email, keys)
     say(output, f"{email} may no longer read {', '.join(keys)}.", UserAccounts(email=email, accounts=list(keys)))
 
 
 @user.command("close")
 @click.argument("email")
 @result_options(UserState)
-def user_close(*, email: str, url: str, output: Output) -> None:
+def user_close(*, email: str, database: Database, output: Output) -> None:
     """Close a user: end their sessions and approved access, and refuse logins."""
-    with open_service(url) as database:
-        close_user(database, email)
+    close_user(database, email)
     text = f"{email} is closed: all sessions and approved access have ended."
     say(output, text, UserState(email=email, state="closed"))
 
@@ -163,10 +158,9 @@ def user_close(*, email: str, url: str, output: Output) -> None:
 @user.command("reopen")
 @click.argument("email")
 @result_options(UserState)
-def user_reopen(*, email: str, url: str, output: Output) -> None:
+def user_reopen(*, email: str, database: Database, output: Output) -> None:
     """Let a closed user log in again; applications must be approved again."""
-    with open_service(url) as database:
-        reopen_user(database, email)
+    reopen_user(database, email)
     say(output, f"{email} may log in again.", UserState(email=email, state="active"))
 
 
@@ -178,7 +172,7 @@ def user_reopen(*, email: str, url: str, output: Output) -> None:
     help="The URL of the service; by default that of SELLER_PLATFORM_SERVICE_PUBLIC_URL, else http://127.0.0.1:8700.",
 )
 @result_options(ResetLink)
-def user_reset_link(*, email: str, hours: float, service_url: str | None, url: str, output: Output) -> None:
+def user_reset_link(*, email: str, hours: float, service_url: str | None, database: Database, output: Output) -> None:
     """Print a link that sets a new password for a user, once.
 
     Give it to the user over a channel that nobody else reads. The new password ends the user's sessions.
@@ -187,8 +181,7 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, url: s
     from seller_platform.service.own_account.reset import RESET
 
     base_url = service_url or read_settings().service_public_url or _LOCAL_URL
-    with open_service(url) as database:
-        token = create_reset_link(database, email, timedelta(hours=hours))
+    token = create_reset_link(database, email, timedelta(hours=hours))
     link = f"{base_url.rstrip('/')}{RESET}?token={token}"
     text = f"{link}\nIt works once, within {count_of(hours, 'hour')}."
     if base_url == _LOCAL_URL:
@@ -204,10 +197,9 @@ def user_passkeys() -> None:
 @user_passkeys.command("remove")
 @click.argument("email")
 @result_options(RemovedPasskeys)
-def user_passkeys_remove(*, email: str, url: str, output: Output) -> None:
+def user_passkeys_remove(*, email: str, database: Database, output: Output) -> None:
     """Remove all passkeys of a user who has lost them; the password alone logs in then."""
-    with open_service(url) as database:
-        removed = remove_passkeys(database, email)
+    removed = remove_passkeys(database, email)
     count = f"{removed} passkey{'s' if removed != 1 else ''}"
     say(output, f"{count} of {email} removed.", RemovedPasskeys(email=email, passkeys=removed))
 
