@@ -5,7 +5,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,7 @@ import click
 
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import open_served_installation, open_stored_installation
-from seller_platform.cli.output import Document, Moment, Outcome, Output, fail, json_option, printable
+from seller_platform.cli.output import Document, Moment, Outcome, Output, json_option, moment_text, printable
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
@@ -197,9 +197,7 @@ def apply(*, plan: str, seconds: float, output: Output) -> None:
             )
     document = ApplyDocument(**_facts(applied.plan), was_applied=applied.was_applied)
     _show_proofs(applied.plan, output)
-    if applied.problem is not None:
-        fail(applied.problem, as_json=output.as_json, document=document)
-    output.document(document)
+    output.outcome(document, applied.problem)
     output.say("The plan was applied before; nothing was written." if applied.was_applied else "All costs agree.")
     output.say(f"Undo it with `seller-platform costs undo {applied.plan.id}`.")
 
@@ -278,8 +276,7 @@ def _show_proofs(stored: CostPlan, output: Output) -> None:
             f"{write.account} {printable(write.sku)}",
             write.state.value,
             "–" if write.read_back is None else str(len(write.read_back)),
-            _moment(write.written_at),
-            _moment(write.read_back_at),
+            *("–" if each is None else moment_text(each) for each in (write.written_at, write.read_back_at)),
             write.run_id or write.written_by or "–",
         )
         for write in stored.writes
@@ -364,10 +361,6 @@ def _amounts(period: CostPeriod | None) -> str:
     if period is None:
         return "–"
     return " + ".join(f"{amount:,f} {currency}" for currency, amount in period.amounts.items()) or "nothing"
-
-
-def _moment(moment: datetime | None) -> str:
-    return "–" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _count(products: Sequence[object]) -> str:

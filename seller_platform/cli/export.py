@@ -1,7 +1,7 @@
 """`seller-platform export`: writes Parquet files, as the assets `export/` do."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ import click
 
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.marts import chosen_months, months_of, partition_options
-from seller_platform.cli.output import Document, MonthText, Outcome, Output, fail, json_option
+from seller_platform.cli.output import Document, MonthText, Outcome, Output, json_option
 from seller_platform.cli.sync import keys_of
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import Window
@@ -107,7 +107,11 @@ def export(
         since = history_start_in(installation.database, installation.settings)
         months = chosen_months(month, first_month, last_month, since)
         partitions = [part for source in sources for part in _partitions(source, keys, months)]
-        exported = [_exported(installation.database, partition, folder) for partition in _shown(partitions, output)]
+        exported = []
+        with output.progress("Writing files", len(partitions)) as show:
+            for partition in partitions:
+                exported.append(_exported(installation.database, partition, folder))
+                show(len(exported))
         is_empty = all(each.result == "skipped" for each in exported)
         absent = _absence(installation.database, sources[0], partitions) if is_empty else None
     _report(ExportDocument(folder=str(folder), partitions=exported), absent, output)
@@ -119,14 +123,6 @@ def _partitions(source: Source, keys: Sequence[str], months: Sequence[Window]) -
     if not relation.has_account_parts:
         return [(source, None, None)]
     return [(source, key, part) for key in keys for part in (months if relation.is_monthly else (None,))]
-
-
-def _shown(partitions: Sequence[_Partition], output: Output) -> Iterator[_Partition]:
-    """Yield each partition, and show how many were."""
-    with output.progress("Writing files", len(partitions)) as show:
-        for number, partition in enumerate(partitions):
-            show(number)
-            yield partition
 
 
 def _exported(database: Database, partition: _Partition, folder: Path) -> ExportedPartition:
@@ -187,6 +183,4 @@ def _report(document: ExportDocument, absent: NotLoadedError | None, output: Out
     output.table(f"Parquet files in {document.folder}", _COLUMNS, lines)
     failures = {each.name: each.reason or "" for each in document.partitions if each.result == "failed"}
     error = PartitionsFailedError(failures, done="exported") if failures else absent
-    if error is not None:
-        fail(error, as_json=output.as_json, document=document)
-    output.document(document)
+    output.outcome(document, error)

@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
-from seller_platform.cli.output import Document, MonthText, Outcome, Output, fail, json_option
+from seller_platform.cli.output import Document, MonthText, Outcome, Output, json_option
 from seller_platform.cli.sync import account_option, keys_of
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
@@ -212,10 +212,7 @@ def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], end
                 rows = sum(each.rows or 0 for each in parts) if parts[0].result == "built" else None
                 table.append((f"  {account}", months_of(each.month for each in parts), len(parts), rows, reason))
     output.table("Marts", _COLUMNS, table)
-    error = _problem(ended)
-    if error is not None:
-        fail(error, as_json=output.as_json, document=document)
-    output.document(document)
+    output.outcome(document, _problem(ended))
     if not due:
         output.say("Nothing was built. `--full` builds also what has not changed.")
 

@@ -134,6 +134,12 @@ class Output:
         if self.as_json:
             _write_json(document)
 
+    def outcome(self, document: Outcome, error: SellerPlatformError | None) -> None:
+        """Print the JSON document, with `--json` only; end with the error, if there is one."""
+        if error is not None:
+            fail(error, as_json=self.as_json, document=document)
+        self.document(document)
+
     @contextmanager
     def progress(self, title: str, total: int | None = None) -> Iterator[ShowProgress]:
         """Say in the terminal what is being done while the block runs, and how much of it is done."""
@@ -204,6 +210,11 @@ def with_title(account: str, titles: Mapping[str, str]) -> str:
     """Return an account as people read it: its title, and its key in brackets."""
     title = titles.get(account)
     return f"{title} ({account})" if title and title != account else account
+
+
+def moment_text(moment: datetime) -> str:
+    """Return a moment as people read it, in UTC to the second."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import open_served_installation, open_stored_installation, report_loads
-from seller_platform.cli.output import Document, Moment, Outcome, Output, fail, json_option
+from seller_platform.cli.output import Document, Moment, Outcome, Output, json_option
 from seller_platform.cli.sync import SyncDocument, Synced, account_option, problem_of
 from seller_platform.cli.sync import report as print_loads
 from seller_platform.cli.terminal.groups import CommandGroup
@@ -163,9 +163,7 @@ def request(
     output.table("Requested", _COLUMNS, [_row(job, now) for job in jobs])
     for key in open_before:
         output.say(f"{key}: a report with the same content is open; `seller-platform report list` shows it.")
-    if failures:
-        fail(failures[0], as_json=output.as_json, document=document)
-    output.document(document)
+    output.outcome(document, failures[0] if failures else None)
     output.say("Next: `seller-platform report list`, then `seller-platform report download NUMBER`.")
 
 

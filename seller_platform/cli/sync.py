@@ -15,7 +15,7 @@ from seller_platform.cli.installation import (
     report_loads,
 )
 from seller_platform.cli.load_plan import PlanDocument, show_plan
-from seller_platform.cli.output import Document, Outcome, Output, fail, json_option
+from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
@@ -376,9 +376,7 @@ def report(
     for message in sorted(synced.not_offered):
         output.say(message)
     document = document_type(loads=loads, not_offered=sorted(synced.not_offered), **more)
-    if error is not None:
-        fail(error, as_json=output.as_json, document=document)
-    output.document(document)
+    output.outcome(document, error)
 
 
 def _loaded(dataset: str, account: str, receipts: Sequence[Receipt]) -> LoadedSlices:

@@ -11,7 +11,7 @@ import click
 
 from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_served_installation
-from seller_platform.cli.output import Document, Outcome, Output, fail, json_option
+from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.cli.processes import free_port
 from seller_platform.cli.sandbox.serving import await_service, starting
 from seller_platform.cli.sync import SliceOptions, account_option, datasets_named, keys_of, months_of
@@ -225,9 +225,7 @@ def report(output: Output, comparisons: Sequence[Comparison], titles: Mapping[st
     error = next((comparison.error for comparison in comparisons if comparison.error is not None), None)
     if problems:
         error = CheckFailedError(". ".join([*problems, *_next_steps(comparisons)]))
-    if error is not None:
-        fail(error, as_json=output.as_json, document=document)
-    output.document(document)
+    output.outcome(document, error)
     output.say("Source and replica give equal answers to all compared queries.")
 
 

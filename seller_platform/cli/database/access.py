@@ -3,7 +3,6 @@
 import secrets
 import threading
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import quote
 
 import click
@@ -84,7 +83,10 @@ def run(*, port: int, new_password: bool, output: Output) -> None:
         with Database(settings.database_url.get_secret_value()) as database:
             raise not_embedded(database.where, "run")
     with open_installation() as installation:
-        password = _stored_password(settings.home / _PASSWORD_FILE, renew=new_password)
+        file = settings.home / _PASSWORD_FILE
+        if new_password or not file.exists():
+            write_atomically(file, secrets.token_urlsafe(24).encode(), 0o600)
+        password = file.read_text()
         save_reader(installation.database, CLIENT_USER, password)
         server = embedded_server(settings.home, settings.root_data_folder)
         with loopback_port(server, port) as opened, suppress(KeyboardInterrupt):
@@ -137,10 +139,3 @@ def _show(output: Output, port: int, password: str) -> None:
     for name in ("host", "port", "database", "user", "password"):
         output.line(f"{name.capitalize():<9} {getattr(login, name)}")
     output.line("This login reads; it changes no table. Ctrl-C ends it.")
-
-
-def _stored_password(file: Path, *, renew: bool) -> str:
-    """Return the password in a file that only its owner can read, which is written on first use."""
-    if renew or not file.exists():
-        write_atomically(file, secrets.token_urlsafe(24).encode(), 0o600)
-    return file.read_text()

@@ -87,7 +87,9 @@ def _examine_metadata(url: str, answer: SeenAnswer) -> Finding:
         return fail("issuer", f"{METADATA} answers {answer.status} without an issuer", step)
     if metadata["issuer"] != url:
         return fail("issuer", f"is {metadata['issuer']}, not {url}", step)
-    elsewhere = [name for name, value in metadata.items() if name.endswith("_endpoint") and not _is_under(value, url)]
+    elsewhere = [
+        name for name, value in metadata.items() if name.endswith("_endpoint") and not str(value).startswith(f"{url}/")
+    ]
     if elsewhere:
         return fail("issuer", f"these addresses of the metadata are not under {url}: {', '.join(elsewhere)}", step)
     return ok("issuer", f"issuer and addresses of the metadata are those of {url}")
@@ -190,7 +192,3 @@ def _json_of(answer: SeenAnswer) -> dict[str, object]:
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
-
-
-def _is_under(value: object, url: str) -> bool:
-    return isinstance(value, str) and value.startswith(f"{url}/")

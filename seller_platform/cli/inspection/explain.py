@@ -1,7 +1,7 @@
 """`seller-platform explain`: the request, page, time and run of a stored row."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from typing import Any
 from urllib.parse import urlencode
 
@@ -9,7 +9,7 @@ import click
 
 from seller_platform.cli.inspection.held import DescribedLoad, described
 from seller_platform.cli.installation import open_stored_installation
-from seller_platform.cli.output import Document, Moment, Output, json_option, printable
+from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, printable
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.counts import count_of
@@ -223,13 +223,13 @@ def _origin(row: ExplainedRow) -> dict[str, object]:
         "request": f"GET {request.url}{about}",
         "page": f"{row.page} of the {load.pages} that the load read of all its lists",
         "load": f"{load.id}: {_window(load)}, {load.verdict}, {counts}",
-        "started": _moment(load.started_at),
-        "finished": _moment(load.finished_at),
+        "started": moment_text(load.started_at),
+        "finished": moment_text(load.finished_at),
         "digest": load.digest.hex(),
         "run": run.run_id if run else "none: no Dagster run made it",
         "open the run": run and (run.url or f"/runs/{run.run_id} of the Dagster UI ({_NO_URL})"),
         "first came": "with this load" if row.first_load_id == row.load_id else _first(row.first_load_id, row.history),
-        "last confirmed": f"{_moment(row.confirmed_at)}, by load {confirmed[-1]}"
+        "last confirmed": f"{moment_text(row.confirmed_at)}, by load {confirmed[-1]}"
         if row.confirmed_at
         else "by this load",
         "confirmed by loads": ", ".join(map(str, confirmed)) or "none",
@@ -237,7 +237,7 @@ def _origin(row: ExplainedRow) -> dict[str, object]:
 
 
 def _first(load_id: int, history: Sequence[DescribedLoad]) -> str:
-    finished = [_moment(load.finished_at) for load in history if load.id == load_id]
+    finished = [moment_text(load.finished_at) for load in history if load.id == load_id]
     at = f" at {finished[0]}" if finished else ""
     return f"in another version, with load {load_id}{at}"
 
@@ -258,7 +258,3 @@ def _columns(load: DescribedLoad) -> tuple[object, ...]:
 
 def _window(load: DescribedLoad) -> str:
     return f"{load.first_day}..{load.last_day}"
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

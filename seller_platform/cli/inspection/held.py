@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from seller_platform.cli.installation import open_served_installation, open_stored_installation, report_loads
-from seller_platform.cli.output import Document, Moment, Output, json_option, with_title
+from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, with_title
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import account_titles
@@ -109,8 +109,8 @@ def held(*, output: Output) -> None:
             f"{each.first_day}..{each.last_day}"
         )
         output.line(f"  {each.reason}")
-        held_since = f"{each.held_since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        output.line(f"  rows stored {each.rows_stored}, read {each.rows_read}; held since {held_since}")
+        since = moment_text(each.held_since)
+        output.line(f"  rows stored {each.rows_stored}, read {each.rows_read}; held since {since}")
     output.say("Publish one with `seller-platform accept LOAD`: it is read again, and published if it says the same.")
 
 

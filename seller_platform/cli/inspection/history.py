@@ -10,7 +10,7 @@ import msgspec
 from seller_platform.cli.inspection.explain import declared_dataset
 from seller_platform.cli.inspection.held import DescribedLoad, described
 from seller_platform.cli.installation import open_stored_installation, report_loads
-from seller_platform.cli.output import Document, Moment, Output, json_option, printable, with_title
+from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, printable, with_title
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.counts import count_of
@@ -125,7 +125,7 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
             changed=[ChangedRow(before=dict(before), after=dict(after)) for before, after in changes.changed],
         )
     )
-    began = f"since {changes.since:%Y-%m-%d %H:%M:%S} UTC" if changes.since else "with the first load"
+    began = f"since {moment_text(changes.since)}" if changes.since else "with the first load"
     loads = ", ".join(map(str, changes.loads)) or "none"
     output.table(
         f"{declared.table} of {with_title(account, titles)}, {began}",

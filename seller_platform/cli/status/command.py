@@ -182,18 +182,14 @@ def _show(installation: Installation, output: Output, *, shows_all: bool, clears
         state = overview(
             installation.database, since=_since(installation), now=datetime.now(UTC), requests_per_day=per_day
         )
-        size = _size(shows_all=shows_all)
+        terminal = shutil.get_terminal_size((80, _USUAL_HEIGHT))
+        size = Size(
+            terminal.columns if sys.stdout.isatty() else None,
+            None if shows_all else max(terminal.lines, _USUAL_HEIGHT) - 1,  # the last line is for the shell's prompt
+        )
         lines = screen(state, size, data) if state.grants else []
     text = "\n".join(lines)
     output.line(f"{_CLEAR}{text}" if clears else text) if lines else output.say(_first_step(installation))
-
-
-def _size(*, shows_all: bool) -> Size:
-    terminal = shutil.get_terminal_size((80, _USUAL_HEIGHT))
-    return Size(
-        terminal.columns if sys.stdout.isatty() else None,
-        None if shows_all else max(terminal.lines, _USUAL_HEIGHT) - 1,  # the last line is for the shell's prompt
-    )
 
 
 def _show_datasets(installation: Installation, output: Output) -> None:

@@ -11,7 +11,6 @@ from seller_platform.counts import count_of
 from seller_platform.errors import connect_command
 from seller_platform.warehouse.loads.slices import doubt_of
 from seller_platform.warehouse.monitoring.repeated_ledgers import RepeatedLedger
-from seller_platform.warehouse.monitoring.restatements import Restatement
 
 _SYNC = "seller-platform sync"
 _REPEATED_LEDGERS = 'seller-platform query "SELECT * FROM platform.repeated_ledgers"'
@@ -164,18 +163,8 @@ def _repeated(overview: Overview) -> Iterator[Notice]:
 def _restated(overview: Overview) -> Iterator[Notice]:
     for each in overview.activity.restatements:
         month = f" {each.first_day:%Y-%m}" if f"{each.first_day:%Y-%m}" == f"{each.last_day:%Y-%m}" else ""
-        yield Notice(
-            "restated",
-            Colour.HEADING,
-            f"{each.dataset} of {with_title(each.account, overview.titles)}, {_days(each)}: {_amounts(each)}",
-            f"seller-platform diff {each.dataset} {each.account}{month}",
-        )
-
-
-def _days(each: Restatement) -> str:
-    return f"{each.first_day}" if each.first_day == each.last_day else f"{each.first_day}..{each.last_day}"
-
-
-def _amounts(each: Restatement) -> str:
-    rows = f"{count_of(each.rows_came, 'row')} came, {each.rows_went:,} went"
-    return rows if each.amount is None else f"{each.amount_name} {each.amount:+,f}; {rows}"
+        days = f"{each.first_day}" if each.first_day == each.last_day else f"{each.first_day}..{each.last_day}"
+        amount = "" if each.amount is None else f"{each.amount_name} {each.amount:+,f}; "
+        rows = f"{count_of(each.rows_came, 'row')} came, {each.rows_went:,} went"
+        text = f"{each.dataset} of {with_title(each.account, overview.titles)}, {days}: {amount}{rows}"
+        yield Notice("restated", Colour.HEADING, text, f"seller-platform diff {each.dataset} {each.account}{month}")

@@ -21,14 +21,10 @@ class CommandGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, _first_sentence(command)) for name, command in commands if command is not None]
+        helps = [(name, command.help or "") for name, command in commands if command is not None]
+        rows = [(name, " ".join(text.strip().split("\n\n")[0].split())) for name, text in helps]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
-
-
-def _first_sentence(command: click.Command) -> str:
-    paragraph = (command.help or "").strip().split("\n\n")[0]
-    return " ".join(paragraph.split())
 
 
 class LazyGroup(click.Group):
