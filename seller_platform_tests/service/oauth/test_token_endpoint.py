@@ -1,10 +1,9 @@
 """Tests the OAuth server: codes, rotation, revocation, and access."""
 
 import base64
-import secrets
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,7 +11,6 @@ import httpx
 import pytest
 
 from seller_platform.contract.tokens import code_challenge
-from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.applications import add_application, add_public_application
 from seller_platform_tests.support.served import (
     ANN,
@@ -24,55 +22,8 @@ from seller_platform_tests.support.served import (
     stored,
     submit,
 )
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
-AT_ONCE = 8
 VERIFIER = "v" * 43
-
-
-def issue_refresh_token(service: Served) -> str:
-    """Return the refresh token of a new family, stored without the pages."""
-    token = secrets.token_urlsafe(32)
-    execute(
-        service.database,
-        "WITH consent AS (INSERT INTO service.authorizations (family, client_id, user_id) "
-        "SELECT gen_random_uuid(), %s, id FROM service.users WHERE email = %s RETURNING family) "
-        "INSERT INTO service.refresh_tokens SELECT %s, family, now() + interval '1 day' FROM consent",
-        service.client_id,
-        ANN,
-        hash_of(token),
-    )
-    return token
-
-
-def race(service: Served, rounds: int) -> Counter[tuple[int, ...]]:
-    """Return the number of rounds for each sorted tuple of statuses.
-
-    Raises:
-        AssertionError: The tokens of the successful request were still valid after the round.
-    """
-    ends: Counter[tuple[int, ...]] = Counter()
-    browsers = [httpx.Client(base_url=service.base_url, timeout=PATIENCE_SECONDS) for _ in range(AT_ONCE)]
-    start = threading.Barrier(AT_ONCE)
-    try:
-        with ThreadPoolExecutor(AT_ONCE) as threads:
-            for _ in range(rounds):
-                token = issue_refresh_token(service)
-
-                def spend(browser: httpx.Client, token: str = token) -> httpx.Response:
-                    start.wait()
-                    return service.refresh(browser, token)
-
-                answers = list(threads.map(spend, browsers))
-                ends[tuple(sorted(answer.status_code for answer in answers))] += 1
-                for winner in (answer.json() for answer in answers if answer.status_code == 200):
-                    headers = {"Authorization": f"Bearer {winner['access_token']}"}
-                    assert browsers[0].get("/user/me", headers=headers).status_code == 401
-                    assert service.refresh(browsers[0], winner["refresh_token"]).status_code == 400
-    finally:
-        for browser in browsers:
-            browser.close()
-    return ends
 
 
 def _works(service: Served, access_token: str) -> bool:
@@ -301,16 +252,25 @@ def test_a_refresh_gives_a_new_pair_and_kills_the_old_refresh_token(reading: Ser
     assert not _works(reading, second["access_token"])
 
 
-def test_of_simultaneous_exchanges_exactly_one_wins(reading: Served) -> None:
-    with reading.client() as browser, ThreadPoolExecutor(8) as pool:
-        code = reading.code(browser)
-        statuses = list(pool.map(lambda _: reading.exchange(browser, code).status_code, range(8)))
+@pytest.mark.parametrize("kind", ["code", "refresh token"])
+def test_of_eight_simultaneous_uses_one_wins_and_is_revoked(reading: Served, kind: str) -> None:
+    start, spent = threading.Barrier(8), list[str]()
 
-    assert sorted(statuses) == [200, *[400] * 7]
+    def spend(browser: httpx.Client) -> httpx.Response:
+        start.wait()
+        return (reading.exchange if kind == "code" else reading.refresh)(browser, spent[-1])
 
+    with ExitStack() as opened, ThreadPoolExecutor(start.parties) as threads:
+        browsers = [opened.enter_context(reading.client()) for _ in range(start.parties)]
+        for _ in range(5):
+            with reading.client() as browser:
+                spent.append(reading.code(browser) if kind == "code" else reading.pair()["refresh_token"])
+            answers = list(threads.map(spend, browsers))
 
-def test_of_eight_simultaneous_refreshes_exactly_one_wins(service: Served) -> None:
-    assert race(service, 6) == {(200, *[400] * (AT_ONCE - 1)): 6}  # the figure of rotations plays thousands
+            assert sorted(answer.status_code for answer in answers) == [200, *[400] * 7]
+            (winner,) = (answer.json() for answer in answers if answer.status_code == 200)
+            assert not _works(reading, winner["access_token"])
+            assert reading.refresh(browsers[0], winner["refresh_token"]).status_code == 400
 
 
 def test_a_refresh_token_is_of_no_use_to_another_application(reading: Served) -> None:

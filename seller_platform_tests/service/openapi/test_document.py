@@ -71,27 +71,6 @@ def test_every_route_is_described_but_those_of_pages(document: dict[str, Any]) -
     assert {path for method, path in served - described if (method, path) != ("POST", AUTHORIZE)} == _PAGES
 
 
-def test_every_operation_names_the_scope_that_it_needs(document: dict[str, Any]) -> None:
-    scopes = {
-        (method, path): operation["security"][0]["oauth2"]
-        for method, path, operation in operations(document)
-        if operation["security"]
-    }
-    flow = document["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]
-
-    assert list(flow["scopes"]) == ["read", "costs:write", "reports"]
-    assert {endpoint: needed for endpoint, needed in scopes.items() if needed != ["read"]} == {
-        ("POST", "/cogs/cost-periods"): ["costs:write"],
-        ("DELETE", "/cogs/cost-periods"): ["costs:write"],
-        ("POST", "/reports/request"): ["reports"],
-    }
-    assert all(
-        "403" in document["paths"][path][method.lower()]["responses"]
-        for method, path in scopes
-        if scopes[method, path] != ["read"]
-    )
-
-
 def test_every_operation_has_a_name_an_area_and_its_errors(document: dict[str, Any]) -> None:
     areas = {tag["name"] for tag in document["tags"]}
     names = [operation["operationId"] for _, _, operation in operations(document)]
