@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sqlalchemy import text
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import SecretKeyError
 from seller_platform.ingest.connections.key_rotation import reseal, rotate_key_file, sealed_otherwise
+from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, PairSpool
 from seller_platform.warehouse.connections.accounts import (
     KnownConnection,
     client_secret_of,
@@ -91,6 +93,26 @@ def opened(database: Database, box: SecretBox) -> list[tuple[str, str | None]]:
 
 
 ALL = [("access-canary", f"secret-of-{name}") for name in NAMES]
+
+
+def test_after_a_rotation_the_new_key_alone_opens_every_secret_and_nothing_else_changed(
+    database: Database, home: Path
+) -> None:
+    old = key_file(home).read_text()
+    PairSpool(home / SPOOL_FOLDER, "ana", SecretBox(old)).keep(replace(PAIR, generation=2))
+    with Grants(database, SecretBox(old)).locked("ana") as grant:
+        grant.refuse("invalid_grant")
+
+    resealed = rotate_key_file(database, home)
+
+    new = SecretBox(key_file(home).read_text())
+    assert (resealed.grants, resealed.client_secrets, resealed.spools) == (2, 2, 1)
+    assert key_file(home).stat().st_mode & 0o077 == 0
+    assert opened(database, new) == ALL
+    assert PairSpool(home / SPOOL_FOLDER, "ana", new).kept() == replace(PAIR, generation=2)
+    assert Grants(database, new).current("ana") == (PAIR, "invalid_grant")
+    with pytest.raises(SecretKeyError):
+        opened(database, SecretBox(old))
 
 
 def test_no_process_fails_to_read_while_the_key_is_changed_again_and_again(database: Database, home: Path) -> None:

@@ -15,11 +15,11 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account
 from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
 from seller_platform.ingest.connections.request_budget import AROUND_MIDNIGHT, DailyRequests, budget_days, left_at
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.connections.sent_requests import requests_left, requests_sent
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import FakeTime, api_of
 from seller_platform_tests.support.installation import begin
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 TODAY = NOON.date()
@@ -201,8 +201,7 @@ def _reserve_and_wait(pipe: Any, url: str) -> None:
 
 
 def test_loads_leave_requests_for_reports_that_are_open(database: Database, database_url: str) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    save_accounts(database, "default", [("A.DE", Account(1, "A", "DE", "EUR", "Europe/Berlin", "M", "S1"))])
+    connect_accounts(database, [("A.DE", Account(1, "A", "DE", "EUR", "Europe/Berlin", "M", "S1"))])
     assert requests_left(database, "default", TODAY, per_day=40) == 40
     with database.begin() as connection:
         connection.execute(

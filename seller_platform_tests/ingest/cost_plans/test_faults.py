@@ -16,9 +16,9 @@ from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.errors import RequestError, UpstreamUnavailableError
 from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_plan
 from seller_platform.ingest.cost_plans.planning import make_plan, plan_undo
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, plan_of
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 ACCOUNT = Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1")
 OLD = {"2026-01-01..2026-06-30": "1.00", "2026-07-01..2026-12-31": "2.00"}
@@ -177,8 +177,7 @@ class Planner:
 
 @pytest.fixture
 def planner(database: Database) -> Iterator[Planner]:
-    save_connection(database, KnownConnection("default", "http://upstream", "http://upstream", "id"))
-    save_accounts(database, "default", [(ACCOUNT.key, ACCOUNT)])
+    connect_accounts(database, [(ACCOUNT.key, ACCOUNT)])
     shop = Shop()
     with SellerApi("http://upstream", transport=httpx.MockTransport(shop), attempts=1) as api:
         yield Planner(database, shop, api, FakeClock())
@@ -250,6 +249,17 @@ def test_the_old_costs_are_restored_where_the_new_ones_are_not_stored(planner: P
     went_on = fault is refuse
     assert second.state is (WriteState.HOLDS if went_on else WriteState.PLANNED)
     assert planner.shop.costs == {"A": OLD, "B": NEW if went_on else OLD}
+
+
+def test_a_failed_sku_is_written_when_the_plan_is_applied_again(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.faults["POST"] = [refuse]
+    planner.apply(plan)
+
+    again = planner.apply(plan)
+
+    assert again.problem is None
+    assert planner.shop.costs == {"A": NEW}
 
 
 def test_costs_that_were_stored_though_the_answer_was_lost_hold(planner: Planner) -> None:

@@ -18,15 +18,17 @@ from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     ReportOrder,
     load_report,
+    pause_after,
     poll_due,
     request_report,
     take_failures,
 )
-from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, open_job
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ROWS, ReportUpstream, report_upstream
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 LOS_ANGELES, AUCKLAND = (KnownAccount(key, "default", account) for key, account in ACCOUNTS)
 ORDER = ReportOrder("dps_date", "2026-03-09")
@@ -77,12 +79,19 @@ class Steps:
 
 @pytest.fixture
 def steps(database: Database) -> Iterator[Steps]:
-    save_connection(database, KnownConnection("default", "u", "u", "c"))
-    save_accounts(database, "default", ACCOUNTS)
+    connect_accounts(database, ACCOUNTS)
     with report_upstream() as upstream, SellerApi(upstream.url, attempts=1) as api:
         opened = Steps(upstream, database, api)
         upstream.clock = lambda: opened.now
         yield opened
+
+
+def test_pauses_grow_from_seconds_to_ten_minutes_and_no_further() -> None:
+    pauses = [pause_after(polls) for polls in range(2_000)]
+
+    assert pauses == sorted(pauses)
+    assert pauses[0] == timedelta(seconds=3)
+    assert pauses[-1] == timedelta(minutes=10)
 
 
 def test_a_report_is_requested_polled_and_stored(steps: Steps) -> None:

@@ -15,12 +15,13 @@ from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import ImplausibleReadingError
 from seller_platform.ingest.loads.planner import DueSlice, Planner
 from seller_platform.ingest.loads.slices import SliceRequest, load_requested
-from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, save_accounts, save_connection
+from seller_platform.warehouse.connections.accounts import account_of, save_accounts
 from seller_platform.warehouse.loads.receipts import days_read
 from seller_platform.warehouse.monitoring.zone_changes import zone_changes
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import MovingList, api_of, order
 from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS, BY_PRODUCT, STOCK = map(dataset_named, ("orders", "sales_by_product", "warehouse_stock"))
 SINCE = date(2026, 2, 1)
@@ -74,9 +75,9 @@ class Shop:
 
 @pytest.fixture
 def shop(database: Database) -> Shop:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     first = datetime(2026, 2, 2, tzinfo=UTC)
     rows = [order(f"O-{number}", first + timedelta(hours=7 * number)) for number in range(330)]
+    connect_accounts(database, [])
     return Shop(database, MovingList(rows, channel_of=lambda _: "platform"), SHOP)
 
 

@@ -18,11 +18,11 @@ from seller_platform.orchestration.assets.coverage import COVERAGE, coverage_def
 from seller_platform.orchestration.charts.heat_map import MOST_ACCOUNTS
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 STOCK = dataset_named("warehouse_stock")
 SINCE, NOW = date(2026, 1, 1), datetime(2026, 3, 20, 12, tzinfo=UTC)
@@ -31,12 +31,11 @@ OFFERED = [dataset for dataset in REFRESHED if not dataset.is_computed]
 
 
 def _accounts(database: Database, count: int) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     listed = [
         (f"S{number:04d}.US", Account(number, f"Shop <{number}> \x07", "US", "USD", "America/New_York", "US", "S"))
         for number in range(count)
     ]
-    save_accounts(database, "default", listed)
+    connect_accounts(database, listed)
     keep_history_start(database, SINCE)
 
 

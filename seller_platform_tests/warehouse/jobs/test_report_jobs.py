@@ -91,6 +91,16 @@ def test_jobs_are_claimed_the_longest_due_first_and_until_a_time(shop: Database)
     ]
 
 
+def test_a_job_is_moved_by_the_first_and_not_by_the_second(shop: Database) -> None:
+    job = must_open(shop)
+
+    first = move_job(shop, job, replace(job, state=JobState.PENDING, report_id="7"))
+    second = move_job(shop, job, replace(job, state=JobState.FAILED, problem="no"))
+
+    assert (first, second) == (True, False)
+    assert (job_of(shop, job.id).state, job_of(shop, job.id).problem) == (JobState.PENDING, None)
+
+
 def test_a_job_is_claimed_by_one_of_many(shop: Database) -> None:
     for number in range(40):
         must_open(shop, str(number), after=-MINUTE)

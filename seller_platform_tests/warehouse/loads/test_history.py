@@ -85,6 +85,20 @@ def test_another_spelling_of_the_same_values_moves_no_row(database: Database) ->
     assert not unchanged.changed
 
 
+def test_a_load_is_undone_with_those_after_it_and_a_revert_can_be_reverted(database: Database) -> None:
+    first = _load(database, [_order(1)])
+    second = _load(database, [])
+    _load(database, [_order(2)])
+
+    undone = revert(database, second.id)
+    after_it = _contents(database, "seller.transactions")
+    revert(database, undone.id)
+
+    assert (undone.digest, after_it) == (first.digest, Counter({_order(1): 1}))
+    assert _contents(database, "seller.transactions") == Counter({_order(2): 1})
+    assert _contents(database, f"history.transactions_as_of('{undone.finished_at}')") == after_it
+
+
 def test_a_loader_whose_clock_is_ahead_changes_no_past_state(database: Database) -> None:
     now = datetime.now(UTC)
     receipts, states = [], []

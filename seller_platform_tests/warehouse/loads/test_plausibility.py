@@ -16,8 +16,8 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ImplausibleReadingError
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.plausibility import RULES, Judge
-from seller_platform.warehouse.loads.receipts import days_read, open_holds
+from seller_platform.warehouse.loads.plausibility import RULES, Accepted, Judge
+from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, open_holds
 from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import latest_receipts
@@ -214,6 +214,19 @@ def test_after_an_empty_snapshot_was_believed_the_next_is_no_doubt(database: Dat
     assert verdicts == [CountVerdict.MATCH, *[CountVerdict.HELD] * 2, *[CountVerdict.MATCH] * 3]
 
 
+def test_an_accepted_reading_is_published_if_it_still_says_the_same(database: Database) -> None:
+    _load(database, _entries(600))
+    doubt = doubt_of(_load(database, _entries(300), Judge(is_second=True)))
+
+    other, emptied, same = (
+        _load(database, _entries(count), Judge(is_second=True, accepted=Accepted(doubt))) for count in (200, 0, 295)
+    )
+
+    assert [each.verdict.value for each in (other, emptied, same)] == ["held", "held", "match"]
+    assert (_count(database), _count(database, "history.transactions")) == (295, 305)
+    assert (same.notes or {})["accepted"]["by"] == "an operator"
+
+
 def test_amounts_that_stay_away_are_believed_though_rows_come(database: Database) -> None:
     _load(database, _entries(40))
 
@@ -247,6 +260,7 @@ def test_a_revert_and_a_hold_are_no_readings(database: Database) -> None:
         ((0, 24, 48), (302, 301, 300), True),
         ((0, 24, 48), (300, 300, 0), False),
         ((0, 24, 48), (0, 0, 0), True),
+        ((0, 24, 48, 72), (300, 200, 300, 300), False),
     ],
 )
 def test_three_refreshes_that_say_the_same_are_believed(
@@ -259,8 +273,8 @@ def test_three_refreshes_that_say_the_same_are_believed(
         for hour, count in zip(hours, counts, strict=True)
     ]
 
-    assert [each.verdict for each in receipts[:2]] == [CountVerdict.HELD] * 2
-    assert (receipts[2].verdict is CountVerdict.MATCH) is published
+    assert {each.verdict for each in receipts[:-1]} == {CountVerdict.HELD}
+    assert (receipts[-1].verdict is CountVerdict.MATCH) is published
 
 
 def _changed(rows: Sequence[Row], days: Collection[int], **columns: Callable[[Any], object]) -> list[Row]:
@@ -338,6 +352,34 @@ def test_loss_is_not_made_up_for_by_days_that_are_complete(database: Database) -
 
     assert doubt_of(held).reason == "250 of 500 rows are missing on 5 days"
     assert held.window == Window(month.start, month.start + timedelta(days=5))
+
+
+def test_readings_count_by_what_they_say_of_the_days_in_doubt(database: Database) -> None:
+    """Today is read in between, and elsewhere a row is deleted each day."""
+    _load(database, _entries(600))
+    today = Window.day(DAYS.last_day)
+    verdicts = []
+    for number in range(3):
+        rows = [*_of_days(_entries(300), {0}), *_of_days(_entries(600), set(range(1, 9)))[number:]]
+        at = NOON + timedelta(days=number)
+        of_today = _of_days(_entries(600 + 10 * number), {9})
+        judge = Judge(SETTLED - {today.start}, is_second=True)
+        verdicts.append(_load(database, [*rows, *of_today], judge, at=at).verdict)
+        _load(database, of_today, Judge(), window=today, at=at + timedelta(hours=1))
+
+    assert verdicts == [CountVerdict.HELD, CountVerdict.HELD, CountVerdict.MATCH]
+    assert open_holds(database) == ()
+
+
+def test_a_published_reading_of_a_day_ends_its_count(database: Database) -> None:
+    _load(database, _entries(600))
+    short = [*_of_days(_entries(300), {0}), *_of_days(_entries(600), set(range(1, 10)))]
+    verdicts = [
+        _load(database, rows, Judge(SETTLED, is_second=True), at=NOON + timedelta(days=number)).verdict.value
+        for number, rows in enumerate((short, short, _entries(600), short, short))
+    ]
+
+    assert verdicts == ["held", "held", "match", "held", "held"]
 
 
 def test_most_days_in_doubt_put_all_changed_days_in_doubt(database: Database) -> None:
@@ -439,3 +481,21 @@ def _stored(database: Database) -> Counter[tuple[object, ...]]:
             text("SELECT local_day::text, order_id, amount, currency, marketplace_name FROM seller.transactions")
         )
         return Counter((day, order, amount.normalize(), currency) for day, order, amount, currency, _ in rows)
+
+
+def test_later_readings_end_a_hold_once_they_have_all_its_days_together(database: Database) -> None:
+    utc, read_at = ZoneInfo("UTC"), datetime(2026, 9, 1, tzinfo=UTC)
+    _load(database, _entries(3), at=read_at)
+    _load(database, [], Judge(is_second=True), at=read_at)
+    today = AccountDay.at(datetime(2026, 9, 3, 12, tzinfo=UTC), ACCOUNT, utc)
+    states = []
+
+    for first, after in ((1, 5), (7, 11), (5, 7)):
+        window = Window(date(2026, 3, first), date(2026, 3, after))
+        rows = [row for row in _entries(3) if date.fromisoformat(str(row[-1])) in window]
+        _load(database, rows, Judge(), window=window, at=read_at)
+        due = days_due(database, [TRANSACTIONS], [today], since=DAYS.start)[TRANSACTIONS.name, ACCOUNT]
+        read = days_read(database, TRANSACTIONS, ACCOUNT, DAYS, utc, now=today.moment)
+        states.append((len(open_holds(database)), due[0].start, len(read)))
+
+    assert states == [(1, DAYS.start, 0), (1, DAYS.start, 0), (0, DAYS.end, 10)]

@@ -8,12 +8,12 @@ from sqlalchemy import event, text
 from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import CheckFailedError
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal, refusals
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.monitoring.coverage import coverage
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import end_in_the_past
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
@@ -32,9 +32,8 @@ def _load(  # noqa: PLR0917  # six facts, each of another type
 
 
 def _list_accounts(database: Database, *keys: str) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     account = Account(1, "Shop", "JP", "JPY", "Asia/Tokyo", "JP", "S")
-    save_accounts(database, "default", [(key, account) for key in keys])
+    connect_accounts(database, [(key, account) for key in keys])
 
 
 def test_missing_days_rows_and_the_worst_verdict_are_shown(database: Database) -> None:

@@ -11,7 +11,6 @@ from sqlalchemy import text
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import CheckFailedError, NotOfferedError
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.loads.slices import Slice, open_load
@@ -21,6 +20,7 @@ from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.slices import fill_slices
 from seller_platform_tests.support.receipts import end_in_the_past, mark_loaded
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
 SINCE = date(2026, 2, 10)
@@ -32,9 +32,8 @@ KEYS = ("A.DE", "B.DE")
 
 @pytest.fixture(autouse=True)
 def _listed(database: Database) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     account = Account(1, "Shop", "DE", "EUR", "UTC", "DE", "A")
-    save_accounts(database, "default", [(key, account) for key in KEYS])
+    connect_accounts(database, [(key, account) for key in KEYS])
 
 
 def _states(database: Database) -> tuple[Mapping[str, list[str]], int]:
