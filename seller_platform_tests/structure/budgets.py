@@ -6,16 +6,16 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 2_700,
-    "cli": 9_450,
-    "orchestration": 7_950,
-    "service": 13_550,
+    "root": 2_610,
+    "cli": 9_340,
+    "orchestration": 7_320,
+    "service": 13_520,
     "sandbox": 2_400,
-    "ingest": 4_090,
-    "client": 4_670,
-    "warehouse": 16_370,
+    "ingest": 4_040,
+    "client": 4_640,
+    "warehouse": 16_120,
     "contract": 1_380,
-    "tests": 57_450,
+    "tests": 55_450,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
