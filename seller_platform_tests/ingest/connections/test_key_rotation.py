@@ -95,9 +95,7 @@ def opened(database: Database, box: SecretBox) -> list[tuple[str, str | None]]:
 ALL = [("access-canary", f"secret-of-{name}") for name in NAMES]
 
 
-def test_after_a_rotation_the_new_key_alone_opens_every_secret_and_nothing_else_changed(
-    database: Database, home: Path
-) -> None:
+def test_after_a_rotation_the_new_key_alone_opens_every_secret(database: Database, home: Path) -> None:
     old = key_file(home).read_text()
     PairSpool(home / SPOOL_FOLDER, "ana", SecretBox(old)).keep(replace(PAIR, generation=2))
     with Grants(database, SecretBox(old)).locked("ana") as grant:

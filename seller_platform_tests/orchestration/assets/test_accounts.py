@@ -248,7 +248,7 @@ def test_a_failed_check_of_one_connection_is_not_hidden_by_the_other(installed: 
 
 
 @pytest.mark.parametrize(("per_day", "minutes"), [(None, 59), ("96", 599)])
-def test_the_sensor_asks_every_hour_and_seldom_where_a_day_has_few_requests(
+def test_the_sensor_asks_seldom_where_a_day_has_few_requests(
     installed: Installation, monkeypatch: pytest.MonkeyPatch, per_day: str | None, minutes: int
 ) -> None:
     if per_day is not None:
