@@ -24,7 +24,7 @@ from seller_platform.ingest.loads.reports import (
     take_failures,
 )
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, open_job
+from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, move_job, open_job
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ROWS, ReportUpstream, report_upstream
@@ -427,6 +427,32 @@ def test_rows_that_cannot_be_stored_fail_the_report(steps: Steps, body: bytes, p
 
 
 @pytest.mark.slow
+def test_reports_of_one_day_are_all_kept_and_each_is_replaced_alone(steps: Steps) -> None:
+    steps.upstream.download = lambda _: json.dumps([{"sku": str(number)} for number in range(3)]).encode()
+    for selector in ("dps_date", "last_updated_date"):
+        steps.request(ReportOrder(selector))
+    steps.poll(seconds=5)
+    first, second = steps.load(steps.job(1)), steps.load(steps.job(2))
+    loaded = steps.job(1)
+    assert move_job(steps.database, loaded, replace(loaded, state=JobState.READY))  # as after a killed process
+
+    same = steps.load(steps.job(1))
+    assert move_job(steps.database, loaded, replace(loaded, state=JobState.READY))
+    steps.upstream.download = lambda _: json.dumps([{"sku": "Z"}]).encode()
+    changed = steps.load(steps.job(1))
+
+    receipts = [receipt for receipt in (first, second, same, changed) if receipt]
+    assert [(receipt.rows, receipt.changed, receipt.restatement) for receipt in receipts] == [
+        (3, True, None),
+        (3, True, None),
+        (3, False, {}),
+        (1, True, {"rows": {"before": "3", "after": "1"}}),
+    ]
+    assert [(row[2], row[3], row[4]) for row in steps.rows()] == [
+        ("1", 1, "Z"), ("2", 1, "0"), ("2", 2, "1"), ("2", 3, "2"),
+    ]  # fmt: skip
+
+
 def test_hundreds_of_reports_are_polled_in_turns_the_longest_due_first(steps: Steps) -> None:
     for number in range(300):
         job = open_job(
@@ -437,7 +463,7 @@ def test_hundreds_of_reports_are_polled_in_turns_the_longest_due_first(steps: St
     steps.now += timedelta(seconds=301)
 
     def tick(limit: int) -> int:
-        return poll_due(lambda _: steps.api, steps.database, clock=lambda: steps.now, seconds=30, limit=limit)
+        return poll_due(lambda _: steps.api, steps.database, clock=lambda: steps.now, seconds=600, limit=limit)
 
     first = tick(120)
     asked = {int(report.query["product_sku"].removeprefix("SKU ")) for report in steps.upstream.asked}
