@@ -228,7 +228,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             loading = loading_jobs(history_start, self._asset_job(settings), placement, datasets)
             parts.append(dg.Definitions(jobs=[*loading, accept_job(placement)]))
             if _FRESHNESS in extras:
-                parts.append(freshness_definitions(placement, datasets=refreshed))
+                parts.append(freshness_definitions(placement, datasets=refreshed, schedules=running))
             if _COVERAGE in extras:
                 parts.append(coverage_definitions(placement, datasets=refreshed, schedules=running))
             if _ORDERS_TODAY in extras:

@@ -12,7 +12,10 @@ UNDER_WAY = [
 """The statuses of runs that wait or execute."""
 
 ACCOUNT_TAG = "seller_platform/account"
-"""The account of a run that reads only one; runs with the same value wait for each other."""
+"""The account of a planned run that reads only one; such runs with the same value wait for each other.
+
+Runs of a backfill in the UI have no such tag.
+"""
 
 ACCOUNT_TITLE_TAG = "seller_platform/account_title"
 """Title, country and currency of the account of a run that reads only one, for people."""

@@ -125,6 +125,23 @@ def test_marts_without_one_of_their_inputs_are_left_out() -> None:
     assert {key for key in keys if key.startswith("export/")} == {f"export/{name}" for name in names | complete}
 
 
+def test_without_schedules_nothing_waits_for_what_they_would_read(
+    plain: dg.Definitions, mounted: dg.Definitions
+) -> None:
+    def running(definitions: dg.Definitions, prefix: str = "") -> set[str]:
+        repository = definitions.get_repository_def()
+        on = [each.name for each in repository.sensor_defs if each.default_status is dg.DefaultSensorStatus.RUNNING]
+        on += [
+            each.name for each in repository.schedule_defs if each.default_status is dg.DefaultScheduleStatus.RUNNING
+        ]
+        return {name.removeprefix(prefix) for name in on}
+
+    stopped = running(plain) - running(mounted, "shop_market_")
+
+    assert {"freshness_of_accounts", "coverage_hourly", "refresh_sales"} <= stopped
+    assert "problems" not in stopped
+
+
 def _names(definitions: dg.Definitions) -> dict[str, set[str]]:
     repository = definitions.get_repository_def()
     return {

@@ -1,4 +1,4 @@
-"""Runs that failed for a reason that `platform.problems` does not name, and how they are resolved."""
+"""Why runs failed, and how that is resolved. The sensor leaves out what `platform.problems` names."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -32,7 +32,7 @@ def failures_of_runs(
 ) -> Iterator[Failure]:
     """Yield the failures of the runs that failed since, without those that Dagster starts again by itself.
 
-    A run whose start was given up has another tag since.
+    When Dagster gives up to start a run again, it changes the tag of the run, which is yielded then.
 
     Args:
         has_settled: Whether a moment is long enough ago; younger changes are left to the next tick.

@@ -55,7 +55,7 @@ class SliceRule:
     """A check of all slices of the datasets it applies to.
 
     Attributes:
-        kind: What breaks the rule, as a kind of `platform.problems`.
+        kinds: What breaks the rule, as kinds of `platform.problems`.
         applies_to: Returns whether a dataset has the check.
         errors: The classes of errors that break the rule when a slice cannot be loaded.
     """

@@ -97,10 +97,10 @@ def event_asset(spec: dg.AssetSpec, **options: Any) -> Callable[[Callable[..., I
     )
 
 
-def outputs(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> Iterator[dg.Output[None]]:
-    """Yield the outputs of a step that has reported its partitions and their checks by events.
+def outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]]:
+    """Yield the outputs of a step that has reported its partitions by events.
 
-    Later steps of the run wait for the output of an asset, and Dagster expects one of each check.
+    Later steps of the run wait for them. With this metadata Dagster makes no events of the partitions from an output.
     """
     for name in sorted(context.op_execution_context.selected_output_names):
         yield dg.Output(None, output_name=name, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})

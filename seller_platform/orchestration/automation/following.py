@@ -153,7 +153,7 @@ class _Range:
 
 
 def _without_those_under_way(context: dg.SensorEvaluationContext, ready: _States, listed: Sequence[str]) -> _States:
-    """Return the partitions that nothing under way makes, or loads an input of.
+    """Return the partitions that no run makes or loads an input of, and that no backfill will make.
 
     Runs are those of the queue and those that execute. A backfill requests its runs one after the other.
     """

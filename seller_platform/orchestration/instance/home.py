@@ -33,6 +33,6 @@ def open_instance(home: Path) -> dg.DagsterInstance:
 
 
 def shipped_file(name: str) -> Path:
-    """Return a file of the project's top level. A wheel has it in this package's folder."""
+    """Return a file of the project's top level. A wheel has it in the folder `orchestration`."""
     carried = _FLOOR / name
     return carried if carried.exists() else _FLOOR.parents[1] / name
