@@ -223,7 +223,7 @@ class Load:
             judge: Judges the reading before it is published; None publishes it in any case.
 
         Returns:
-            The receipt; if days are held, that of the first of them.
+            The receipt; if days are held, that of the last of them, which `platform.problems` names, too.
 
         Raises:
             ImplausibleReadingError: The first reading is implausible. Nothing was stored.
@@ -243,7 +243,7 @@ class Load:
                 kept = (self.slice.dataset, self.slice.account, self.slice.window, receipts[-1].id, pages)
                 keep_pages(self._connection, *kept)
         reach("slice.committed")
-        return next((each for each in receipts if each.verdict is CountVerdict.HELD), receipts[0])
+        return next((each for each in reversed(receipts) if each.verdict is CountVerdict.HELD), receipts[0])
 
     def _is_stored(self, previous: Receipt) -> bool:
         """Whether the rows of the spool are those of the last load, and still stored as that left them."""

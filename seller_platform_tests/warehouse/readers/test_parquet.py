@@ -155,9 +155,10 @@ from datetime import date
 from pathlib import Path
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.parquet import export_month
+from seller_platform.warehouse.readers.parquet import export_partition
 with Database(sys.argv[1]) as database:
-    export_month(database, dataset_named("orders"), {ACCOUNT!r}, Window.month_of(date(2026, 3, 1)), Path(sys.argv[2]))
+    march = Window.month_of(date(2026, 3, 1))
+    export_partition(database, dataset_named("orders"), {ACCOUNT!r}, march, Path(sys.argv[2]))
 """
 
 
