@@ -5,7 +5,6 @@ from datetime import UTC, date, datetime
 import dagster as dg
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.orchestration.assets.marts import mart_key
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.settings import read_settings
@@ -22,7 +21,7 @@ def test_a_mart_depends_on_the_same_account_and_month_of_its_inputs() -> None:
         def inputs(mart: str, dataset: str, partition: str) -> set[str]:
             with dg.partition_loading_context(datetime(2026, 2, 9, tzinfo=UTC), instance):
                 found = graph.get_parent_partition_keys_for_child(
-                    partition, asset_key(dataset_named(dataset)), mart_key(mart_named(mart))
+                    partition, asset_key(dataset_named(dataset)), asset_key(mart_named(mart))
                 )
                 return set(found.partitions_subset.get_partition_keys())
 

@@ -78,17 +78,12 @@ def marts_of(datasets: Collection[Dataset], formula: Formula | None = None) -> l
     return [mart for mart in marts_with(formula) if all(each.dataset in datasets for each in mart.inputs)]
 
 
-def mart_key(mart: Mart) -> dg.AssetKey:
-    """Return the mart's asset key, which is also its table's name."""
-    return dg.AssetKey([GROUP, mart.name])
-
-
 def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that builds a mart, partition by partition.
 
     A partition that fails does not stop the others, and is named at the end.
     """
-    key, by_account = placement.key(mart_key(mart)), placement.account_partitions
+    key, by_account = placement.asset_key(mart), placement.account_partitions
     partitions = account_months(history_start, by_account) if mart.is_monthly else by_account
 
     spec = dg.AssetSpec(

@@ -213,6 +213,7 @@ def _requests(free: _States, listed: Sequence[str], now: datetime) -> Iterator[d
         yield dg.RunRequest(
             run_key=f"{names}:{run.first}:{run.last}:{changes}:{now:%Y-%m-%dT%H}",
             asset_selection=[each.key for each in followers],
+            asset_check_keys=[],  # the step reports them
             # With the tag of its account, a run would wait for the loads of the account.
             tags={name: value for name, value in run.tags.items() if name != ACCOUNT_TAG},
         )

@@ -22,7 +22,7 @@ from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, 
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import Mart
 
-LONGEST_RUN = 300
+LONGEST_RANGE = 300
 """The most partitions of a run; Dagster's time for a run grows faster than their number."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The config of runs in this process, whose events are in the UI and not in the terminal."""
@@ -118,7 +118,7 @@ def plan_runs(
     partitions: Iterable[tuple[Dataset | Mart, str, Window | None, bool]],
     *,
     listed: Sequence[str],
-    longest: int = LONGEST_RUN,
+    longest: int = LONGEST_RANGE,
 ) -> list[PlannedRun]:
     """Return the runs that make partitions; assets with the same partitions have the same runs.
 
@@ -149,7 +149,7 @@ def plan_runs(
     return sorted(planned, key=lambda run: _is_lookup(run.datasets[0]))
 
 
-def plan_loads(slices: Iterable[DueSlice], *, listed: Sequence[str], longest: int = LONGEST_RUN) -> list[PlannedRun]:
+def plan_loads(slices: Iterable[DueSlice], *, listed: Sequence[str], longest: int = LONGEST_RANGE) -> list[PlannedRun]:
     """Return the runs that read slices, as `plan_runs` does."""
     partitions = ((each.dataset, each.account, each.month, each.whole) for each in slices)
     return plan_runs(partitions, listed=listed, longest=longest)

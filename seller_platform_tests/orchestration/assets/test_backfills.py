@@ -11,7 +11,6 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.assets.exports import export_key
-from seller_platform.orchestration.assets.marts import mart_key
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import mart_named
@@ -93,7 +92,7 @@ class Desk:
 
     def stale(self, partition: str) -> tuple[str, set[str]]:
         """Return what the UI says about a partition of a mart: whether it is stale, and why."""
-        variables = {"asset": {"path": mart_key(PROFIT).path}, "partition": partition}
+        variables = {"asset": {"path": asset_key(PROFIT).path}, "partition": partition}
         answer = execute_dagster_graphql(self.backfills.workspace.create_request_context(), _STALE, variables).data
         node = answer["assetNodeOrError"]
         return node["staleStatus"], {cause["category"] for cause in node["staleCauses"]}
@@ -159,13 +158,13 @@ def test_a_partition_that_is_not_offered_says_so_and_has_no_file(desk: Desk, tmp
 
 def test_a_partition_of_another_definition_is_stale(desk: Desk) -> None:
     partition, other = (str(partition_key(key, LAST_MONTH)) for key in KEYS)
-    built = desk.newest(mart_key(PROFIT), partition)
+    built = desk.newest(asset_key(PROFIT), partition)
     tags = {
         **(built.tags or {}),
         "dagster/code_version": "before",
         "dagster/data_version": f"{(built.tags or {})['dagster/data_version'].partition('.')[0]}.before",
     }
     desk.instance.report_runless_asset_event(
-        dg.AssetMaterialization(mart_key(PROFIT), partition=built.partition, tags=tags)
+        dg.AssetMaterialization(asset_key(PROFIT), partition=built.partition, tags=tags)
     )
     assert (desk.stale(partition), desk.stale(other)) == (("STALE", {"CODE"}), ("FRESH", set()))

@@ -12,7 +12,7 @@ from seller_platform.contract import LISTS, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.marts import mart_asset, mart_followers, mart_key
+from seller_platform.orchestration.assets.marts import mart_asset, mart_followers
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.partitions import asset_key, partition_key
@@ -102,7 +102,7 @@ def runs(
         with open_platform(database, url, home) as platform:
             platform.discover()
             opened = CheckRuns(platform)
-            assert opened.load(asset_key(DAILY), asset_key(TRANSACTIONS), mart_key(PROFIT)).success
+            assert opened.load(asset_key(DAILY), asset_key(TRANSACTIONS), asset_key(PROFIT)).success
             yield opened
     databases.take_back(name)
 
@@ -126,11 +126,11 @@ def test_a_mart_waits_until_the_check_of_its_input_passes(runs: CheckRuns, monke
     monkeypatch.setattr(independent_upstream, "_page", lying)
     runs.load(asset_key(TRANSACTIONS), last=JANUARY)
     monkeypatch.undo()
-    blocked = runs.load(mart_key(PROFIT), last=FEBRUARY)
+    blocked = runs.load(asset_key(PROFIT), last=FEBRUARY)
     requested_while_blocked = runs.tick()
     runs.load(*inputs, last=JANUARY)
     requested_after = runs.tick()
-    free = runs.load(mart_key(PROFIT), last=JANUARY)
+    free = runs.load(asset_key(PROFIT), last=JANUARY)
 
     failure = next(event for event in blocked.all_events if event.is_step_failure).step_failure_data
     assert failure.user_failure_data is not None
@@ -149,14 +149,14 @@ def test_a_mart_waits_until_the_check_of_its_input_passes(runs: CheckRuns, monke
 def test_a_mart_changed_by_hand_fails_its_checks_until_it_is_built(runs: CheckRuns) -> None:
     sums = "sums_agree_with_the_inputs"
 
-    (before,) = runs.execute(mart_key(PROFIT), [sums])
+    (before,) = runs.execute(asset_key(PROFIT), [sums])
     runs.change(
         "UPDATE marts.account_profit_daily SET units = units + 1 WHERE ctid = (SELECT min(ctid) FROM "
         f"marts.account_profit_daily WHERE account = '{KEYS[0]}' AND local_day < '2026-02-01')"
     )
-    (after,) = runs.execute(mart_key(PROFIT), [sums])
-    runs.load(mart_key(PROFIT), last=JANUARY)
-    (built,) = runs.execute(mart_key(PROFIT), [sums])
+    (after,) = runs.execute(asset_key(PROFIT), [sums])
+    runs.load(asset_key(PROFIT), last=JANUARY)
+    (built,) = runs.execute(asset_key(PROFIT), [sums])
 
     assert (before.passed, after.passed, built.passed) == (True, False, True)
     assert (after.partition, after.metadata["failed_partitions"].value) == (None, 1)

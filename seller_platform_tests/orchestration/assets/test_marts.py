@@ -21,7 +21,7 @@ from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import partition_tags
-from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, mart_key
+from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
@@ -53,12 +53,12 @@ class Marts:
     ticks: Ticks
 
     def asset(self, mart: Mart) -> dg.AssetsDefinition:
-        return self.definitions.resolve_assets_def(mart_key(mart))
+        return self.definitions.resolve_assets_def(asset_key(mart))
 
     def run(self, mart: Mart, first: str, last: str, config: dict[str, int] | None = None) -> dg.ExecuteInProcessResult:
         return self.definitions.resolve_implicit_global_asset_job_def().execute_in_process(
             instance=self.instance,
-            asset_selection=[mart_key(mart)],
+            asset_selection=[asset_key(mart)],
             raise_on_error=False,
             run_config={"ops": {self.asset(mart).op.name: {"config": config}}} if config else {},
             tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last},
@@ -107,7 +107,7 @@ def _sell(database: Database, account: str, day: str, sales: str) -> None:
 
 def _facts(marts: Marts, mart: Mart, partition: str) -> dict[str, Any]:
     newest = marts.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=mart_key(mart), asset_partitions=[partition]), limit=1
+        dg.AssetRecordsFilter(asset_key=asset_key(mart), asset_partitions=[partition]), limit=1
     )
     materialization = newest.records[0].asset_materialization
     assert materialization is not None
@@ -117,7 +117,7 @@ def _facts(marts: Marts, mart: Mart, partition: str) -> dict[str, Any]:
 @_EVERY_MART
 def test_every_mart_is_an_asset_with_columns_lineage_and_checks(marts: Marts, mart: Mart) -> None:
     asset = marts.asset(mart)
-    spec = asset.get_asset_spec(mart_key(mart))
+    spec = asset.get_asset_spec(asset_key(mart))
 
     schema, lineage = spec.metadata["dagster/column_schema"], spec.metadata["dagster/column_lineage"]
     assert spec.key.path == ["marts", mart.name]
@@ -146,7 +146,7 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
 
     assert result.success
     partitions = {str(partition_key(key, month)) for key in ACCOUNTS[:2] for month in (JANUARY, FEBRUARY)}
-    assert marts.instance.get_materialized_partitions(mart_key(PROFIT)) == partitions
+    assert marts.instance.get_materialized_partitions(asset_key(PROFIT)) == partitions
     january, empty = (_facts(marts, PROFIT, str(partition_key("S1.US", month))) for month in (JANUARY, FEBRUARY))
     assert (january["rows"], january["dagster/partition_row_count"], empty["rows"]) == (1, 1, 0)
     assert january["dagster/uri"] == marts.database.uri
@@ -158,7 +158,7 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
     assert january["digest"] != empty["digest"]
     for check in PROFIT.all_checks:
         (record,) = marts.instance.event_log_storage.get_asset_check_execution_history(
-            dg.AssetCheckKey(mart_key(PROFIT), check.name), limit=20
+            dg.AssetCheckKey(asset_key(PROFIT), check.name), limit=20
         )
         assert record.evaluation is not None
         assert record.evaluation.description == f"{check.doc} That is true of 4 partitions."
@@ -171,7 +171,7 @@ def test_a_failed_check_shows_examples(marts: Marts) -> None:
 
     marts.run(mart_named("cost_coverage"), partition_key("S1.US", JANUARY), partition_key("S1.US", JANUARY))
 
-    check = dg.AssetCheckKey(mart_key(mart_named("cost_coverage")), "sales_are_covered")
+    check = dg.AssetCheckKey(asset_key(mart_named("cost_coverage")), "sales_are_covered")
     record = marts.instance.event_log_storage.get_asset_check_execution_history(check, limit=1)[0]
     assert record.evaluation is not None
     assert (record.evaluation.passed, record.evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
@@ -192,7 +192,7 @@ def test_a_partition_that_fails_is_named_and_the_others_are_built(marts: Marts) 
 
     february = str(partition_key("S1.US", FEBRUARY))
     assert not result.success
-    assert marts.instance.get_materialized_partitions(mart_key(PROFIT)) == {
+    assert marts.instance.get_materialized_partitions(asset_key(PROFIT)) == {
         str(partition_key("S1.US", month)) for month in (JANUARY, MARCH)
     }
     failure = next(event for event in result.all_events if event.is_step_failure).step_failure_data
@@ -209,7 +209,7 @@ def test_the_ui_shows_a_partition_as_outdated_once_an_input_changed(marts: Marts
             marts.instance.report_runless_asset_event(event)
         loading = LoadingContextForTest(marts.instance)
         resolver = CachingStaleStatusResolver(marts.instance, marts.definitions.resolve_asset_graph(), loading)
-        return resolver.get_status(mart_key(PROFIT), str(january))
+        return resolver.get_status(asset_key(PROFIT), str(january))
 
     january = partition_key("S1.US", JANUARY)
     before = load("1")

@@ -16,7 +16,7 @@ from seller_platform.ingest.loads.loading import SliceLoader, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.exports import export_asset, export_key
-from seller_platform.orchestration.assets.marts import mart_definitions, mart_key
+from seller_platform.orchestration.assets.marts import mart_definitions
 from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions, report
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.warehouse.marts import mart_named
@@ -86,7 +86,7 @@ def test_what_is_made_of_a_load_that_was_not_reported_is_not_outdated(platform: 
     assets = [*platform.assets.values(), cost_asset(), export_asset(DAILY, MONTHS[0].start, tmp_path)]
     marts = mart_definitions(MONTHS[0].start)
     definitions = dg.Definitions.merge(dg.Definitions(assets=assets, resources=platform.resources), marts)
-    made, partition = {mart_key(mart_named("cost_coverage")), export_key(DAILY)}, partition_key(KEYS[0], MONTHS[0])
+    made, partition = {asset_key(mart_named("cost_coverage")), export_key(DAILY)}, partition_key(KEYS[0], MONTHS[0])
 
     job = definitions.resolve_implicit_global_asset_job_def().get_subset(asset_selection=made)
     result = job.execute_in_process(instance=platform.instance, partition_key=partition)

@@ -16,7 +16,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, mart_key
+from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import EXECUTOR
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
@@ -71,7 +71,7 @@ def _slice(database: Database, columns: str) -> None:
         connection.execute(text(f"UPDATE platform.slices SET {columns} WHERE dataset = 'transactions'"))
 
 
-@pytest.mark.parametrize("key", [mart_key(PROFIT), asset_key(dataset_named("transactions"))])
+@pytest.mark.parametrize("key", [asset_key(PROFIT), asset_key(dataset_named("transactions"))])
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED])
 def test_what_a_run_under_way_builds_or_loads_is_not_requested(
     ticks: Ticks, key: dg.AssetKey, status: dg.DagsterRunStatus
@@ -90,7 +90,7 @@ def test_what_a_run_under_way_builds_or_loads_is_not_requested(
 
 
 def test_what_a_backfill_has_yet_to_build_is_not_requested(ticks: Ticks) -> None:
-    backfill = ticks.request_backfill(mart_key(PROFIT))
+    backfill = ticks.request_backfill(asset_key(PROFIT))
 
     during = ticks.tick()
     ticks.instance.update_backfill(backfill._replace(status=BulkActionStatus.CANCELED))
@@ -164,12 +164,12 @@ def test_one_bad_month_stops_no_mart_of_another_month_in_the_same_run(
     )
     months = [partition_key(account, month) for month in Window(start, MONTHS[-1].end).months()]
     february = str(partition_key(account, MONTHS[1]))
-    assets = [asset_key(dataset_named(name)) for name in INPUTS[:2]] + [mart_key(PROFIT)]
+    assets = [asset_key(dataset_named(name)) for name in INPUTS[:2]] + [asset_key(PROFIT)]
 
     job = definitions.resolve_implicit_global_asset_job_def().get_subset(asset_selection=set(assets))
     tags = {"dagster/asset_partition_range_start": months[0], "dagster/asset_partition_range_end": months[-1]}
     run = execute_run(InMemoryJob(job), platform.instance.create_run_for_job(job, tags=tags), platform.instance)
-    built = platform.instance.get_materialized_partitions(mart_key(PROFIT))
+    built = platform.instance.get_materialized_partitions(asset_key(PROFIT))
     requested = Ticks(definitions, platform.instance, database_url).tick()
 
     failure = next(
