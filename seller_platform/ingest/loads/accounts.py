@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -49,19 +50,26 @@ def discover(
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
     read = partial(_discover, api, database, connection, run_id=run_id, accepted=accepted)
-    try:
+    with failure_kept(database, connection.name, run_id=run_id):
         try:
             discovered = read(is_second=accepted is not None)
         except ImplausibleReadingError as error:
             _LOG.warning("%s, in %g s", error, second_reading_seconds)
             time.sleep(second_reading_seconds)
             discovered = read(is_second=True)
-    except SellerPlatformError as error:
-        if not isinstance(error, WarehouseUnavailableError):
-            keep_refusal(database, ACCOUNTS, connection.name, None, error, run_id=run_id)
-        raise
     forget_refusal(database, ACCOUNTS, connection.name, None)
     return discovered
+
+
+@contextmanager
+def failure_kept(database: Database, connection: str, *, run_id: str | None) -> Iterator[None]:
+    """Keep why the list of a connection's accounts could not be read, also where its API could not be opened."""
+    try:
+        yield
+    except SellerPlatformError as error:
+        if not isinstance(error, WarehouseUnavailableError):
+            keep_refusal(database, ACCOUNTS, connection, None, error, run_id=run_id)
+        raise
 
 
 def _discover(

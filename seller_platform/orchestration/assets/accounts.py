@@ -7,6 +7,7 @@ and their history stay.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -24,7 +25,7 @@ from seller_platform.errors import (
     SellerPlatformError,
     UpstreamUnavailableError,
 )
-from seller_platform.ingest.loads.accounts import discover
+from seller_platform.ingest.loads.accounts import discover, failure_kept
 from seller_platform.orchestration.assets.events import dataset_asset, materialization, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step, report_checks
@@ -70,8 +71,10 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         by_name = {connection.name: connection for connection in placement.chosen(connections(warehouse.database))}
 
         def read(name: str) -> tuple[Sequence[KnownAccount], Receipt]:
+            with failure_kept(warehouse.database, name, run_id=context.run.run_id):
+                api = seller_api.api(name)
             return discover(
-                seller_api.api(name),
+                api,
                 warehouse.database,
                 by_name[name],
                 run_id=context.run.run_id,
@@ -200,7 +203,9 @@ def _ask(
     """
 
     def ask(connection: KnownConnection) -> Receipt:
-        with Database(url) as database, seller_api.open_api(connection.name, database) as api:
+        with Database(url) as database, ExitStack() as opened:
+            with failure_kept(database, connection.name, run_id=None):
+                api = opened.enter_context(seller_api.open_api(connection.name, database))
             pause = min(seller_api.warehouse.second_reading_seconds, _SECOND_READING_SECONDS)
             impatient = api.impatient(_REQUEST_SECONDS)
             return discover(impatient, database, connection, run_id=None, second_reading_seconds=pause)[1]

@@ -57,22 +57,25 @@ class SliceRule:
     Attributes:
         kinds: What breaks the rule, as kinds of `platform.problems`.
         applies_to: Returns whether a dataset has the check.
-        errors: The classes of errors that break the rule when a slice cannot be loaded.
+        errors: The classes of errors that break the rule when a slice cannot be loaded, or codes of theirs.
     """
 
     name: str
     doc: str
     kinds: Collection[str]
     applies_to: Callable[[Dataset], bool] = lambda _: True
-    errors: Sequence[type[SellerPlatformError]] = ()
+    errors: Sequence[type[SellerPlatformError] | str] = ()
 
     def is_broken_by(self, doubt: DoubtfulSlice) -> bool:
         """Return whether what is wrong with a slice breaks the rule."""
         return doubt.kind in self.kinds or doubt.error in {name for each in self.errors for name in _names_of(each)}
 
 
-def _names_of(error: type[SellerPlatformError]) -> Iterator[str]:
+def _names_of(error: type[SellerPlatformError] | str) -> Iterator[str]:
     """Yield the names of a class and of those derived from it."""
+    if isinstance(error, str):
+        yield error
+        return
     yield error.__name__
     for each in error.__subclasses__():
         yield from _names_of(each)
@@ -135,6 +138,7 @@ RULES = (
             ReauthorizationRequiredError,
             RequestRefusedError,
             SettingsError,
+            "MissingSettingError",
             TokenRefusedError,
         ),
     ),

@@ -14,7 +14,7 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
-from seller_platform.ingest.loads.planner import DueSlice, Planner, postpone
+from seller_platform.ingest.loads.planner import Division, DueSlice, Planner, postpone
 from seller_platform.orchestration.automation.runs import plan_loads, submit
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.jobs.choices import RefreshedName, chosen_datasets
@@ -81,7 +81,7 @@ def loading_jobs(
         """
         database, instance, job = planner.database, context.instance, asset_job(planner.since)
         add_accounts(instance, (each.key for each in planner.accounts), placement.accounts_name)
-        division = planner.divide(slices)
+        division = planner.divide(slices) if planner.requests_per_day else Division(slices)
         postpone(database, division)
         if not slices:
             context.log.info("Nothing is due: every day that may have changed was read today.")

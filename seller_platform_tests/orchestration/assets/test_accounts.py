@@ -24,7 +24,7 @@ from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import account_of, accounts
-from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
+from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box, write_keys
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.slices import doubt_of
 from seller_platform.warehouse.postgres.database import Database
@@ -207,6 +207,25 @@ def test_a_revoked_connection_is_named_and_the_other_still_loads(installed: Inst
     assert installed.discover().success
     assert installed.evaluations()[0].passed
     assert accounts_with_a_grant(installed.database) == sorted([OF_ANA, OF_BEN])
+
+
+def test_a_connection_whose_key_is_gone_fails_the_check_until_it_is_back(installed: Installation) -> None:
+    key = key_file(installed.home)
+    former = key.read_text()
+
+    write_keys(key, [new_key()])
+    installed.tick()
+    of_sensor = installed.evaluations()[0]
+    discovered = installed.discover()
+    of_run = installed.evaluations()[0]
+    write_keys(key, [former])
+    installed.tick(minutes=6)
+
+    assert not discovered.success
+    for each in (of_sensor, of_run):
+        assert not each.passed
+        assert "SELLER_PLATFORM_SECRET_KEY" in (each.description or "")
+    assert installed.evaluations()[0].passed
 
 
 def test_the_sensor_discovers_without_a_run_and_stores_the_same_events(installed: Installation) -> None:
