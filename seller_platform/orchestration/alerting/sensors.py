@@ -12,6 +12,7 @@ loses none.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from urllib.parse import quote
@@ -167,10 +168,12 @@ def _sensor(
         newest, messages, problem = watch.newest(tick.instance), list[tuple[int, str]](), ""
         stored = read_cursor(context.cursor, Alerts) or Alerts(read_to=newest)
         stored.read_to = min(stored.read_to, newest)  # the numbers of deleted events may come again
+        before = deepcopy(stored)
         try:
             messages = list(_messages(tick, stored, watch))
         except SellerPlatformError as error:
-            problem = f": {error}"
+            # What was read and is not in a message is read again by the next tick.
+            stored, problem = before, f": {error}"
         waiting = publish(stored, messages, tick.settings, tick.now)
         causes = f"{count_of(len(stored.causes), 'cause', 'is')} open" if stored.causes else "no cause is open"
         return dg.SensorResult(cursor=msgspec.json.encode(stored).decode(), skip_reason=f"{causes}{waiting}{problem}")

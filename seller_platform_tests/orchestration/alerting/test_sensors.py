@@ -199,6 +199,19 @@ def test_a_run_is_reported_only_when_dagster_gives_up_starting_it_again(shop: Sh
     assert message.endswith(given_up)
 
 
+def test_a_run_that_fails_while_the_warehouse_is_away_is_reported_once_it_is_back(
+    shop: Shop, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.failures = {KEYS[0]: away()}
+    shop.run(ORDERS, KEYS[:1])
+
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    assert str(shop.tick("run_failures")).startswith("no cause is open: ")
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
+    assert shop.tick("run_failures") == "1 cause is open"
+    assert len(shop.receiver.texts) == 1
+
+
 def test_a_bug_is_reported_with_where_its_traceback_is_and_without_secrets(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
