@@ -46,6 +46,7 @@ def test_the_numbers_of_advisory_locks_are_still_in_the_code() -> None:
 def test_a_stored_cursor_of_the_alert_sensors_is_read_and_kept() -> None:
     stored = {
         "read_to": 7,
+        "undecided_runs": ["run-1"],
         "causes": {
             "abc": {
                 "title": "Run failed: seller/orders",

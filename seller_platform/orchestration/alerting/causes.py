@@ -109,10 +109,12 @@ class Alerts(Outbox, kw_only=True):
     """The cursor of a sensor: open causes, messages to send, and what was read of Dagster.
 
     Attributes:
-        read_to: The number of the last event, or the time of the last change of a run.
+        read_to: The number of the last event. A former cursor of failed runs has a time, which is a larger number.
+        undecided_runs: Failed runs that Dagster may start again by itself.
     """
 
     read_to: float = 0
+    undecided_runs: list[str] = msgspec.field(default_factory=list)
     causes: dict[str, Cause] = msgspec.field(default_factory=dict)
 
     def add(self, failures: Iterable[Failure], now: datetime) -> dict[str, list[Failure]]:

@@ -12,7 +12,6 @@ from seller_platform.orchestration.alerting.causes import Alerts, Cause, Failure
 from seller_platform.orchestration.tags import EXIT_CODE, UNDER_WAY
 
 _RUNS_PER_TICK = 200
-_FAILED = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
 _WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
 _PARTITION, _RANGE = "dagster/partition", "dagster/asset_partition_range_start"
 _JOB = "job "
@@ -21,10 +20,10 @@ _LONGEST_LINE = 500
 _NAMED_PARTS = 3
 
 
-def newest_failure(instance: dg.DagsterInstance) -> float:
-    """Return when a failed run changed last; 0 without one."""
-    records = instance.get_run_records(_FAILED, limit=1, order_by="update_timestamp")
-    return records[0].update_timestamp.timestamp() if records else 0
+def newest_failure(instance: dg.DagsterInstance) -> int:
+    """Return the number of the newest event of a failed run; 0 without one."""
+    records = instance.fetch_run_status_changes(DagsterEventType.RUN_FAILURE, limit=1).records
+    return records[0].storage_id if records else 0
 
 
 def failures_of_runs(
@@ -32,18 +31,25 @@ def failures_of_runs(
 ) -> Iterator[Failure]:
     """Yield the failures of the runs that failed since, without those that Dagster starts again by itself.
 
-    When Dagster gives up to start a run again, it changes the tag of the run, which is yielded then.
+    Events are read by their numbers, for the clock of a worker may differ. When Dagster gives up to start a run again,
+    it changes the tag of the run, which is yielded then.
 
     Args:
-        has_settled: Whether a moment is long enough ago; younger changes are left to the next tick.
+        has_settled: Whether a moment is long enough ago; younger events are left to the next tick.
     """
-    changed = dg.RunsFilter(statuses=_FAILED.statuses, updated_after=datetime.fromtimestamp(alerts.read_to, UTC))
-    for record in instance.get_run_records(changed, _RUNS_PER_TICK, order_by="update_timestamp", ascending=True):
-        if not has_settled(record.update_timestamp):
+    new = dg.RunStatusChangeRecordsFilter(DagsterEventType.RUN_FAILURE, after_storage_id=int(alerts.read_to))
+    for event in instance.fetch_run_status_changes(new, _RUNS_PER_TICK, ascending=True).records:
+        if not has_settled(datetime.fromtimestamp(event.timestamp, UTC)):
             break
-        alerts.read_to = record.update_timestamp.timestamp()
+        alerts.read_to = event.storage_id
+        alerts.undecided_runs.append(event.run_id)
+    undecided, alerts.undecided_runs = alerts.undecided_runs, []
+    runs = instance.get_run_records(dg.RunsFilter(run_ids=undecided), ascending=True) if undecided else ()
+    for record in runs:
         tags = record.dagster_run.tags
-        if _RETRY not in tags and tags.get(_WILL_RETRY) != "true":
+        if _RETRY not in tags and tags.get(_WILL_RETRY) == "true":
+            alerts.undecided_runs = [*alerts.undecided_runs, record.dagster_run.run_id][-_RUNS_PER_TICK:]
+        elif _RETRY not in tags:
             yield from _failures(instance, record)
 
 

@@ -100,7 +100,7 @@ class _Watch:
     Attributes:
         read: Returns failures; of a sensor that reads what is new in Dagster those that are new.
         is_open: Returns whether a cause is open, by its key, itself and the keys of all causes of the failures.
-        newest: Returns what a sensor has read that begins with what comes next.
+        newest: Returns the number of the newest event; a sensor without a cursor begins after it.
         needs_a_server: Whether it reads events across runs, which SQLite keeps in a file for each.
     """
 
@@ -108,7 +108,7 @@ class _Watch:
     what: str
     read: Callable[[Tick, Alerts], Sequence[Failure]]
     is_open: Callable[[Tick, str, Cause, Collection[str]], bool]
-    newest: Callable[[dg.DagsterInstance], float] = lambda _: 0
+    newest: Callable[[dg.DagsterInstance], int] = lambda _: 0
     needs_a_server: bool = False
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+import time_machine
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import (
@@ -183,6 +184,28 @@ def test_a_clock_that_was_ahead_delays_no_failure_and_no_message(shop: Shop) -> 
 
     lines = [text.splitlines() for text in shop.receiver.texts]
     assert [each[1] for each in lines if each[0].startswith("Run failed")] == [str(away()), str(changed)]
+
+
+def test_a_worker_whose_clock_is_behind_or_ahead_loses_no_failed_run(shop: Shop) -> None:
+    errors = [ListChangedError(name, attempts=3, last="page 4") for name in ("orders", "inventory", "costs")]
+    for error, hours in zip(errors, (4, -4, 0), strict=True):
+        shop.failures = {KEYS[0]: error}
+        with time_machine.travel(datetime.now(UTC) + timedelta(hours=hours)):
+            shop.run(ORDERS, KEYS[:1])
+        shop.tick("run_failures")
+
+    lines = [text.splitlines() for text in shop.receiver.texts]
+    assert [each[1] for each in lines if each[0].startswith("Run failed")] == [str(error) for error in errors]
+
+
+def test_a_cursor_that_names_a_time_reports_only_runs_that_fail_later(shop: Shop) -> None:
+    shop.failures = {KEYS[0]: away()}
+    shop.run(ORDERS, KEYS[:1])
+    shop.cursors["run_failures"] = json.dumps({"read_to": datetime.now(UTC).timestamp() - 3600})
+
+    assert shop.tick("run_failures") == "no cause is open"
+    shop.run(ORDERS, KEYS[:1])
+    assert shop.tick("run_failures") == "1 cause is open"
 
 
 def test_a_run_is_reported_only_when_dagster_gives_up_starting_it_again(shop: Shop) -> None:
