@@ -53,6 +53,7 @@ def test_a_stored_cursor_of_the_alert_sensors_is_read_and_kept() -> None:
                 "sentence": "The upstream is away.",
                 "failed_at": "2026-03-10T03:00:00Z",
                 "open_until": {"seller/orders": ["run-2"]},
+                "others": ["The upstream is slow."],
             }
         },
         "messages": [

@@ -26,6 +26,7 @@ _LONGEST_NAME = 80
 _LONGEST_SENTENCE = 1_200
 _MOST_CAUSES = 500
 _MOST_RUNS = 500
+_MOST_OTHERS = 40
 _OTHERS = "others"
 
 _REQUEST = re.compile(r"\b(GET|POST|PUT|DELETE) /\S*")
@@ -95,6 +96,8 @@ class Cause(msgspec.Struct):
 
     Attributes:
         title: The first line of its message, once it was written.
+        sentence: The reason of its first failure, which its message has.
+        others: The newest reasons of other failures.
         failed_at: The newest failure.
         open_until: For each subject, what must succeed: runs or partitions.
     """
@@ -103,6 +106,22 @@ class Cause(msgspec.Struct):
     sentence: str
     failed_at: datetime
     open_until: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    others: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The reasons of its failures."""
+        return [self.sentence, *self.others]
+
+    def add(self, failure: Failure) -> None:
+        """Add a failure."""
+        sentence = failure.sentence[:_LONGEST_SENTENCE]
+        if sentence not in self.sentences:
+            self.others = [*self.others, sentence][-_MOST_OTHERS:]
+        self.failed_at = max(self.failed_at, failure.since or self.failed_at)
+        until = self.open_until.setdefault(failure.subject, [])
+        until += [name for name in failure.open_until if name not in until]
+        del until[_MOST_RUNS:]
 
 
 class Alerts(Outbox, kw_only=True):
@@ -134,10 +153,7 @@ class Alerts(Outbox, kw_only=True):
                 key, Cause("", of_cause[0].sentence[:_LONGEST_SENTENCE], of_cause[0].since or now)
             )
             for failure in of_cause:
-                cause.failed_at = max(cause.failed_at, failure.since or cause.failed_at)
-                until = cause.open_until.setdefault(failure.subject, [])
-                until += [name for name in failure.open_until if name not in until]
-                del until[_MOST_RUNS:]
+                cause.add(failure)
         return by_cause
 
 

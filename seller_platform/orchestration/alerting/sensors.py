@@ -11,10 +11,12 @@ loses none.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from urllib.parse import quote
 
 import dagster as dg
@@ -52,7 +54,7 @@ from seller_platform.orchestration.alerting.security import security_sensor
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts, accounts_by_key
-from seller_platform.warehouse.marts.due import waits_because
+from seller_platform.warehouse.marts.due import waited_for
 from seller_platform.warehouse.monitoring.problems import Problem, problems
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -76,21 +78,27 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Tick:
-    """An evaluation of a sensor."""
+    """An evaluation of a sensor.
+
+    Attributes:
+        opened: Closes the warehouse if it was used.
+    """
 
     instance: dg.DagsterInstance
     settings: Settings
     now: datetime
     placement: Placement
     expected: Sequence[Dataset]
+    opened: ExitStack = field(default_factory=ExitStack)
 
     def has_settled(self, moment: datetime) -> bool:
         """Return whether a moment is so long ago that what happened before it can be read."""
         return is_past(moment + _SETTLES_AFTER, self.now, _LONGEST_AHEAD)
 
-    def open_database(self) -> Database:
-        """Return the warehouse."""
-        return Database(warehouse_url(self.settings), connections=1)
+    @cached_property
+    def database(self) -> Database:
+        """The warehouse."""
+        return self.opened.enter_context(Database(warehouse_url(self.settings), connections=1))
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,7 @@ class _Watch:
 
     Attributes:
         read: Returns failures; of a sensor that reads what is new in Dagster those that are new.
-        is_open: Returns whether a cause is open, by its key, itself and the keys of all causes of the failures.
+        still_open: Returns the keys of those causes that are open, by all causes and the keys of those of the failures.
         newest: Returns the number of the newest event; a sensor without a cursor begins after it.
         needs_a_server: Whether it reads events across runs, which SQLite keeps in a file for each.
     """
@@ -107,7 +115,7 @@ class _Watch:
     name: str
     what: str
     read: Callable[[Tick, Alerts], Sequence[Failure]]
-    is_open: Callable[[Tick, str, Cause, Collection[str]], bool]
+    still_open: Callable[[Tick, Mapping[str, Cause], Collection[str]], Set[str]]
     newest: Callable[[dg.DagsterInstance], int] = lambda _: 0
     needs_a_server: bool = False
 
@@ -125,25 +133,19 @@ def alert_definitions(
         return Tick(instance, settings, clock(), placement, expected)
 
     watches = (
-        _Watch(
-            "problems",
-            "what platform.problems names",
-            _read_problems,
-            # While a mart waits for a slice that is loaded again, its partition is still red in the Dagster UI.
-            lambda tick, key, cause, failing: key in failing or _stops_marts(tick, cause),
-        ),
+        _Watch("problems", "what platform.problems names", _read_problems, _failing_or_waited_for),
         _Watch(
             "run_failures",
             "runs that failed for another reason",
             _read_runs,
-            lambda tick, _key, cause, _failing: is_open(tick.instance, cause),
+            lambda tick, causes, _: {key for key, cause in causes.items() if is_open(tick.instance, cause)},
             newest_failure,
         ),
         _Watch(
             "check_failures",
             "failed checks of the project's own assets",
             lambda tick, alerts: list(failures_of_checks(tick.instance, alerts, tick.has_settled)),
-            lambda _tick, _key, cause, _failing: any(cause.open_until.values()),
+            lambda _tick, causes, _failing: {key for key, cause in causes.items() if any(cause.open_until.values())},
             newest_evaluation,
             needs_a_server=True,
         ),
@@ -170,7 +172,8 @@ def _sensor(
         stored.read_to = min(stored.read_to, newest)  # the numbers of deleted events may come again
         before = deepcopy(stored)
         try:
-            messages = list(_messages(tick, stored, watch))
+            with tick.opened:
+                messages = list(_messages(tick, stored, watch))
         except SellerPlatformError as error:
             # What was read and is not in a message is read again by the next tick.
             stored, problem = before, f": {error}"
@@ -186,7 +189,7 @@ def _messages(tick: Tick, alerts: Alerts, watch: _Watch) -> Iterator[tuple[int, 
     secrets, open_before = secrets_of(tick.settings), dict(alerts.causes)
     failures = [replace(each, sentence=redacted(each.sentence, secrets)) for each in watch.read(tick, alerts)]
     by_cause = alerts.add(failures, tick.now)
-    resolved = {key for key, cause in alerts.causes.items() if not watch.is_open(tick, key, cause, by_cause)}
+    resolved = alerts.causes.keys() - watch.still_open(tick, alerts.causes, by_cause)
     alerts.causes = {key: cause for key, cause in alerts.causes.items() if key not in resolved}
     new = {key: each for key, each in by_cause.items() if key in alerts.causes and key not in open_before}
     names, url = _names(tick, new.values()), tick.settings.dagster_url
@@ -203,15 +206,16 @@ def _messages(tick: Tick, alerts: Alerts, watch: _Watch) -> Iterator[tuple[int, 
 
 
 def _read_problems(tick: Tick, _: Alerts) -> Sequence[Failure]:
-    with tick.open_database() as database:
-        read = [each.key for each in tick.placement.chosen(accounts(database)) if each.account.problem is None]
-        rows = problems(database, expected=tick.expected, accounts=read, now=tick.now)
+    read = [each.key for each in tick.placement.chosen(accounts(tick.database)) if each.account.problem is None]
+    rows = problems(tick.database, expected=tick.expected, accounts=read, now=tick.now)
     return [_failure_of(row, tick.placement) for row in rows]
 
 
-def _stops_marts(tick: Tick, cause: Cause) -> bool:
-    with tick.open_database() as database:
-        return waits_because(database, cause.sentence)
+def _failing_or_waited_for(tick: Tick, causes: Mapping[str, Cause], failing: Collection[str]) -> Set[str]:
+    """Return the causes of failures, and those for which the partition of a mart is still red in the Dagster UI."""
+    ended = {key: cause.sentences for key, cause in causes.items() if key not in failing}
+    reasons = waited_for(tick.database, [each for sentences in ended.values() for each in sentences])
+    return {*failing, *(key for key, sentences in ended.items() if not reasons.isdisjoint(sentences))}
 
 
 def _failure_of(problem: Problem, placement: Placement) -> Failure:
@@ -261,8 +265,7 @@ def _names(tick: Tick, groups: Iterable[Sequence[Failure]]) -> Mapping[str, str]
     if not keys:
         return {}
     try:
-        with tick.open_database() as database:
-            return {key: name_of(account) for key, account in accounts_by_key(database, keys).items()}
+        return {key: name_of(account) for key, account in accounts_by_key(tick.database, keys).items()}
     except SellerPlatformError as error:
         _LOG.warning("accounts are named by their keys alone: %s", error)
         return {}

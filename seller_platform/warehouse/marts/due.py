@@ -23,6 +23,8 @@ from seller_platform.warehouse.postgres.database import Database, driver_of
 RETRIED_AFTER = timedelta(hours=1)
 """A partition that failed is tried again after so long, because the reason may have been an outage."""
 
+_WAITS_AT_MOST = timedelta(days=7)
+
 EVERY_ACCOUNT = ""
 """The account of a partition that is of all accounts."""
 
@@ -100,10 +102,11 @@ ON CONFLICT (folder, name, account, month) DO UPDATE SET
 """
 
 # What an account that is listed no more waits for never comes.
-_WAITS = """
-SELECT EXISTS (SELECT FROM platform.derived_partitions
-               WHERE error = %(waits)s AND position(%(reason)s IN message) > 0
-                 AND account NOT IN (SELECT key FROM platform.accounts WHERE retired_at IS NOT NULL))
+_WAITED_FOR = """
+SELECT reason FROM unnest(%(reasons)s::text[]) AS reason
+WHERE EXISTS (SELECT FROM platform.derived_partitions
+              WHERE error = %(waits)s AND tried_at > %(tried_after)s AND position(rtrim(reason, '.') IN message) > 0
+                AND account NOT IN (SELECT key FROM platform.accounts WHERE retired_at IS NOT NULL))
 """
 
 
@@ -262,9 +265,18 @@ def keep_try(
     driver_of(connection).execute(_KEEP, values)
 
 
-def waits_because(database: Database, reason: str) -> bool:
-    """Return whether a partition of a mart was not built because of a problem of its input with this reason."""
+def waited_for(database: Database, reasons: Sequence[str]) -> frozenset[str]:
+    """Return for which of these problems of inputs a partition of a mart was not built.
+
+    A try of more than a week ago does not count, because nothing may build the partition again: its mart was removed,
+    the sensor is off, or no component reads the account. So for a problem that lasted longer none is waited for.
+    """
+    if not reasons:
+        return frozenset()
+    values = {
+        "waits": InputProblemError.__name__,
+        "reasons": list(reasons),
+        "tried_after": utc_now() - _WAITS_AT_MOST,
+    }
     with database.begin() as connection:
-        values = {"waits": InputProblemError.__name__, "reason": reason.rstrip(".")}
-        (waits,) = driver_of(connection).execute(_WAITS, values).fetchone() or (False,)
-        return bool(waits)
+        return frozenset(reason for (reason,) in driver_of(connection).execute(_WAITED_FOR, values))

@@ -155,24 +155,43 @@ def test_one_cause_in_many_slices_is_one_message_until_none_is_left(shop: Shop) 
     assert len(shop.receiver.documents) == 3
 
 
-def test_a_cause_is_open_while_marts_wait_for_its_slice(shop: Shop) -> None:
-    profit = Derived.of(MARTS[0])
-    refused = InputProblemError("failed", "seller/orders", f"{KEYS[0]}|2026-03-01", str(away()))
-    shop.fail(away(), KEYS[0])
+def wait_for(shop: Shop, error: SellerPlatformError | None, *, month: Window = MARCH) -> None:
+    """Store that a mart was not built because of the error of an input, or that it was built."""
+    profit, partition = Derived.of(MARTS[0]), f"{KEYS[0]}|{month.start}"
+    refused = InputProblemError("failed", "seller/orders", partition, str(error)) if error else None
     with shop.database.begin() as connection:
-        state = state_of(connection, profit, KEYS[0], MARCH)
-        keep_try(connection, profit, state, run_id="run-1", error=refused)
+        state = state_of(connection, profit, KEYS[0], month)
+        keep_try(connection, profit, state, run_id="run-1", digest=None if error else b"rows", error=refused)
+
+
+def test_a_cause_is_open_while_marts_wait_for_one_of_its_slices(shop: Shop) -> None:
+    changed = [ListChangedError("orders", attempts=attempts, last="page 4") for attempts in (3, 4)]
+    shop.fail(changed[0], KEYS[0])
+    shop.tick()
+    shop.fail(changed[1], KEYS[0], month=APRIL)
+    wait_for(shop, changed[1], month=APRIL)
     shop.tick()
 
     shop.repair(KEYS[0])
+    shop.repair(KEYS[0], month=APRIL)
     before = shop.tick()
-    with shop.database.begin() as connection:
-        keep_try(connection, profit, state, run_id="run-2", digest=b"rows")
+    wait_for(shop, None, month=APRIL)
     after = shop.tick()
 
     assert (before, after) == ("1 cause is open", "no cause is open")
     _, resolved = shop.receiver.texts
     assert resolved.startswith("Resolved: Failed: seller/orders of Möbel Söhne")
+
+
+def test_a_cause_waits_for_no_mart_that_was_not_tried_for_a_week(shop: Shop) -> None:
+    shop.fail(away(), KEYS[0])
+    wait_for(shop, away())
+    shop.tick()
+    with shop.database.begin() as connection:
+        connection.execute(text("UPDATE platform.derived_partitions SET tried_at = tried_at - interval '8 days'"))
+
+    shop.repair(KEYS[0])
+    assert shop.tick() == "no cause is open"
 
 
 def test_a_slice_that_fails_for_another_reason_is_another_cause(shop: Shop) -> None:

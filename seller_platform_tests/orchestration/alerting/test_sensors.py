@@ -222,7 +222,7 @@ def test_a_run_is_reported_only_when_dagster_gives_up_starting_it_again(shop: Sh
     assert message.endswith(given_up)
 
 
-def test_a_run_that_fails_while_the_warehouse_is_away_is_reported_once_it_is_back(
+def test_a_run_that_fails_while_the_warehouse_is_away_is_reported_later(
     shop: Shop, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.failures = {KEYS[0]: away()}
