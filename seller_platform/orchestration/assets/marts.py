@@ -32,8 +32,8 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import Chart, ChartForm, Mart, marts_with
-from seller_platform.warehouse.marts.builds import Build, chosen_parameters, keep_reported
-from seller_platform.warehouse.marts.due import Derived, state_of
+from seller_platform.warehouse.marts.builds import Build, chosen_parameters, reporting
+from seller_platform.warehouse.marts.due import Derived
 from seller_platform.warehouse.marts.formulas import Formula
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.monitoring.mart_inputs import build_unless_failed, inputs_of
@@ -169,7 +169,8 @@ def column_lineage(mart: Mart, placement: Placement = WHOLE) -> dg.TableColumnLi
 def report_builds(instance: dg.DagsterInstance, database: Database, builds: Sequence[Build]) -> None:
     """Report marts that a command has built, and their checks, without a run.
 
-    A partition of which an input has changed since is left to the sensor, which builds it again.
+    A partition that was built again since is left to its run or command, and one of which an input has changed to the
+    sensor.
     """
     before, names = newest_event(instance), AccountNames(database)
     add_accounts(instance, {build.account for build in builds})
@@ -179,16 +180,12 @@ def report_builds(instance: dg.DagsterInstance, database: Database, builds: Sequ
         for name, mart in marts.items()
     }
     for build in builds:
-        with database.begin() as connection:
-            state = state_of(connection, Derived.of(build.mart), build.account, build.window)
-        if state.is_current:
-            tags = provenance_tags(build.digest.hex(), build.mart.version, versions[build.mart.name], before)
-            account = names.get(build.account)
-            event = materialization(
-                WHOLE.asset_key(build.mart), build, tags, database_uri=database.uri, account=account
-            )
-            instance.report_runless_asset_event(event)
-            keep_reported(database, build)
+        tags = provenance_tags(build.digest.hex(), build.mart.version, versions[build.mart.name], before)
+        account, key = names.get(build.account), WHOLE.asset_key(build.mart)
+        event = materialization(key, build, tags, database_uri=database.uri, account=account)
+        with reporting(database, build) as is_newest:
+            if is_newest:
+                instance.report_runless_asset_event(event)
     report_checks(instance, database, WHOLE, list(marts.values()))
 
 

@@ -184,11 +184,22 @@ def build_partition(
     return build
 
 
-def keep_reported(database: Database, build: Build) -> None:
-    """Store that Dagster knows a build that was made without a run."""
-    with database.begin() as connection:
-        bound = {"mart": build.mart.name, "account": build.account, "month": build.window and build.window.start}
-        driver_of(connection).execute(_KEEP_REPORTED, bound)
+@contextmanager
+def reporting(database: Database, build: Build) -> Iterator[bool]:
+    """Lend whether a build without a run is to be reported to Dagster, and store that it was when the block ends.
+
+    It is not if its partition was built or reported since, or an input has changed. The partition is built by no other
+    process before the block ends.
+    """
+    bound = {
+        "mart": build.mart.name,
+        "account": build.account,
+        "month": build.window and build.window.start,
+        "build": build.id,
+    }
+    with _locked(database, build.mart, build.account, build.window) as connection, connection.begin():
+        is_current = state_of(connection, Derived.of(build.mart), build.account, build.window).is_current
+        yield is_current and driver_of(connection).execute(_KEEP_REPORTED, bound).rowcount == 1
 
 
 def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
@@ -339,6 +350,9 @@ _KEEP_REPORTED = """
 UPDATE platform.derived_partitions SET run_id = ''
 WHERE folder = '' AND name = %(mart)s AND account = %(account)s AND month IS NOT DISTINCT FROM %(month)s::date
   AND run_id IS NULL
+  AND %(build)s = (SELECT max(id) FROM platform.mart_builds
+                   WHERE mart = %(mart)s AND account = %(account)s
+                     AND window_start IS NOT DISTINCT FROM %(month)s::date)
 """
 _COUNT_PARTITIONS = sql.SQL("""
 SELECT count(*) AS count FROM platform.derived_partitions

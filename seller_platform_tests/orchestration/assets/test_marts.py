@@ -21,7 +21,7 @@ from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import partition_tags
-from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers
+from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, report_builds
 from seller_platform.orchestration.assets.reporting import checks_for
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
@@ -311,6 +311,19 @@ def test_another_account_in_the_list_requests_nothing(marts: Marts) -> None:
     marts.load("accounts", "default")
 
     assert marts.tick() == {}
+
+
+@pytest.mark.parametrize("run_id", ["run", None])
+def test_a_build_of_a_command_is_reported_once_and_not_over_a_newer_one(marts: Marts, run_id: str | None) -> None:
+    older, newer = (build_partition(marts.database, PROFIT, "S1.US", JANUARY, run_id=of) for of in (None, run_id))
+
+    report_builds(marts.instance, marts.database, [older, newer, newer])
+
+    records = marts.instance.fetch_materializations(asset_key(PROFIT), limit=10).records
+    ids = [each.asset_materialization.metadata["build_id"].value for each in records if each.asset_materialization]
+    with marts.database.begin() as connection:
+        stored = connection.execute(text("SELECT run_id FROM platform.derived_partitions")).scalars().all()
+    assert (ids, stored) == (([], ["run"]) if run_id else ([str(newer.id)], [""]))
 
 
 def test_marts_of_another_definition_are_built_once_more(marts: Marts) -> None:
