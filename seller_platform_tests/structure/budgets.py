@@ -15,7 +15,7 @@ BUDGETS = {
     "client": 4_640,
     "warehouse": 16_130,
     "contract": 1_380,
-    "tests": 55_550,
+    "tests": 55_560,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

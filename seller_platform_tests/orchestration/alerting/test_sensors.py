@@ -198,6 +198,15 @@ def test_a_worker_whose_clock_is_behind_or_ahead_loses_no_failed_run(shop: Shop)
     assert [each[1] for each in lines if each[0].startswith("Run failed")] == [str(error) for error in errors]
 
 
+def test_a_failed_run_is_forgotten_after_two_weeks_without_a_message(shop: Shop) -> None:
+    shop.crashes = True
+    shop.run(ORDERS, KEYS[:1])
+
+    assert shop.tick("run_failures") == "1 cause is open"
+    assert shop.tick("run_failures", later=timedelta(days=15)) == "no cause is open"
+    assert len(shop.receiver.texts) == 1
+
+
 def test_a_cursor_that_names_a_time_reports_only_runs_that_fail_later(shop: Shop) -> None:
     shop.failures = {KEYS[0]: away()}
     shop.run(ORDERS, KEYS[:1])
