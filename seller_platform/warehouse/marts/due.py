@@ -21,7 +21,10 @@ from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.postgres.database import Database, driver_of
 
 RETRIED_AFTER = timedelta(hours=1)
-"""A partition that failed is tried again after so long, because the reason may have been an outage."""
+"""A partition that failed is tried again after so long, because the reason may have been an outage.
+
+So is one that was made without a run and that Dagster does not know.
+"""
 
 _WAITS_AT_MOST = timedelta(days=7)
 
@@ -79,10 +82,11 @@ FROM state {condition}
 ORDER BY account, month
 """)
 
-# What was made without a run is unknown to Dagster. What waited for an input need not wait longer than it.
+# A command reports at its end what it has made without a run. If it was killed, Dagster does not know it. What waited
+# for an input need not wait longer than it.
 _ARE_DUE = sql.SQL("""
-WHERE missing = '{}' AND (NOT is_tried OR run_id IS NULL
-                          OR error IS NOT NULL AND (error = %(waits)s OR tried_at < %(failed_before)s))
+WHERE missing = '{}' AND (NOT is_tried OR error = %(waits)s
+                          OR (error IS NOT NULL OR run_id IS NULL) AND tried_at < %(tried_before)s)
 """)
 
 _KEEP = """
@@ -203,7 +207,8 @@ def partition_states(
 
     Args:
         months: The months of what is monthly.
-        only_due: Only those that a run should make now. One that failed is due once an input changed, or an hour later.
+        only_due: Only those that a run should make now. One that failed, or was made without a run and not reported, is
+            due once an input changed, or an hour later.
     """
     bindings: dict[str, Any] = {
         "folder": derived.folder,
@@ -213,7 +218,7 @@ def partition_states(
         "accounts": [EVERY_ACCOUNT] if derived.is_of_all else list(accounts),
         "months": [month.start for month in months] if derived.is_monthly else [None],
         "waits": InputProblemError.__name__,
-        "failed_before": utc_now() - RETRIED_AFTER,
+        "tried_before": utc_now() - RETRIED_AFTER,
     }
     for name, values in zip(DerivedInput._fields, zip(*derived.inputs, strict=True), strict=True):
         bindings[name] = list(values)

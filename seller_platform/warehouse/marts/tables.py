@@ -55,7 +55,11 @@ DERIVED = Table(
         comment="Sum of the newest changes of what the newest try read; another one after each change.",
     ),
     Column("version", Text, nullable=False, comment="Digest of the code of the newest try."),
-    Column("run_id", Text, comment="The Dagster run of the newest try; null where there was none."),
+    Column(
+        "run_id",
+        Text,
+        comment="The Dagster run of the newest try; null without one, empty once that was reported to Dagster.",
+    ),
     Column("tried_at", DateTime(timezone=True), nullable=False, comment="When the newest try ended."),
     Column("digest", LargeBinary, comment="Digest of what was made last; null before it was made."),
     Column("changed_build_id", BigInteger, comment="The build of a mart that changed its rows last."),

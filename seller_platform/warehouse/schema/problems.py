@@ -237,10 +237,10 @@ HAVING count(load_id) > 0 AND coalesce(max(current_at), '-infinity') < now() - i
    AND NOT bool_or(month > now() - interval '32 days' AND NOT ({is_untroubled}))
 UNION ALL
 SELECT CASE folder WHEN '' THEN 'marts.' ELSE 'exports.' END || name, account, month, 'failed', error, failed_since,
-       NULL, run_id, message, NULL, false
+       NULL, nullif(run_id, ''), message, NULL, false
 FROM platform.derived_partitions WHERE error <> 'InputProblemError'
 UNION ALL
-SELECT 'marts.' || name, account, month, 'contradicted', NULL, tried_at, NULL, run_id,
+SELECT 'marts.' || name, account, month, 'contradicted', NULL, tried_at, NULL, nullif(run_id, ''),
        concat_ws(' ', value ->> 'rule', value ->> 'sentence'), value ->> 'next_step',
        CAST(value ->> 'is_warning' AS boolean)
 FROM platform.derived_partitions, jsonb_each(failed_checks) WHERE failed_checks IS NOT NULL

@@ -323,7 +323,10 @@ def test_a_build_of_a_command_is_reported_once_and_not_over_a_newer_one(marts: M
     ids = [each.asset_materialization.metadata["build_id"].value for each in records if each.asset_materialization]
     with marts.database.begin() as connection:
         stored = connection.execute(text("SELECT run_id FROM platform.derived_partitions")).scalars().all()
+        connection.execute(text("UPDATE platform.derived_partitions SET error = 'MartBuildError'"))
+        shown = connection.execute(text("SELECT run_id FROM platform.problems WHERE kind = 'failed'")).scalars().all()
     assert (ids, stored) == (([], ["run"]) if run_id else ([str(newer.id)], [""]))
+    assert shown == [run_id]
 
 
 def test_marts_of_another_definition_are_built_once_more(marts: Marts) -> None:

@@ -128,12 +128,18 @@ def test_a_tick_without_new_loads_asks_for_nothing_but_the_newest(ticks: Ticks, 
     assert (requested, ticks.message) == ({}, "nothing was loaded or built since nothing was due")
 
 
-def test_what_was_built_without_a_run_is_built_once_more(ticks: Ticks, database: Database) -> None:
+def test_what_a_command_has_built_and_not_reported_is_built_once_more_after_an_hour(
+    ticks: Ticks, database: Database
+) -> None:
     build_partition(database, PROFIT, ACCOUNT, JANUARY)
-    of_command = ticks.tick()
+    under_way = ticks.tick()
+    with database.begin() as connection:
+        connection.execute(text("UPDATE platform.derived_partitions SET tried_at = tried_at - interval '1 hour'"))
+    ticks.cursor = None  # ten minutes later
+    after_an_hour = ticks.tick()
     build_partition(database, PROFIT, ACCOUNT, JANUARY, run_id="run")
 
-    assert (of_command, ticks.tick()) == (DUE, {})
+    assert (under_way, after_an_hour, ticks.tick()) == ({}, DUE, {})
 
 
 def test_one_bad_month_stops_no_mart_of_another_month_in_the_same_run(
