@@ -220,9 +220,9 @@ def recheck(database: Database, mart: Mart) -> list[tuple[str, Window | None]]:
         built = _rows(driver, statement, {"mart": mart.name})
         months = [Window.month_of(first) for first in {row["month"] for row in built} if first]
         states = partition_states(connection, Derived.of(mart), list({row["account"] for row in built}), months)
-        current = {(state.account, state.month) for state in states if state.is_current}
+        changes = {(state.account, state.month): state.changes for state in states}
         for row in built:
-            if row["is_in_doubt"] or (row["account"], row["month"]) not in current:
+            if row["is_in_doubt"] or row["changes"] != changes[row["account"], row["month"]]:
                 window = row["month"] and Window.month_of(row["month"])
                 bindings = _bindings(mart, row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
                 failed = _failed(mart, [_check(driver, check, bindings) for check in mart.all_checks], row["rows"])
@@ -333,8 +333,9 @@ WITH stored AS (
     GROUP BY account, month
 )
 SELECT DISTINCT ON (account, month)
-       made.account, made.month, build.id, build.parameters, build.rows,
-       failed_checks IS NOT NULL OR made.digest <> coalesce(stored.digest, sha256('')) AS is_in_doubt
+       made.account, made.month, made.changes, build.id, build.parameters, build.rows,
+       failed_checks IS NOT NULL OR made.digest <> coalesce(stored.digest, sha256(''))
+       OR error IS NOT NULL AND error <> 'InputProblemError' AS is_in_doubt
 FROM platform.derived_partitions AS made
 JOIN platform.mart_builds AS build ON build.mart = made.name AND build.account = made.account
                                   AND build.window_start IS NOT DISTINCT FROM made.month

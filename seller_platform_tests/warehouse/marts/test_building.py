@@ -79,6 +79,16 @@ def test_a_build_is_due_unless_it_has_the_rows_of_each_load(shop: Shop) -> None:
     assert outdated > 3
 
 
+@pytest.mark.parametrize("change", ["version = 'former'", "error = 'InputProblemError'"])
+def test_a_partition_whose_inputs_did_not_change_is_not_checked_again(shop: Shop, change: str) -> None:
+    shop.sell("2026-03-01", "A", 1, "20.00")
+    shop.build(PROFIT)
+    with shop.database.begin() as connection:
+        connection.execute(text(f"UPDATE platform.derived_partitions SET {change}"))
+
+    assert recheck(shop.database, PROFIT) == []
+
+
 def test_builds_of_a_partition_at_the_same_time_leave_one_set_of_rows(shop: Shop) -> None:
     shop.sell("2026-03-01", "A", 1, "20.00")
 
