@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
 import click
@@ -21,6 +23,7 @@ from seller_platform.errors import (
     PartitionsFailedError,
     RequestError,
     SellerPlatformError,
+    WarehouseUnavailableError,
     did_you_mean,
 )
 from seller_platform.warehouse.connections.accounts import connections
@@ -165,17 +168,20 @@ def marts_named(names: Sequence[str], declared: Sequence[Mart]) -> Sequence[Mart
 
 def _build(installation: Installation, chosen: Sequence[Mart], due: Sequence[PartitionState], output: Output) -> _Ended:
     database, marts_of = installation.database, {mart.name: mart for mart in chosen}
-    problems = slice_problems(database, {dataset for mart in chosen for dataset in inputs_of(mart)})
     builds, failures = list[Build](), dict[str, SellerPlatformError]()
     with output.progress("Building marts", len(due)) as show:
-        for done, state in enumerate(due, start=1):
-            mart = marts_of[state.name]
-            try:
-                builds.append(build_unless_failed(database, mart, state.account, state.window, problems))
-            except SellerPlatformError as error:
-                month = f"|{state.month}" if state.month else ""
-                failures[f"{mart.table} {state.account}{month}"] = error
-            show(done)
+        for name, states in groupby(due, key=attrgetter("name")):
+            mart = marts_of[name]
+            problems = slice_problems(database, inputs_of(mart))
+            for state in states:
+                try:
+                    builds.append(build_unless_failed(database, mart, state.account, state.window, problems))
+                except WarehouseUnavailableError:
+                    raise
+                except SellerPlatformError as error:
+                    month = f"|{state.month}" if state.month else ""
+                    failures[f"{mart.table} {state.account}{month}"] = error
+                show(len(builds) + len(failures))
     report_loads(installation, builds)
     return _Ended(
         {(each.mart.name, each.account, each.window.start if each.window else None): each.rows for each in builds},

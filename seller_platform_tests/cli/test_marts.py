@@ -104,6 +104,23 @@ def test_a_build_that_fails_ends_with_its_cause(shop: Shop, variables: dict[str,
     assert "failed" in result.stdout
 
 
+def test_a_lost_connection_ends_the_builds(shop: Shop, variables: dict[str, str]) -> None:
+    with shop.database.begin() as connection:
+        connection.execute(
+            text(
+                "CREATE FUNCTION end_connection() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$; "
+                "CREATE TRIGGER ends BEFORE INSERT ON marts.account_profit_daily EXECUTE FUNCTION end_connection()"
+            )
+        )
+
+    result = run(["marts", "build", PROFIT, "--full", "--account", ACCOUNT], variables)
+
+    assert result.returncode != 0
+    assert "cannot be used" in result.stderr
+    assert "not built" not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
