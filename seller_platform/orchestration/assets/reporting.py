@@ -22,7 +22,7 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
-from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.errors import SellerPlatformError, WarehouseUnavailableError
 from seller_platform.orchestration.assets.checks import docs_of, judgements
 from seller_platform.orchestration.assets.events import judged, load_report
 from seller_platform.orchestration.partitions import add_accounts
@@ -195,6 +195,20 @@ def report_after_step(
         report_checks(context.instance, database, placement, sources)
     except WarehouseUnavailableError as error:
         context.log.warning("The checks are reported later: %s", error)
+
+
+def report_before_step(
+    context: dg.AssetExecutionContext,
+    database: Database,
+    placement: Placement,
+    datasets: Collection[Dataset],
+    accounts: Collection[str] | None,
+) -> None:
+    """Report the loads that a step computes something of; what cannot be reported is left to the sensor."""
+    try:
+        report(context.instance, database, placement, datasets, accounts=accounts)
+    except (SellerPlatformError, ValueError) as error:  # its account or connection is not registered
+        context.log.warning("The loads are reported later: %s", error)
 
 
 class _Cursor(msgspec.Struct, frozen=True):

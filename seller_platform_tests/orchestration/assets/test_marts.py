@@ -166,6 +166,12 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
         assert record.evaluation.target_materialization_data is not None
 
 
+def test_a_load_of_an_account_that_is_not_registered_stops_no_build(marts: Marts) -> None:
+    marts.load("daily_product_sales", "S1.US")
+
+    assert marts.run(PROFIT, partition_key("S1.US", JANUARY), partition_key("S1.US", JANUARY)).success
+
+
 def test_a_failed_check_shows_examples(marts: Marts) -> None:
     _sell(marts.database, "S1.US", "2026-01-05", "10.00")
 
