@@ -7,15 +7,15 @@ from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
     "root": 2_610,
-    "cli": 9_340,
-    "orchestration": 7_350,
+    "cli": 9_350,
+    "orchestration": 7_370,
     "service": 13_520,
     "sandbox": 2_400,
-    "ingest": 4_040,
+    "ingest": 4_050,
     "client": 4_640,
-    "warehouse": 16_130,
+    "warehouse": 16_160,
     "contract": 1_380,
-    "tests": 55_560,
+    "tests": 55_630,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
