@@ -128,9 +128,7 @@ def test_a_tick_without_new_loads_asks_for_nothing_but_the_newest(ticks: Ticks, 
     assert (requested, ticks.message) == ({}, "nothing was loaded or built since nothing was due")
 
 
-def test_what_a_command_built_and_did_not_report_is_built_an_hour_later(
-    ticks: Ticks, database: Database
-) -> None:
+def test_what_a_command_built_and_did_not_report_is_built_an_hour_later(ticks: Ticks, database: Database) -> None:
     build_partition(database, PROFIT, ACCOUNT, JANUARY)
     under_way = ticks.tick()
     with database.begin() as connection:

@@ -243,6 +243,7 @@ def test_rows_that_an_upstream_may_not_compute_are_probed_by_one_month(
     assert (["sales_by_date"], "A.US|2026-01-01", "A.US|2026-04-01") in after
 
 
+@pytest.mark.nightly
 def test_a_thousand_accounts_make_few_runs(database: Database, database_url: str, instance: dg.DagsterInstance) -> None:
     zones = ("America/Los_Angeles", "Europe/Berlin", "Asia/Tokyo", "Europe/London")
     keys = [f"SELLER{number:04}.MARKET" for number in range(1_000)]
