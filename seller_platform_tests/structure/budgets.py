@@ -8,7 +8,7 @@ from seller_platform_tests.structure.source import PRODUCT, TESTS
 BUDGETS = {
     "root": 2_610,
     "cli": 9_350,
-    "orchestration": 7_370,
+    "orchestration": 7_350,
     "service": 13_520,
     "sandbox": 2_400,
     "ingest": 4_050,

@@ -29,7 +29,7 @@ from seller_platform.orchestration.partitions import backfill_policy_of, partiti
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource
 from seller_platform.orchestration.tags import CHANGED_ROWS, NOTHING_STORED
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, connections
+from seller_platform.warehouse.connections.accounts import KnownAccount, accounts_by_key, connections
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
@@ -107,12 +107,12 @@ def outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]]:
 
 
 def materialization(
-    key: dg.AssetKey, receipt: Receipt, *, base_url: str, database_uri: str, account: KnownAccount | None = None
+    key: dg.AssetKey, receipt: Receipt, *, base_url: str | None, database_uri: str, account: KnownAccount | None = None
 ) -> dg.AssetMaterialization:
     """Return the materialization of a load, with the facts of its receipt.
 
     Args:
-        base_url: That of its upstream; the definition of the asset has the path.
+        base_url: That of its upstream, if it is known; the definition of the asset has the path.
         account: The account of the partition, if it is known.
     """
     dataset = dataset_named(receipt.dataset)
@@ -141,19 +141,17 @@ def materialization(
             "load_id": str(receipt.id),  # as text, for the UI plots every number
             "receipt": f"row {receipt.id} of platform.loads",
             "digest": short_digest(receipt.digest.hex()),
-            "upstream": base_url,
+            "upstream": base_url or dg.MetadataValue.null(),
         },
     )
 
 
-def load_report(database: Database, receipt: Receipt, placement: Placement) -> dg.AssetMaterialization:
-    """Return the materialization of any load."""
-    dataset, account = dataset_named(receipt.dataset), None
-    if dataset.slicing is not Slicing.CONNECTION:
-        account = account_of(database, receipt.account)
+def reported_load(database: Database, receipt: Receipt, placement: Placement) -> dg.AssetMaterialization:
+    """Return the materialization of any load; without title and upstream if its account or connection is unknown."""
+    account = accounts_by_key(database, [receipt.account]).get(receipt.account)
     name = account.connection if account else receipt.account
-    (base_url,) = (connection.base_url for connection in connections(database) if connection.name == name)
-    key = placement.asset_key(dataset)
+    base_url = next((connection.base_url for connection in connections(database) if connection.name == name), None)
+    key = placement.asset_key(dataset_named(receipt.dataset))
     return materialization(key, receipt, base_url=base_url, database_uri=database.uri, account=account)
 
 

@@ -26,7 +26,7 @@ from seller_platform.orchestration.assets.events import (
 )
 from seller_platform.orchestration.assets.marts import marts_of
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.assets.reporting import report_before_step
+from seller_platform.orchestration.assets.reporting import report
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.following import Follower
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
@@ -158,7 +158,7 @@ def export_asset(
         keys: Sequence[str | None] = (None,) if partitions is None else context.partition_keys
         if isinstance(source, Dataset):
             accounts = None if partitions is None else {read_partition_key(key)[0] for key in context.partition_keys}
-            report_before_step(context, warehouse.database, placement, [source], accounts)
+            report(context.instance, warehouse.database, placement, [source], accounts=accounts)
         versions = input_versions(context.instance, [source_key])
 
         def write(key: str | None) -> dg.AssetMaterialization:

@@ -16,7 +16,7 @@ from seller_platform.orchestration.assets.events import (
     table_schema,
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.assets.reporting import report_after_step, report_before_step, report_checks
+from seller_platform.orchestration.assets.reporting import report, report_after_step, report_checks
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.following import Follower
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
@@ -113,7 +113,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
             parameters = chosen_parameters(mart, context.op_execution_context.op_config or {})
 
         accounts = {read_partition_key(key)[0] for key in context.partition_keys}
-        report_before_step(context, warehouse.database, placement, inputs_of(mart), accounts)
+        report(context.instance, warehouse.database, placement, inputs_of(mart), accounts=accounts)
         versions = input_versions(context.instance, [placement.asset_key(each.dataset) for each in mart.inputs])
         problems = slice_problems(warehouse.database, inputs_of(mart))
 

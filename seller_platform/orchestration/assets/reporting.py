@@ -22,9 +22,9 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
-from seller_platform.errors import SellerPlatformError, WarehouseUnavailableError
+from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.assets.checks import docs_of, judgements
-from seller_platform.orchestration.assets.events import judged, load_report
+from seller_platform.orchestration.assets.events import judged, reported_load
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -131,7 +131,7 @@ def report(
             if of_accounts:
                 add_accounts(instance, of_accounts, placement.accounts_name)
             for each in chosen:
-                instance.report_runless_asset_event(load_report(database, each, placement))
+                instance.report_runless_asset_event(reported_load(database, each, placement))
             keep_reported(database, [each.id for each in chosen])
             changed |= {each.dataset for each in chosen}
             count, after = count + len(chosen), loads[-1].id
@@ -195,20 +195,6 @@ def report_after_step(
         report_checks(context.instance, database, placement, sources)
     except WarehouseUnavailableError as error:
         context.log.warning("The checks are reported later: %s", error)
-
-
-def report_before_step(
-    context: dg.AssetExecutionContext,
-    database: Database,
-    placement: Placement,
-    datasets: Collection[Dataset],
-    accounts: Collection[str] | None,
-) -> None:
-    """Report the loads that a step computes something of; what cannot be reported is left to the sensor."""
-    try:
-        report(context.instance, database, placement, datasets, accounts=accounts)
-    except (SellerPlatformError, ValueError) as error:  # its account or connection is not registered
-        context.log.warning("The loads are reported later: %s", error)
 
 
 class _Cursor(msgspec.Struct, frozen=True):

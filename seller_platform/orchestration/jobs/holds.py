@@ -10,7 +10,7 @@ from seller_platform.contract import Dataset, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.ingest.loads.holds import accept_load
-from seller_platform.orchestration.assets.events import load_report
+from seller_platform.orchestration.assets.events import reported_load
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.failures import CheckedConfig, foreseen
@@ -79,7 +79,7 @@ def accept_job(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Jo
         for load, receipt in loop.attempt(chosen, publish):
             context.log.info("load %s is published by load %s: %s rows", load, receipt.id, receipt.rows)
             datasets.add(dataset_named(receipt.dataset))
-            yield load_report(database, receipt, placement)
+            yield reported_load(database, receipt, placement)
             keep_reported(database, [receipt.id])
         report_after_step(context, database, placement, *datasets)
         reasons = "; ".join(str(error) for error in loop.failures.values())
