@@ -27,7 +27,7 @@ def test_the_arguments_of_a_figure_are_its_options() -> None:
 
 
 def test_samples_are_shown_as_medians_and_ratios() -> None:
-    samples = Samples("Some", ratio_of=("COPY", "seconds"))
+    samples = Samples("Some", ratio_of=[("COPY", "seconds")])
     for seconds in (1.0, 4.0, 2.0):
         samples.add("COPY", seconds=seconds)
         samples.add("sync", seconds=3 * seconds, own_CPU=0.5)

@@ -5,5 +5,6 @@ modules are what figures share:
 
 - `results`: figures beside promises, and medians of samples, as tables
 - `measuring`: the CPU of processes and of PostgreSQL, and memory
-- `free_service`: an upstream that takes almost no time
+- `free_service`: an upstream that is always faster than its reader
+- `dlt_pipeline`: loads the lists of that upstream with dlt
 """

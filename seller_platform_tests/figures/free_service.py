@@ -1,21 +1,27 @@
-"""An upstream that answers from memory, where each page is encoded only once, and installations connected to it.
+"""An upstream whose reader is always the slower side, and installations connected to it.
 
-It serves the orders and transactions of some accounts and months over plain sockets. A measurement with it measures the
-reader.
+It is a process of its own that serves the orders and transactions of some accounts and months. A page is cut from the
+bytes of all rows, which are encoded once: one connection gets thousands of pages a second. The rows, of about 243
+bytes, have texts and numbers in every spelling that the API allows.
 """
 
-import asyncio
 import json
 import multiprocessing
 import random
-import re
+import socket
+import socketserver
+import time
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, time
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
+from functools import partial
+from itertools import accumulate
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
@@ -31,8 +37,22 @@ from seller_platform_tests.support.processes import environment
 ZONE = ZoneInfo("America/Los_Angeles")
 CHANNELS = {"platform": 0.9, "non-platform": 0.1}
 FIRST_MONTH = date(2025, 1, 1)
-_Key = tuple[str, str, str, str, str, str]
-_DAY = re.compile(r'_date":"(.{10})')
+PER_PAGE = 2_000
+_PRODUCTS = 2_000
+_REPEATED = 0.015
+"""The share of transactions that are exact repeats of the one before."""
+
+_SKUS = ("007", "1e5", "0x1F", "-0", "1.0", "TRUE", "2025-01-01", "+49", "A B", "ÄÖ-1")
+_NAMES = (
+    "Steel bottle 750 ml",
+    "Thé vert / Grüntee",
+    'Desk lamp 12", 110/230 V',
+    "まな板 L",
+    'Kids\' puzzle: "animals"\n48 pieces \\\t3+',
+    "🧸 Teddy, 30 cm",
+    "מגבת منشفة",
+)
+_RARE_NAMES = ("NULL", "NaN", "null", "", '{"name": [1, "a"]}', "[]", "\\N", "'); --", " \r\n", "long " * 1_000)
 
 
 def accounts(count: int) -> list[dict[str, object]]:
@@ -59,137 +79,180 @@ def months(count: int) -> list[Window]:
     return listed
 
 
-def order_rows(month: Window, count: int) -> list[str]:
-    """Return orders of a month as JSON text."""
+@dataclass(frozen=True)
+class _Row:
+    """A row as JSON, with the local day that places it."""
+
+    day: str
+    json: bytes
+
+
+def order_rows(month: Window, count: int) -> list[_Row]:
+    """Return the orders of a month."""
     rng = random.Random(month.start.toordinal())
     rows = []
-    for number, at in enumerate(_instants(month, count)):
-        product = rng.randrange(2000)
-        rows.append(
-            f'{{"platform_order_id":"{month.start:%y%m}-{rng.randrange(10**7):07d}-{number:07d}",'
-            f'"purchase_date":"{at}","order_status":"Shipped",'
-            f'"order_total":{rng.randrange(500)}.{rng.randrange(100):02d},"currency_code":"USD",'
-            f'"quantity_ordered":{1 + product % 3},"sku":"SKU-{product:05d}","asin":"B0{product:08d}",'
-            f'"product_name":{json.dumps(_name(product), ensure_ascii=False)}}}'
+    for number, (day, at) in enumerate(_moments(month, count)):
+        product = rng.randrange(_PRODUCTS)
+        order_id = f"{month.start:%y%m}-{rng.randrange(10**7):07d}-{number:07d}"
+        text = (
+            f'{{"platform_order_id":"{order_id}","purchase_date":"{at}","order_status":"Shipped",'
+            f'"order_total":{_amount(rng)},"currency_code":"USD","quantity_ordered":{1 + product % 3},'
+            f'"sku":{_text(_sku(product), number)},"asin":"B0{product:08d}",'
+            f'"product_name":{_text(_name(product), number)}}}'
         )
+        rows.append(_Row(day, text.encode()))
     return rows
 
 
-def transaction_rows(month: Window, count: int) -> list[str]:
-    """Return transactions of a month as JSON text; every fifth has no order."""
+def transaction_rows(month: Window, count: int) -> list[_Row]:
+    """Return the transactions of a month; every fifth has no order."""
     rng = random.Random(month.start.toordinal() + 1)
-    rows = []
-    for number, at in enumerate(_instants(month, count)):
-        of_order = number % 5 > 0
-        order = f'"{month.start:%y%m}-{rng.randrange(10**7):07d}-{number:07d}"' if of_order else "null"
-        sku = f'"SKU-{rng.randrange(2000):05d}"' if of_order else "null"
-        rows.append(
-            f'{{"posted_date":"{at}","transaction_type":"{"Order" if of_order else "Fee"}","order_id":{order},'
-            f'"sku":{sku},"description":"{"Product charge" if of_order else "Storage fee"}",'
-            f'"quantity":{1 if of_order else "null"},'
-            f'"amount":{"" if of_order else "-"}{rng.randrange(500)}.{rng.randrange(100):02d},'
+    rows: list[_Row] = []
+    for number, (day, at) in enumerate(_moments(month, count)):
+        if rows and rows[-1].day == day and rng.random() < _REPEATED:
+            rows.append(rows[-1])
+            continue
+        order, sku, kind, about, quantity, sign = "null", "null", "Fee", "Storage fee, long term", "null", "-"
+        if number % 5:
+            order = f'"{month.start:%y%m}-{rng.randrange(10**7):07d}-{number:07d}"'
+            sku, kind, about, quantity, sign = _text(_sku(rng.randrange(_PRODUCTS)), number), "Order", "", "1", ""
+            about = f"Sale: {_NAMES[number % len(_NAMES)]}"
+        text = (
+            f'{{"posted_date":"{at}","transaction_type":"{kind}","order_id":{order},"sku":{sku},'
+            f'"description":{_text(about, number)},"quantity":{quantity},"amount":{sign}{_amount(rng)},'
             '"currency":"USD","marketplace_name":"shop.example"}'
         )
+        rows.append(_Row(day, text.encode()))
     return rows
+
+
+def _moments(month: Window, count: int) -> Iterator[tuple[str, str]]:
+    """Yield local days and moments, in order: those at the borders of days have microseconds, and half are in UTC."""
+    start, end = (datetime.combine(day, clock_time(), ZONE).astimezone(UTC) for day in (month.start, month.end))
+    moments = [(start + (end - start) / count * number).replace(microsecond=0) for number in range(count)]
+    days = [moment.astimezone(ZONE).date() for moment in moments]
+    for number, (day, moment) in enumerate(zip(days, moments, strict=True)):
+        exact = moment
+        if number and days[number - 1] != day:
+            exact = datetime.combine(day, clock_time(), ZONE) + timedelta(microseconds=number % 2)
+        elif number + 1 == count or days[number + 1] != day:
+            exact = datetime.combine(day, clock_time.max, ZONE)
+        yield f"{day}", exact.astimezone(ZONE if number % 2 else UTC).isoformat().replace("+00:00", "Z")
+
+
+def _amount(rng: random.Random) -> str:
+    """Return an amount, such as 19.90, 19.9 or 20."""
+    return f"{rng.randrange(500)}" + rng.choice((f".{rng.randrange(100):02d}", f".{rng.randrange(10)}0", ".9", ""))
+
+
+def _text(text: str, number: int) -> str:
+    """Return a text as JSON; those of even numbers have every escape that JSON allows."""
+    return json.dumps(text).replace("/", "\\/") if number % 2 == 0 else json.dumps(text, ensure_ascii=False)
+
+
+def _sku(product: int) -> str:
+    return _SKUS[product] if product < len(_SKUS) else f"SKU-{product:05d}"
 
 
 def _name(product: int) -> str:
-    """Return a product's name; one in fifty has characters that need an escape."""
-    name = _NAMES[product % len(_NAMES)]
-    return f"{name} No. {product}" if product % 50 else f'Kids\' puzzle: "animals"\tof the forest No. {product}'
+    """Return a product's name; one in two hundred is text that a reader may take for something else."""
+    if product < len(_RARE_NAMES):
+        return _RARE_NAMES[product]
+    return f"{_NAMES[product % len(_NAMES)]} {product}"
 
 
-_NAMES = (
-    "Steel bottle 750 ml, matte black",
-    "Thé vert bio, 100 sachets",
-    'Desk lamp 12" with dimmer',
-    "竹のまな板 Lサイズ",
-)
+class _EncodedList:
+    """The rows of one list, as bytes with a comma after each, from which pages are cut."""
 
+    def __init__(self, rows: Sequence[_Row]) -> None:
+        self._days = [row.day for row in rows]
+        self._ends = [0, *accumulate(len(row.json) + 1 for row in rows)]
+        self._bytes = memoryview(b"".join(row.json + b"," for row in rows))
 
-def _instants(month: Window, count: int) -> list[str]:
-    start, end = (datetime.combine(day, time(), ZONE).astimezone(UTC) for day in (month.start, month.end))
-    step = (end - start) / count
-    return [(start + step * number).astimezone(ZONE).isoformat(timespec="seconds") for number in range(count)]
-
-
-class Lists:
-    """The rows of every list, and the pages that were requested before."""
-
-    def __init__(self, month_count: int, rows_per_month: int) -> None:
-        self._rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
-        self._pages: dict[_Key, bytes] = {}
-        border = int(rows_per_month * CHANNELS["platform"])
-        lists: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for month in months(month_count):
-            orders = order_rows(month, rows_per_month)
-            lists["/sales/orders", "platform"] += orders[:border]
-            lists["/sales/orders", "non-platform"] += orders[border:]
-            lists["/sales/orders", ""] += orders
-            lists["/sales/transactions", ""] += transaction_rows(month, rows_per_month)
-        for name, rows in lists.items():
-            self._rows[name] = (rows, [_DAY.search(row)[1] for row in rows])  # type: ignore[index]  # every row has one
-
-    def page(self, path: str, channel: str, query: Mapping[str, str]) -> bytes:
-        """Return an answer, encoded at its first request; every seller has the same rows."""
-        key = (path, channel, query["start_date"], query["end_date"], query.get("page", "1"), query["per_page"])
-        if key not in self._pages:
-            self._pages[key] = self._encoded(key)
-        return self._pages[key]
-
-    def _encoded(self, key: _Key) -> bytes:
-        path, channel, start, end, page, per_page = key
-        rows, days = self._rows[path, channel]
-        first, after = bisect_left(days, start), bisect_right(days, end)
-        size, number = int(per_page), int(page)
-        begin = first + (number - 1) * size
-        shown = ",".join(rows[begin : min(after, begin + size)])
+    def page(self, query: Mapping[str, str]) -> list[bytes | memoryview]:
+        """Return the parts of an answer."""
+        first, after = bisect_left(self._days, query["start_date"]), bisect_right(self._days, query["end_date"])
+        size, number = int(query["per_page"]), int(query.get("page", "1"))
+        begin, end = (min(after, first + each * size) for each in (number - 1, number))
+        rows = self._bytes[self._ends[begin] : max(self._ends[begin], self._ends[end] - 1)]
         last = max(1, -(-(after - first) // size))
-        envelope = f'"total":{after - first},"per_page":{size},"last_page":{last}'
-        return _answered(f'{{"current_page":{number},"data":[{shown}],{envelope}}}'.encode())
+        counts = f'],"total":{after - first},"per_page":{size},"last_page":{last}}}'.encode()
+        return _answer(b'{"current_page":%d,"data":[' % number, rows, counts)
 
 
-async def _serve(lists: Lists, account_count: int, pipe: Connection) -> None:
-    """Serve until the process ends, and send the port."""
+class _Lists:
+    """The lists of all accounts, which have the same rows."""
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_answer(lists, account_count, head.split(b" ", 2)[1].decode()))
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
+    def __init__(self, account_count: int, month_count: int, rows_per_month: int) -> None:
+        self._account_count = account_count
+        self._answers: dict[str, list[bytes | memoryview]] = {}
+        border = int(rows_per_month * CHANNELS["platform"])
+        orders = [order_rows(month, rows_per_month) for month in months(month_count)]
+        transactions = [transaction_rows(month, rows_per_month) for month in months(month_count)]
+        self._lists = {
+            ("/sales/orders", "platform"): _encoded(rows[:border] for rows in orders),
+            ("/sales/orders", "non-platform"): _encoded(rows[border:] for rows in orders),
+            ("/sales/orders", ""): _encoded(orders),
+            ("/sales/transactions", ""): _encoded(transactions),
+        }
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    pipe.send(server.sockets[0].getsockname()[1])
-    await server.serve_forever()
+    def answer(self, target: str) -> list[bytes | memoryview]:
+        """Return the parts of the answer to a request."""
+        if target not in self._answers:
+            self._answers[target] = self._new_answer(target)
+        return self._answers[target]
+
+    def _new_answer(self, target: str) -> list[bytes | memoryview]:
+        url = urlsplit(target)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        if url.path == "/user/me":
+            user = {"id": 1, "name": "Bench", "email": "bench@example.com", "status": "active", "active": True}
+            return _answer(json.dumps({"status": "success", "code": 200, "message": "", "user": user}).encode())
+        if url.path == "/user/accounts":
+            return _answer(json.dumps({"accounts": accounts(self._account_count)}).encode())
+        rows = self._lists.get((url.path, query.get("sales_channel", "")))
+        return rows.page(query) if rows else [b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"]
 
 
-def _answer(lists: Lists, account_count: int, target: str) -> bytes:
-    url = urlsplit(target)
-    query = {name: values[0] for name, values in parse_qs(url.query).items()}
-    if url.path == "/user/me":
-        user = {"id": 1, "name": "Bench", "email": "bench@example.com", "status": "active", "active": True}
-        return _json({"status": "success", "code": 200, "message": "", "user": user})
-    if url.path == "/user/accounts":
-        return _json({"accounts": accounts(account_count)})
-    if url.path not in ("/sales/orders", "/sales/transactions"):
-        return b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"
-    return lists.page(url.path, query.get("sales_channel", ""), query)
+def _encoded(months_of_rows: Iterable[Sequence[_Row]]) -> _EncodedList:
+    return _EncodedList([row for rows in months_of_rows for row in rows])
 
 
-def _json(document: object) -> bytes:
-    return _answered(json.dumps(document).encode())
+def _answer(*parts: bytes | memoryview) -> list[bytes | memoryview]:
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {sum(map(len, parts))}\r\n\r\n"
+    return [head.encode(), *parts]
 
 
-def _answered(body: bytes) -> bytes:
-    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+class _Handler(socketserver.StreamRequestHandler):
+    """Answers the requests of one connection, in a thread of its own."""
+
+    disable_nagle_algorithm = True
+
+    def __init__(self, lists: _Lists, *arguments: Any) -> None:
+        self._lists = lists
+        super().__init__(*arguments)
+
+    def handle(self) -> None:
+        """Answer until the client closes the connection."""
+        while line := self.rfile.readline():
+            while self.rfile.readline().strip():
+                pass
+            self._send(self._lists.answer(line.split(b" ", 2)[1].decode()))
+
+    def _send(self, parts: Sequence[bytes | memoryview]) -> None:
+        sent = self.request.sendmsg(parts)
+        for part in parts:
+            if sent < len(part):
+                self.request.sendall(memoryview(part)[sent:])
+            sent = max(0, sent - len(part))
 
 
 def _run(pipe: Connection, account_count: int, month_count: int, rows: int) -> None:
-    asyncio.run(_serve(Lists(month_count, rows), account_count, pipe))
+    """Serve until the process ends, and send the port."""
+    lists = _Lists(account_count, month_count, rows)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(_Handler, lists)) as server:
+        pipe.send(server.server_address[1])
+        server.serve_forever()
 
 
 @contextmanager
@@ -208,6 +271,25 @@ def free_service(account_count: int, month_count: int, rows: int) -> Iterator[st
     finally:
         process.terminate()
         process.join()
+
+
+def pages_per_second(url: str, pages: int = 3_000) -> float:
+    """Return how many full pages of orders a reader gets that throws them away, on one connection."""
+    path = (
+        f"/sales/orders?start_date={FIRST_MONTH}&end_date={Window.month_of(FIRST_MONTH).last_day}&per_page={PER_PAGE}"
+    )
+    request, buffer = f"GET {path} HTTP/1.1\r\n\r\n".encode(), bytearray(1 << 20)
+    with socket.create_connection((urlsplit(url).hostname or "", urlsplit(url).port or 0)) as connection:
+        began, size = time.perf_counter(), 0
+        for _ in range(pages):
+            connection.sendall(request)
+            received = connection.recv_into(buffer)
+            if not size:
+                head, separator, _ = bytes(buffer[:received]).partition(b"\r\n\r\n")
+                size = len(head) + len(separator) + int(head.rpartition(b" ")[2])
+            while received < size:
+                received += connection.recv_into(buffer)
+        return pages / (time.perf_counter() - began)
 
 
 def connected(server: EmbeddedServer, home: Path, database: str, base_url: str) -> Site:

@@ -49,12 +49,12 @@ class Samples:
     """Values that were measured several times in one run, by line and column.
 
     Attributes:
-        ratio_of: The line and the column that all lines are compared with, each as a ratio; None for no ratios.
+        ratio_of: Lines and columns that all lines are compared with, each as a ratio.
         exit_code: Nothing is promised.
     """
 
     title: str
-    ratio_of: tuple[str, str] | None = None
+    ratio_of: Sequence[tuple[str, str]] = ()
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     exit_code: int = 0
 
@@ -68,13 +68,12 @@ class Samples:
         """The median of each line and column."""
         columns = dict.fromkeys(column for line in self.values.values() for column in line)
         table = Table(title=f"{self.title}; medians")
-        for name in ("", *columns, *([f"x {self.ratio_of[0]}"] if self.ratio_of else [])):
+        for name in ("", *columns, *(f"x {line}" for line, _ in self.ratio_of)):
             table.add_column(name, justify="right" if name else "left")
         for name, line in self.values.items():
             cells = [f"{median(line[column]):,.2f}" if column in line else "–" for column in columns]
-            table.add_row(name, *cells, *([self._ratio(line)] if self.ratio_of else []))
+            table.add_row(name, *cells, *(self._ratio(line, *base) for base in self.ratio_of))
         return table
 
-    def _ratio(self, line: dict[str, list[float]]) -> str:
-        base, column = self.ratio_of or ("", "")
+    def _ratio(self, line: dict[str, list[float]], base: str, column: str) -> str:
         return f"{median(line[column]) / median(self.values[base][column]):.2f}"
