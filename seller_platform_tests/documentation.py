@@ -20,7 +20,7 @@ from seller_platform.contract.dataset import Dataset, Slicing, Source
 from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.loads.plausibility import RULES, TOTAL
+from seller_platform.warehouse.loads.holds import RULES, TOTAL
 from seller_platform_tests.stored_names import coded_errors
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
 

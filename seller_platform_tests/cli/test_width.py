@@ -19,7 +19,7 @@ from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import secret_box
-from seller_platform.warehouse.loads.plausibility import Doubt
+from seller_platform.warehouse.loads.holds import Doubt
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database

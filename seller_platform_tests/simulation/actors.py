@@ -21,8 +21,8 @@ from seller_platform.errors import (
     SellerPlatformError,
 )
 from seller_platform.ingest.connections.key_rotation import rotate_key_file
+from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.ingest.loads.accounts import discover
-from seller_platform.ingest.loads.holds import accept_load
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.planner import Planner
 from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures

@@ -124,7 +124,7 @@ def accept(*, load: int, output: Output) -> None:
     """
     # Imported here because `held` and `diff`, which only read, need neither.
     from seller_platform.cli.connect import open_stored_apis
-    from seller_platform.ingest.loads.holds import accept_load
+    from seller_platform.ingest.loads.acceptance import accept_load
 
     with open_served_installation() as installation, open_stored_apis(installation) as api:
         adaptive = installation.settings.lookback == "adaptive"

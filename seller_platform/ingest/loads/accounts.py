@@ -16,7 +16,7 @@ from seller_platform.errors import ImplausibleReadingError, SellerPlatformError,
 from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
-from seller_platform.warehouse.loads.plausibility import Accepted, Judge
+from seller_platform.warehouse.loads.holds import Accepted, Judge
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.monitoring.zone_changes import zone_changes

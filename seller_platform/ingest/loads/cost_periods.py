@@ -13,7 +13,7 @@ from seller_platform.ingest.connections.request_budget import reserving
 from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.plausibility import Accepted, Judge
+from seller_platform.warehouse.loads.holds import Accepted, Judge
 from seller_platform.warehouse.loads.products import skus_of_account
 from seller_platform.warehouse.loads.receipts import was_loaded
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load

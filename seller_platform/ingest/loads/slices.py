@@ -16,7 +16,7 @@ from seller_platform.ingest.connections.request_budget import reserving
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days
-from seller_platform.warehouse.loads.plausibility import Accepted, Judge
+from seller_platform.warehouse.loads.holds import Accepted, Judge
 from seller_platform.warehouse.loads.receipts import days_read, unsettled
 from seller_platform.warehouse.loads.slices import Receipt, Slice, held_error, open_load
 from seller_platform.warehouse.postgres.database import Database

@@ -6,7 +6,7 @@
 - `difference`: compares a reading with the stored rows
 - `profiles`: rows by day and sums of amounts
 - `day_changes`: how a reading differs from the stored rows, by day
-- `plausibility`: says which days of a reading contradict the stored rows
+- `holds`: says which days of a reading contradict the stored rows and are held
 - `copy_format`: rows as lines of COPY
 - `receipts`: the receipt of each load
 - `expectations`: what a load is expected to take

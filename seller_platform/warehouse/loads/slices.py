@@ -29,8 +29,8 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
 from seller_platform.warehouse.loads.day_changes import Compared, DayChange, day_changes
 from seller_platform.warehouse.loads.difference import PendingRows, ctid_of, difference, stored_rows
+from seller_platform.warehouse.loads.holds import Claim, Contradiction, Doubt, Judge, doubt_about
 from seller_platform.warehouse.loads.known_pages import keep_pages, recall_pages
-from seller_platform.warehouse.loads.plausibility import Claim, Contradiction, Doubt, Judge, doubt_about
 from seller_platform.warehouse.loads.profiles import (
     NO_ROWS,
     Profile,

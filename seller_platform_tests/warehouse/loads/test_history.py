@@ -16,7 +16,7 @@ from seller_platform.errors import RequestError
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.plausibility import Judge
+from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import connect_accounts

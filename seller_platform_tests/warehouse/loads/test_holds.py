@@ -16,7 +16,7 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ImplausibleReadingError
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.plausibility import RULES, Accepted, Judge
+from seller_platform.warehouse.loads.holds import RULES, Accepted, Judge
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, open_holds
 from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
 from seller_platform.warehouse.postgres.database import Database

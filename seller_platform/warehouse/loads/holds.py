@@ -1,4 +1,4 @@
-"""Compares a reading with what is stored, day by day, and says which days contradict the stored rows."""
+"""Compares a reading with what is stored, day by day, and says which days contradict it and are held."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

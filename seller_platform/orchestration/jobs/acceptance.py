@@ -9,7 +9,7 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
-from seller_platform.ingest.loads.holds import accept_load
+from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.orchestration.assets.events import reported_load
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
@@ -18,7 +18,7 @@ from seller_platform.orchestration.jobs.choices import DatasetName
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts_named
-from seller_platform.warehouse.loads.plausibility import AN_OPERATOR
+from seller_platform.warehouse.loads.holds import AN_OPERATOR
 from seller_platform.warehouse.loads.receipts import keep_reported, open_holds
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database

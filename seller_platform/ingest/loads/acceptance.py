@@ -13,7 +13,7 @@ from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.reverts import receipt_of
 from seller_platform.warehouse.history.settledness import lookbacks
-from seller_platform.warehouse.loads.plausibility import AN_OPERATOR, Accepted
+from seller_platform.warehouse.loads.holds import AN_OPERATOR, Accepted
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import forget_refusal
 from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, slice_of
