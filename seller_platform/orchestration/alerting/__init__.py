@@ -2,6 +2,7 @@
 
 - `sensors`: the sensors of problems, runs and checks
 - `security`: the sensor of security events
+- `messages`: the texts of messages
 - `delivery`: sends messages to the webhook
 - `runs`: runs that failed for a reason that is no problem of a slice
 - `foreign_checks`: failed checks of the project's own assets

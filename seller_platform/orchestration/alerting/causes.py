@@ -7,12 +7,11 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from hashlib import blake2b
 
 import msgspec
 
-from seller_platform.counts import count_of
 from seller_platform.orchestration.alerting.delivery import Outbox
 
 # Every asset fails with the same sentence where the upstream is away, or the grant was refused.
@@ -21,9 +20,7 @@ _OF_DATASET = ("missing", "incomplete", "late")
 # A person decides about each account.
 _OF_ACCOUNT = ("held", "mismatched", "restated")
 
-_NAMED_PARTS = 3
-_LONGEST_NAME = 80
-_LONGEST_SENTENCE = 1_200
+LONGEST_SENTENCE = 1_200
 _MOST_CAUSES = 500
 _MOST_RUNS = 500
 _MOST_OTHERS = 40
@@ -115,7 +112,7 @@ class Cause(msgspec.Struct):
 
     def add(self, failure: Failure) -> None:
         """Add a failure."""
-        sentence = failure.sentence[:_LONGEST_SENTENCE]
+        sentence = failure.sentence[:LONGEST_SENTENCE]
         if sentence not in self.sentences:
             self.others = [*self.others, sentence][-_MOST_OTHERS:]
         self.failed_at = max(self.failed_at, failure.since or self.failed_at)
@@ -150,7 +147,7 @@ class Alerts(Outbox, kw_only=True):
             by_cause[_OTHERS].extend(by_cause.pop(key))
         for key, of_cause in by_cause.items():
             cause = self.causes.setdefault(
-                key, Cause("", of_cause[0].sentence[:_LONGEST_SENTENCE], of_cause[0].since or now)
+                key, Cause("", of_cause[0].sentence[:LONGEST_SENTENCE], of_cause[0].since or now)
             )
             for failure in of_cause:
                 cause.add(failure)
@@ -163,61 +160,3 @@ def together(causes: Mapping[str, Sequence[Failure]]) -> list[list[Failure]]:
     for of_cause in causes.values():
         alike[of_cause[0].kind, of_cause[0].common].extend(of_cause)
     return list(alike.values())
-
-
-def accounts_named(failures: Iterable[Failure]) -> set[str]:
-    """Return the keys of the accounts that a message names."""
-    return {account for failure in failures for account, _ in failure.parts}
-
-
-def failure_text(failures: Sequence[Failure], *, link: str | None, names: Mapping[str, str]) -> str:
-    """Return the message of failures with one reason: what failed, why, since when, the next step and a link.
-
-    Args:
-        link: What to open, with its URL.
-        names: Title, country and currency of accounts by key.
-    """
-    first = failures[0]
-    since = min((each.since for each in failures if each.since is not None), default=None)
-    lines = [
-        title_of(failures, names),
-        first.sentence[:_LONGEST_SENTENCE],
-        first.next_step,
-        f"Since {since.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if since else "",
-        link or "",
-    ]
-    return "\n".join(filter(None, lines))
-
-
-def title_of(failures: Sequence[Failure], names: Mapping[str, str]) -> str:
-    """Return the first line of a message: what failed."""
-    by_subject: dict[str, list[Failure]] = defaultdict(list)
-    for failure in failures:
-        by_subject[failure.subject].append(failure)
-    subjects = []
-    for subject, of_subject in by_subject.items():
-        parts = [part for failure in of_subject for part in failure.parts]
-        named = []
-        for account, month in list(dict.fromkeys(parts))[:_NAMED_PARTS]:
-            titled = f"{names[account][:_LONGEST_NAME]} ({account})" if names.get(account) else account
-            named.append(f"{titled}, {month:%Y-%m}" if month else titled)
-        left = sum(failure.count for failure in of_subject) - len(named)
-        more = f" and {left} more" if left > 0 and named else ""
-        subjects.append(f"{subject} of {'; '.join(named)}{more}" if named else subject)
-    warning = "Warning: " if all(failure.is_warning for failure in failures) else ""
-    kind = failures[0].kind
-    return f"{warning}{kind[0].upper()}{kind[1:]}: {'; '.join(subjects)}"
-
-
-def more_text(groups: Sequence[Sequence[Failure]], *, link: str | None, names: Mapping[str, str]) -> str:
-    """Return one message for causes that are too many for a message each."""
-    first = failure_text(groups[0], link=None, names=names)
-    step = link or "`SELECT * FROM platform.problems` lists what is wrong."
-    return f"{count_of(len(groups), 'more cause')}, the first: {first}\n{step}"
-
-
-def resolved_text(cause: Cause, still_open: Iterable[Cause]) -> str:
-    """Return the message that a cause is resolved, with the open causes of the same assets."""
-    still = [other.title for other in still_open if other.open_until.keys() & cause.open_until.keys()]
-    others = f"\nStill open: {'; '.join(still)}" if still else ""
-    return f"Resolved: {cause.title}\nIt was: {cause.sentence}{others[:_LONGEST_SENTENCE]}"

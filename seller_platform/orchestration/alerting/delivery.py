@@ -1,4 +1,4 @@
-"""Messages of the sensors: sent to the webhook, oldest first, without secrets."""
+"""Sends the messages of the sensors to the webhook, oldest first, without secrets."""
 
 import logging
 import re

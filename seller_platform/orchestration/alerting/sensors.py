@@ -29,17 +29,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.account_names import name_of
-from seller_platform.orchestration.alerting.causes import (
-    Alerts,
-    Cause,
-    Failure,
-    accounts_named,
-    failure_text,
-    more_text,
-    resolved_text,
-    title_of,
-    together,
-)
+from seller_platform.orchestration.alerting.causes import Alerts, Cause, Failure, together
 from seller_platform.orchestration.alerting.delivery import (
     SECONDS_BETWEEN_TICKS,
     AlertsResource,
@@ -49,6 +39,7 @@ from seller_platform.orchestration.alerting.delivery import (
     secrets_of,
 )
 from seller_platform.orchestration.alerting.foreign_checks import failures_of_checks, newest_evaluation
+from seller_platform.orchestration.alerting.messages import failure_text, more_text, resolved_text, title_of
 from seller_platform.orchestration.alerting.runs import failures_of_runs, is_open, newest_failure
 from seller_platform.orchestration.alerting.security import security_sensor
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -261,7 +252,7 @@ def _link(failure: Failure, dagster_url: str | None) -> str | None:
 
 def _names(tick: Tick, groups: Iterable[Sequence[Failure]]) -> Mapping[str, str]:
     """Return title, country and currency of the accounts that messages name; none while the warehouse is away."""
-    keys = {key for group in groups for key in accounts_named(group)}
+    keys = {account for group in groups for failure in group for account, _ in failure.parts}
     if not keys:
         return {}
     try:

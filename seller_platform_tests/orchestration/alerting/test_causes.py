@@ -1,13 +1,8 @@
-"""Tests which failures share a cause, and how messages wait and look."""
-
-from datetime import UTC, datetime, timedelta
+"""Tests which failures share a cause."""
 
 import pytest
 
-from seller_platform.orchestration.alerting.causes import Alerts, Failure
-from seller_platform.orchestration.alerting.delivery import redacted, slack_payload
-
-NOW = datetime(2026, 5, 20, tzinfo=UTC)
+from seller_platform.orchestration.alerting.causes import Failure
 
 
 def failure(kind: str, sentence: str, *, subject: str = "seller/orders", account: str = "A1.US") -> Failure:
@@ -44,35 +39,3 @@ def test_a_cause_has_the_sentence_and_of_some_kinds_asset_and_account() -> None:
 
     assert len({each.cause for each in causes}) == len(causes)
     assert failure("late", "It was not read.", account="B2.DE").cause == causes[4].cause
-
-
-def test_messages_wait_longer_after_each_attempt_and_the_oldest_is_dropped() -> None:
-    alerts = Alerts()
-    dropped = [message.text for number in range(102) for message in alerts.add_message(f"message {number}", NOW)]
-
-    assert dropped == ["message 0", "message 1"]
-    assert len(alerts.messages) == 100
-    message, pauses = alerts.messages[0], []
-    for _ in range(9):
-        message = message.put_off(NOW)
-        assert message.not_before is not None
-        pauses.append((message.not_before - NOW).total_seconds())
-    assert pauses == [30, 60, 120, 240, 480, 960, 1800, 1800, 1800]
-    assert not message.is_due(NOW + timedelta(minutes=29))
-    assert message.is_due(NOW + timedelta(minutes=30))
-
-
-def test_a_redacted_text_has_no_secrets() -> None:
-    text = "postgresql://me:hidden@db/x, https://user@host, Authorization: Bearer abc.def-1==, key canary"
-
-    assert redacted(text, ["canary", ""]) == (
-        "postgresql://***@db/x, https://***@host, Authorization: Bearer ***, key ***"
-    )
-
-
-def test_a_payload_for_slack_has_its_markup_escaped() -> None:
-    payload = slack_payload("Run failed: <a> & b\nwhy <!channel>")
-
-    markdown = {"type": "mrkdwn", "text": "*Run failed: &lt;a&gt; &amp; b*\nwhy &lt;!channel&gt;"}
-    blocks = [{"type": "section", "text": markdown}]
-    assert payload == {"text": "Run failed: &lt;a&gt; &amp; b\nwhy &lt;!channel&gt;", "blocks": blocks}
