@@ -199,7 +199,7 @@ def simulate(database: Database, *, accounts: int, hours: int) -> Promises:
     simulation.run()
     ages = simulation.ages_minutes()
     missing = simulation.missing()
-    newest = last_readings(database, [ORDERS], now=simulation.end)
+    newest = last_readings(database, [ORDERS], simulation.known.values(), now=simulation.end)
     oldest = max(each.age_hours(simulation.end) for each in newest)
     percentile = ages[len(ages) * 95 // 100]
     figures = [

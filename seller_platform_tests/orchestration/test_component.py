@@ -180,6 +180,10 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
             {"translation": lambda spec, _: spec.replace_attributes(key="mine")},
             "translation: the key of .* cannot be changed; set key_prefix instead",
         ),
+        ({"shard": 2}, "shard: shard and shards belong together; give both, such as shard: 1 and shards: 5"),
+        ({"shard": 6, "shards": 5}, "shard: 6 is not one of 5 shards; choose a number from 1 to shards"),
+        ({"shard": 1, "shards": 5, "accounts": ["A"]}, "shard: accounts are listed, too; give a list .* or a shard"),
+        ({"shard": 1, "shards": 5}, "shard: the components of all shards would have equal keys; give each a key_pre"),
     ],
 )
 def test_attributes_that_cannot_be_used_are_refused(attributes: dict[str, Any], message: str) -> None:

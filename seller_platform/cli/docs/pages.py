@@ -20,6 +20,7 @@ _NAMES = (
     "costs",
     "serve",
     "deploy",
+    "growing",
     "operate",
     "reference",
     "reference/commands",

@@ -78,7 +78,7 @@ def overview(database: Database, *, since: date, now: datetime, requests_per_day
         and (pair[1] in keys or pair[0] == "accounts")
     }
     held = [receipt for receipt in open_holds(database) if receipt.account in keys or receipt.dataset == "accounts"]
-    readings = last_readings(database, REFRESHED, now=now)
+    readings = last_readings(database, REFRESHED, listed, now=now)
     oldest = now - READ_WITHIN
     late = [each for each in readings if each.read_at is not None and each.read_at < oldest]
     return Overview(

@@ -6,7 +6,7 @@ A slice that would never fit beside those of today comes first on days on which 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -103,6 +103,7 @@ class Planner:
 
     Attributes:
         accounts: The accounts to read.
+        sharing: The accounts that others read with the requests of the same connections.
         since: The first day of interest of dated datasets.
         adaptive: Days are read again for as long as such days changed so far; otherwise for the dataset's lookback.
         requests_per_day: How many requests each connection may send on one day; None for any number.
@@ -114,6 +115,7 @@ class Planner:
     now: datetime
     adaptive: bool = True
     requests_per_day: int | None = None
+    sharing: Sequence[KnownAccount] = ()
 
     @cached_property
     def days(self) -> Sequence[AccountDay]:
@@ -214,12 +216,19 @@ class Planner:
         never = {(dataset.name, day.account): _NEVER_SETTLED for dataset in datasets for day in self.days}
         return days_due(self.database, datasets, self.days, since=since, lookbacks=never)
 
-    def beside_refresh(self, slices: Sequence[DueSlice], datasets: Sequence[Dataset]) -> Division:
-        """Divide slices that are planned beside the daily refresh of these datasets, of which they may be a part."""
+    def beside_refresh(self, plan: Callable[["Planner"], Sequence[DueSlice]], datasets: Sequence[Dataset]) -> Division:
+        """Divide slices that are planned beside the daily refresh of these datasets, of which they may be a part.
+
+        Where requests are limited, the slices of the accounts that share them are planned, too, and left out.
+        """
         if self.requests_per_day is None:
-            return Division(slices)
+            return Division(plan(self))
+        every = replace(self, accounts=[*self.accounts, *self.sharing])
+        slices = plan(every)
         at_refresh = max(self.now, self.now.astimezone(UTC).replace(hour=REFRESH_HOUR, minute=0))
-        division = self.divide([*replace(self, now=at_refresh).refreshed(datasets), *slices])
+        division = every.divide([*replace(every, now=at_refresh).refreshed(datasets), *slices])
+        own = {each.key for each in self.accounts}
+        slices = [each for each in slices if each.account in own]
         later = {each: division.later[each] for each in slices if each in division.later}
         return replace(division, fitting=[each for each in slices if each not in later], later=later)
 

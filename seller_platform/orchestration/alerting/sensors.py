@@ -24,7 +24,7 @@ import msgspec
 
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.commands import runnable
-from seller_platform.contract import REFRESHED, Dataset
+from seller_platform.contract import DATASETS, REFRESHED, Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import SellerPlatformError
@@ -42,6 +42,7 @@ from seller_platform.orchestration.alerting.foreign_checks import failures_of_ch
 from seller_platform.orchestration.alerting.messages import failure_text, more_text, resolved_text, title_of
 from seller_platform.orchestration.alerting.runs import failures_of_runs, is_open, newest_failure
 from seller_platform.orchestration.alerting.security import security_sensor
+from seller_platform.orchestration.assets.reporting import keys_read
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts, accounts_by_key
@@ -141,8 +142,10 @@ def alert_definitions(
             needs_a_server=True,
         ),
     )
-    sensors = [_sensor(watch, placement, tick_of) for watch in watches]
-    return dg.Definitions(sensors=[*sensors, security_sensor(clock, placement)], resources={"alerts": _ALERTS})
+    # The first shard reports what concerns the instance, or the service.
+    sensors = [_sensor(watch, placement, tick_of) for watch in (watches if placement.is_first_shard else watches[:1])]
+    of_service = [security_sensor(clock, placement)] if placement.is_first_shard else []
+    return dg.Definitions(sensors=[*sensors, *of_service], resources={"alerts": _ALERTS})
 
 
 def _sensor(
@@ -197,9 +200,14 @@ def _messages(tick: Tick, alerts: Alerts, watch: _Watch) -> Iterator[tuple[int, 
 
 
 def _read_problems(tick: Tick, _: Alerts) -> Sequence[Failure]:
-    read = [each.key for each in tick.placement.chosen(accounts(tick.database)) if each.account.problem is None]
-    rows = problems(tick.database, expected=tick.expected, accounts=read, now=tick.now)
-    return [_failure_of(row, tick.placement) for row in rows]
+    database, placement = tick.database, tick.placement
+    read = [each.key for each in placement.chosen(accounts(database)) if each.account.problem is None]
+    datasets = [dataset for dataset in DATASETS if dataset != ACCOUNTS or placement.is_first_shard]
+    of = None
+    if not placement.is_whole:
+        of = {key for keys in keys_read(database, placement, datasets).values() for key in keys or ()}
+    rows = problems(database, expected=tick.expected, accounts=read, of=of, now=tick.now)
+    return [_failure_of(row, placement) for row in rows]
 
 
 def _failing_or_waited_for(tick: Tick, causes: Mapping[str, Cause], failing: Collection[str]) -> Set[str]:
@@ -232,7 +240,8 @@ def _read_runs(tick: Tick, alerts: Alerts) -> Sequence[Failure]:
     }
     failures = list(failures_of_runs(tick.instance, alerts, tick.has_settled))
     # A run says the next step together with the reason.
-    named = _read_problems(tick, alerts) if failures else ()
+    of_all_shards = replace(tick, placement=tick.placement.of_all_shards)
+    named = _read_problems(of_all_shards, alerts) if failures else ()
     sentences = {f"{each.sentence} {each.next_step}".rstrip(" .") for each in named}
     return [failure for failure in failures if failure.sentence.rstrip(".") not in sentences]
 

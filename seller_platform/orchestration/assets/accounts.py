@@ -3,6 +3,8 @@
 The sensor reads the accounts of every connection and adds partitions within its tick: an hour without changes costs two
 requests and no run. Nothing is ever removed: a missing account is retired in the registry, and its rows, its partitions
 and their history stay.
+
+Of several shards, only the first sends requests. The others take from the warehouse what it has read.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -69,8 +71,11 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         by_name = {connection.name: connection for connection in placement.chosen(connections(warehouse.database))}
+        stored = {} if placement.is_first_shard else newest_receipts(warehouse.database, dataset)
 
         def read(name: str) -> tuple[Sequence[KnownAccount], Receipt]:
+            if not placement.is_first_shard:
+                return accounts(warehouse.database), stored[name]
             with failure_kept(warehouse.database, name, run_id=context.run.run_id):
                 api = seller_api.api(name)
             return discover(
@@ -85,7 +90,8 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         if not by_name:
             loop.add("default", NotConnectedError())
         loaded: list[tuple[KnownConnection, Receipt]] = []
-        for name, (listed, receipt) in loop.attempt(by_name, read):
+        chosen = [name for name in by_name if placement.is_first_shard or name in stored]
+        for name, (listed, receipt) in loop.attempt(chosen, read):
             readable = [account.key for account in placement.chosen(listed)]
             add_accounts(context.instance, readable, placement.accounts_name)
             loaded.append((by_name[name], receipt))
@@ -153,9 +159,12 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         every = _interval(warehouse.requests_per_day)
         by_name = {connection.name: connection for connection in placement.chosen(connections(database))}
         due = sorted(
-            (name for name in by_name if stored.is_due(name, now, every)), key=lambda name: stored.due.get(name, "")
+            (name for name in by_name if placement.is_first_shard and stored.is_due(name, now, every)),
+            key=lambda name: stored.due.get(name, ""),
         )
         answers = _ask([by_name[name] for name in due], seller_api, database.url, tick_seconds)
+        if not placement.is_first_shard:
+            answers = _Answers(_read_since(instance.get_latest_materialization_event(key), database, by_name), {})
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
@@ -176,6 +185,15 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         )
 
     return discover_accounts
+
+
+def _read_since(shown: dg.EventLogEntry | None, database: Database, names: Collection[str]) -> Mapping[str, Receipt]:
+    """Return the loads of these connections that ended after a materialization."""
+    return {
+        name: receipt
+        for name, receipt in newest_receipts(database, ACCOUNTS).items()
+        if name in names and (shown is None or receipt.finished_at.timestamp() > shown.timestamp)
+    }
 
 
 def _interval(requests_per_day: int | None) -> timedelta:
@@ -246,4 +264,5 @@ def _events(
                 "dagster/row_count": sum(newest.rows for newest in receipts.values()),
             }
         )
-    keep_reported(database, [receipt.id for _, receipt in loaded])
+    if placement.is_first_shard:
+        keep_reported(database, [receipt.id for _, receipt in loaded])

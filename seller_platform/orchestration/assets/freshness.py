@@ -83,18 +83,18 @@ _Results: TypeAlias = Mapping[str, tuple[dg.AssetCheckResult, Sequence[str]]]
 
 def _results(database: Database, datasets: Sequence[Dataset], now: datetime, placement: Placement) -> _Results:
     """Return the result of each check, with the keys of the accounts that are late."""
-    listed = {each.key: each.account.title for each in placement.chosen(accounts(database))}
+    listed = placement.chosen(accounts(database))
+    titles = {each.key: each.account.title for each in listed}
     readings: dict[str, list[LastReading]] = {dataset.name: [] for dataset in datasets}
-    for reading in last_readings(database, datasets, now=now):
-        if reading.account in listed:
-            readings[reading.dataset].append(reading)
+    for reading in last_readings(database, datasets, listed, now=now):
+        readings[reading.dataset].append(reading)
     results = {}
     for dataset in datasets:
         of_dataset = readings[dataset.name]
         oldest = max((each.age_hours(now) for each in of_dataset), default=0.0)
         late = [each for each in of_dataset if each.age_hours(now) * timedelta(hours=1) > READ_WITHIN]
         broken = [
-            ({"account": each.account, "title": listed[each.account], "since": _moment(each)}, _breach_of(each, now))
+            ({"account": each.account, "title": titles[each.account], "since": _moment(each)}, _breach_of(each, now))
             for each in late
         ]
         numbers = {"accounts": len(of_dataset), "late_accounts": len(late), "oldest_hours": round(oldest, 1)}

@@ -10,7 +10,7 @@ another run has planned the check since, so that a result is hidden for one tick
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -77,7 +77,8 @@ def checks_for(source: Source, placement: Placement = WHOLE) -> dg.AssetChecksDe
                 recheck(database, source)
             if source == LEDGER:
                 compare_ledgers(database)
-        yield from executed(context, key, judgements(database, source, _keys(database, placement, source)))
+        read = keys_read(database, placement, [source])
+        yield from executed(context, key, judgements(database, source, read[source.name]))
 
     return execute
 
@@ -112,7 +113,11 @@ def report(
     Returns:
         How many loads were reported.
     """
-    read = {dataset.name: _keys(database, placement, dataset) for dataset in datasets}
+    if not placement.is_first_shard:
+        datasets = [each for each in datasets if each != ACCOUNTS]
+    if not placement.is_whole:
+        of_component = {key for keys in keys_read(database, placement, datasets).values() for key in keys or ()}
+        accounts = of_component if accounts is None else of_component & set(accounts)
     after, count, deadline, changed = 0, 0, time.monotonic() + seconds, set[str]()
     while time.monotonic() < deadline:
         with unreported_loads(database, datasets, accounts=accounts, limit=_LOADS_AT_ONCE, after=after) as loads:
@@ -121,12 +126,7 @@ def report(
             run_ids = sorted({each.run_id for each in loads if each.run_id})
             runs = instance.get_runs(dg.RunsFilter(run_ids=run_ids, statuses=UNDER_WAY)) if run_ids else ()
             under_way = {run.run_id for run in runs}
-            chosen = [
-                each
-                for each in loads
-                for keys in [read[each.dataset]]
-                if (keys is None or each.account in keys) and each.run_id not in under_way
-            ]
+            chosen = [each for each in loads if each.run_id not in under_way]
             of_accounts = {each.account for each in chosen if each.dataset != ACCOUNTS.name}
             if of_accounts:
                 add_accounts(instance, of_accounts, placement.accounts_name)
@@ -143,18 +143,24 @@ def report_checks(
     instance: dg.DagsterInstance, database: Database, placement: Placement, sources: Collection[Source]
 ) -> None:
     """Report the results of all checks of datasets or marts without a run, from what is stored now."""
+    read = keys_read(database, placement, sources)
     for source in sources:
-        results = judgements(database, source, _keys(database, placement, source))
+        results = judgements(database, source, read[source.name])
         report_judgements(instance, placement.asset_key(source), results)
 
 
-def _keys(database: Database, placement: Placement, source: Source) -> Collection[str] | None:
-    """Return the accounts or connections that a component reads; None for all, retired ones included."""
-    if placement.is_whole:
-        return None
-    if source == ACCOUNTS:
-        return {each.name for each in placement.chosen(connections(database))}
-    return {each.key for each in placement.chosen(known_accounts(database, with_retired=True))}
+def keys_read(
+    database: Database, placement: Placement, sources: Collection[Source]
+) -> Mapping[str, Collection[str] | None]:
+    """Return the accounts that a component reads, retired ones included, by name of dataset or mart; None for all.
+
+    Of the list of accounts they are its connections.
+    """
+    if placement.is_whole or not sources:
+        return dict.fromkeys(source.name for source in sources)
+    names = {each.name for each in placement.chosen(connections(database))}
+    keys = {each.key for each in placement.chosen(known_accounts(database, with_retired=True))}
+    return {source.name: names if source == ACCOUNTS else keys for source in sources}
 
 
 def report_judgements(instance: dg.DagsterInstance, key: dg.AssetKey, results: Iterable[dg.AssetCheckResult]) -> None:

@@ -89,8 +89,13 @@ def schedule_definitions(
                 )
                 return
             known = accounts(warehouse.database)
-            planner = warehouse.planner(placement.chosen(known), history_start, context.scheduled_execution_time)
-            division = planner.beside_refresh(slices(planner, read), datasets)
+            planner = warehouse.planner(
+                placement.chosen(known),
+                history_start,
+                context.scheduled_execution_time,
+                placement.of_other_shards(known),
+            )
+            division = planner.beside_refresh(lambda each: slices(each, read), datasets)
             keep_too_large(warehouse.database, division)
             reason = reason_of(division.later)
             listed = account_partitions(context.instance, placement.accounts_name)

@@ -6,18 +6,19 @@ import dagster as dg
 from pydantic import Field
 
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.orchestration.assets.events import reported_load
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.assets.reporting import report_after_step
+from seller_platform.orchestration.assets.reporting import keys_read, report_after_step
 from seller_platform.orchestration.failures import CheckedConfig, foreseen
 from seller_platform.orchestration.jobs.choices import DatasetName
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts_named
+from seller_platform.warehouse.history.reverts import receipt_of
 from seller_platform.warehouse.loads.holds import AN_OPERATOR
 from seller_platform.warehouse.loads.receipts import keep_reported, open_holds
 from seller_platform.warehouse.loads.slices import Receipt
@@ -60,7 +61,7 @@ def accept_job(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Jo
     ) -> Iterator[object]:
         database = warehouse.database
         with foreseen():
-            chosen = _chosen(database, config)
+            chosen = _chosen(database, config, placement)
 
         def publish(load: int) -> Receipt:
             return accept_load(
@@ -92,20 +93,32 @@ def accept_job(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Jo
     return accept_held
 
 
-def _chosen(database: Database, config: AcceptHeld) -> list[int]:
+def _chosen(database: Database, config: AcceptHeld, placement: Placement) -> list[int]:
     """Return the loads of the held readings to publish.
 
     Raises:
-        RequestError: The config names none, or nothing that it names is held.
+        RequestError: The config names none, or nothing that it names is held, or another component reads it.
         UnknownAccountError: No listed account has that key or title.
     """
+    read = keys_read(database, placement, DATASETS)
+
+    def is_read(held: Receipt) -> bool:
+        keys_of_dataset = read[held.dataset]
+        return keys_of_dataset is None or held.account in keys_of_dataset
+
     if config.load is not None:
         if config.accounts or config.datasets:
             raise RequestError("the config names a load and accounts or datasets; choose the load or the others")
+        held = receipt_of(database, config.load)
+        if not is_read(held):
+            raise RequestError(
+                f"load {held.id} is of {held.account}, which this component does not read",
+                step="Launch the job accept_held of the component that reads it.",
+            )
         return [config.load]
     if not config.accounts and not config.datasets:
         raise RequestError("the config names nothing to accept; give a load, accounts or datasets")
-    holds = open_holds(database)
+    holds = filter(is_read, open_holds(database))
     keys = {each.key for each in accounts_named(database, config.accounts)} if config.accounts else None
     names = {each.value for each in config.datasets}
     chosen = [

@@ -15,7 +15,7 @@ from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.loading import SliceLoader, load_each
-from seller_platform.ingest.loads.planner import DueSlice
+from seller_platform.ingest.loads.planner import Division, DueSlice
 from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
@@ -63,17 +63,21 @@ def today_definitions(
     ) -> dg.RunRequest | dg.SkipReason:
         if runs_under_way(context, name, longest=_LONGEST_RUN):
             return dg.SkipReason("under way: the run of an earlier tick; the next tick reads the orders again")
-        now = context.scheduled_execution_time
-        planner = warehouse.planner(placement.chosen(accounts(warehouse.database)), warehouse.first_day, now)
-        slices = today_slices(planner.accounts, now)
-        if not slices:
-            return dg.SkipReason("no account can be read")
-        division = planner.beside_refresh(slices, refreshed)
+        division = _division(warehouse, placement, refreshed, context.scheduled_execution_time)
         if not division.fitting:
-            return dg.SkipReason(reason_of(division.later))
+            return dg.SkipReason(reason_of(division.later) or "no account can be read")
         return dg.RunRequest(tags=_FIRST)
 
     return dg.Definitions(jobs=[job], schedules=[orders_today])
+
+
+def _division(
+    warehouse: WarehouseResource, placement: Placement, refreshed: Sequence[Dataset], now: datetime
+) -> Division:
+    """Return the slices of today, divided by what the daily refresh leaves of the requests."""
+    known = accounts(warehouse.database)
+    planner = warehouse.planner(placement.chosen(known), warehouse.first_day, now, placement.of_other_shards(known))
+    return planner.beside_refresh(lambda each: today_slices(each.accounts, now), refreshed)
 
 
 def today_slices(listed: Iterable[KnownAccount], now: datetime) -> list[DueSlice]:
@@ -106,8 +110,7 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         context: dg.OpExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         database, now = warehouse.database, clock()
-        planner = warehouse.planner(placement.chosen(accounts(database)), warehouse.first_day, now)
-        division = planner.beside_refresh(today_slices(planner.accounts, now), refreshed)
+        division = _division(warehouse, placement, refreshed, now)
         if division.later:
             context.log.warning("not read: %s", reason_of(division.later))
 

@@ -1,13 +1,13 @@
 """When each account was last read up to its present day, by dataset."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import text
 
 from seller_platform.contract import Dataset
-from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import CLOCKS_DIFFER
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.problems import READ_WITHIN_HOURS
@@ -54,17 +54,18 @@ _LAST_READINGS = text("""
 """)
 
 
-def last_readings(database: Database, datasets: Sequence[Dataset], *, now: datetime) -> tuple[LastReading, ...]:
+def last_readings(
+    database: Database, datasets: Sequence[Dataset], listed: Iterable[KnownAccount], *, now: datetime
+) -> tuple[LastReading, ...]:
     """Return the last reading of every dataset and listed account, by one statement.
 
-    Left out are retired accounts, accounts that cannot be read, and computed datasets that were never read for an
+    Left out are accounts that cannot be read, and computed datasets that were never read for an
     account: an upstream need not offer those.
     """
-    usable = [account for account in accounts(database) if account.account.problem is None]
     bound = {
         "datasets": [dataset.name for dataset in datasets],
         "are_computed": [dataset.is_computed for dataset in datasets],
-        "accounts": [account.key for account in usable],
+        "accounts": [account.key for account in listed if account.account.problem is None],
         "now": now,
         "clocks_differ": CLOCKS_DIFFER,
     }

@@ -47,6 +47,7 @@ _PROBLEMS = text("""
            min(since), max(run_id)
     FROM platform.problems
     WHERE (kind <> 'postponed' OR run_id IS NOT NULL)
+      AND (CAST(:of AS text[]) IS NULL OR account = ANY (CAST(:of AS text[])))
       AND (kind <> 'failed' OR dataset <> 'accounts' OR run_id IS NOT NULL OR since < now() - :accounts_fail_for)
       AND (kind NOT IN ('missing', 'incomplete', 'late') OR dataset = ANY (:expected) AND account IN (
           SELECT key FROM platform.accounts WHERE key = ANY (:accounts) AND first_seen_at < :seen_before))
@@ -56,17 +57,24 @@ _PROBLEMS = text("""
 
 
 def problems(
-    database: Database, *, expected: Collection[Dataset], accounts: Collection[str], now: datetime
+    database: Database,
+    *,
+    expected: Collection[Dataset],
+    accounts: Collection[str],
+    now: datetime,
+    of: Collection[str] | None = None,
 ) -> tuple[Problem, ...]:
     """Return what is wrong, oldest first.
 
     Args:
         expected: The datasets that are read regularly. Unread slices of others are left out.
         accounts: The keys of the accounts that are read regularly. New ones have a day for their first loads.
+        of: The keys of the accounts, and the names of the connections, whose problems are returned; None for all.
     """
     bound = {
         "expected": [dataset.name for dataset in expected],
         "accounts": list(accounts),
+        "of": None if of is None else list(of),
         "seen_before": now - timedelta(hours=READ_WITHIN_HOURS),
         "accounts_fail_for": _ACCOUNTS_FAIL_FOR,
     }
