@@ -12,7 +12,7 @@
 - `failures`: failures of a step without a stack trace
 - `account_names`: how an account is named beside its key
 - `placement`: names of definitions in a project, and the accounts that they read
-- `partitions`: accounts, and accounts by month
+- `partitions`: accounts, accounts by month, and ranges of them
 - `tags`: names of run tags and metadata, and statuses of runs
 - `storage`: Dagster's storage on PostgreSQL
 - `celery_runs`: runs on several machines

@@ -1,6 +1,7 @@
-"""Partitions by account, and by account and month."""
+"""Partitions by account, and by account and month, and the ranges of them that runs have."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 import dagster as dg
@@ -12,6 +13,12 @@ ACCOUNT = "account"
 MONTH = "month"
 ALL_ACCOUNTS = "accounts"
 ACCOUNT_PARTITIONS = dg.DynamicPartitionsDefinition(name=ALL_ACCOUNTS)
+
+LONGEST_RANGE = 300
+"""The most partitions of a run; Dagster's time for a run grows faster than their number."""
+
+TODAY = Window(date.max, date.max)
+"""What is of no month is newer than all months."""
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
 _MONTHS_PER_RUN, _ACCOUNTS_PER_RUN = 36, 100
@@ -67,6 +74,35 @@ def read_partition_key(key: str) -> tuple[str, Window | None]:
         parts = key.keys_by_dimension
         return parts[ACCOUNT], Window.month_of(date.fromisoformat(parts[MONTH]))
     return key, None
+
+
+def ranges(
+    accounts: Mapping[Window | None, Collection[str]], listed: Sequence[str], longest: int
+) -> Iterator[tuple[str, str, int]]:
+    """Yield the first and the last partition key of each range, and the number of its partitions.
+
+    Args:
+        accounts: The keys of the accounts of each month; None is the month of a partition of a whole account.
+        listed: Every account partition, in Dagster's order.
+        longest: How many partitions a range may have.
+    """
+    months_of: dict[tuple[str, str, int], list[Window | None]] = defaultdict(list)
+    for month in sorted(accounts, key=lambda each: each or TODAY, reverse=True):
+        adjacent = list[str]()
+        for account in [*listed, ""]:
+            if account in accounts[month]:
+                adjacent.append(account)
+            if adjacent and (account not in accounts[month] or len(adjacent) == longest):
+                months_of[adjacent[0], adjacent[-1], len(adjacent)].append(month)
+                adjacent = []
+    for (first, last, count), months in months_of.items():
+        block = months[:1]
+        for month in months[1:]:
+            if month is None or block[-1] is None or month.end != block[-1].start or len(block) == longest // count:
+                yield partition_key(first, block[-1]), partition_key(last, block[0]), count * len(block)
+                block = []
+            block.append(month)
+        yield partition_key(first, block[-1]), partition_key(last, block[0]), count * len(block)
 
 
 def account_partitions(instance: dg.DagsterInstance, name: str = ALL_ACCOUNTS) -> Sequence[str]:

@@ -5,9 +5,8 @@
 
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 
 import dagster as dg
 
@@ -16,19 +15,14 @@ from seller_platform.ingest.loads.planner import DueSlice
 from seller_platform.orchestration.account_names import title_tags
 from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended
-from seller_platform.orchestration.partitions import asset_key, partition_key, read_partition_key
+from seller_platform.orchestration.partitions import LONGEST_RANGE, TODAY, asset_key, ranges, read_partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import Mart
 
-LONGEST_RANGE = 300
-"""The most partitions of a run; Dagster's time for a run grows faster than their number."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The config of runs in this process, whose events are in the UI and not in the terminal."""
-
-_TODAY = Window(date.max, date.max)
-"""What is of no month is newer than all months."""
 
 
 @dataclass(frozen=True)
@@ -143,9 +137,9 @@ def plan_runs(
     planned = [
         PlannedRun(tuple(group), first, last, count, whole)
         for (whole, _), group in groups.items()
-        for first, last, count in _ranges(accounts[group[0].name, whole], listed, longest)
+        for first, last, count in ranges(accounts[group[0].name, whole], listed, longest)
     ]
-    planned.sort(key=lambda run: read_partition_key(run.last or "")[1] or _TODAY, reverse=True)
+    planned.sort(key=lambda run: read_partition_key(run.last or "")[1] or TODAY, reverse=True)
     return sorted(planned, key=lambda run: _is_lookup(run.datasets[0]))
 
 
@@ -220,30 +214,3 @@ def execute(
 
 def _is_lookup(source: Dataset | Mart) -> bool:
     return isinstance(source, Dataset) and source.source is Source.PRODUCT_LOOKUP
-
-
-def _ranges(
-    accounts: Mapping[Window | None, Collection[str]], listed: Sequence[str], longest: int
-) -> Iterator[tuple[str, str, int]]:
-    """Yield the first and the last partition key of each range, and the number of its partitions.
-
-    Args:
-        accounts: The keys of the accounts of each month.
-    """
-    months_of: dict[tuple[str, str, int], list[Window | None]] = defaultdict(list)
-    for month in sorted(accounts, key=lambda each: each or _TODAY, reverse=True):
-        adjacent = list[str]()
-        for account in [*listed, ""]:
-            if account in accounts[month]:
-                adjacent.append(account)
-            if adjacent and (account not in accounts[month] or len(adjacent) == longest):
-                months_of[adjacent[0], adjacent[-1], len(adjacent)].append(month)
-                adjacent = []
-    for (first, last, count), months in months_of.items():
-        block = months[:1]
-        for month in months[1:]:
-            if month is None or block[-1] is None or month.end != block[-1].start or len(block) == longest // count:
-                yield partition_key(first, block[-1]), partition_key(last, block[0]), count * len(block)
-                block = []
-            block.append(month)
-        yield partition_key(first, block[-1]), partition_key(last, block[0]), count * len(block)
