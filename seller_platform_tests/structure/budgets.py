@@ -9,7 +9,7 @@ BUDGETS = {
     "root": 2_610,
     "cli": 9_350,
     "orchestration": 7_350,
-    "service": 13_520,
+    "service": 13_550,
     "sandbox": 2_400,
     "ingest": 4_050,
     "client": 4_640,

@@ -3,6 +3,6 @@
 - `policy`: the numbers, and how several processes share them
 - `lanes`: requests of one cost at once, shared fairly among users
 - `lateness`: how late the event loop is
-- `rates`: requests of a token and of a user in a minute
+- `rates`: limits the requests of a token, a user and a network in a minute
 - `admission`: admits or refuses the requests of each route
 """

@@ -12,22 +12,20 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from seller_platform.counts import count_of
 from seller_platform.errors import NotAdmittedError, UnauthorizedError
 from seller_platform.service.access import authenticate, bearer_token, hash_of
 from seller_platform.service.http.addresses import network_of_client
 from seller_platform.service.http.bodies import LARGEST_FORM_BYTES, LARGEST_JSON_BYTES, with_received_body
 from seller_platform.service.limits.lanes import RETRY_SECONDS, Lane
 from seller_platform.service.limits.lateness import Lateness
-from seller_platform.service.limits.policy import WINDOW_SECONDS, Limits
-from seller_platform.service.limits.rates import Counts, Quota, Remaining, own_memory, shared_memory
-from seller_platform.service.metrics import Measures, note_headers
+from seller_platform.service.limits.policy import Limits
+from seller_platform.service.limits.rates import Rates
+from seller_platform.service.metrics import Measures
 from seller_platform.service.openapi.routes import Cost, Route
 from seller_platform.service.pool import Store
 
@@ -68,13 +66,7 @@ class Admission:
         self._lateness = Lateness()
         self._users: dict[bytes, int] = {}
         self._looked_up: dict[bytes, asyncio.Task[int]] = {}
-        memory = own_memory() if limits.rates_file is None else shared_memory(Path(limits.rates_file))
-        self._counts = Counts(memory, monotonic=monotonic)
-        self._per_token = _quota("token", limits.per_token)
-        self._per_user = _quota("user", limits.per_user)
-        self._per_network = _quota("network", limits.per_network)
-        policies = [quota.policy for quota in (self._per_token, self._per_user) if quota is not None]
-        self._policy = ", ".join(policies)
+        self._rates = Rates(limits, monotonic=monotonic)
 
     def admitting(self, route: Route) -> Endpoint:
         """Return the endpoint of a route that answers only admitted requests."""
@@ -120,8 +112,8 @@ class Admission:
         """
         network = network_of_client(request)
         try:
-            if is_counted and self._per_network is not None:
-                _refuse_used_up(self._counts.take(_key_of(f"network {network}"), self._per_network))
+            if is_counted:
+                self._rates.count_network(network)
             turn = await self._anonymous.enter(network)
         except NotAdmittedError as refusal:
             self._measures.shed.labels(refusal.cause, _ANONYMOUS).inc()
@@ -134,7 +126,7 @@ class Admission:
 
     async def _answer(self, route: Route, request: Request, token_hash: bytes, user: int) -> ASGIApp:
         lane = self._lanes[route.cost]
-        self._count(request, token_hash, user)
+        self._rates.count(request, token_hash, user)
         request = await with_received_body(request, LARGEST_JSON_BYTES)
         # While the loop is late, only cheap requests begin.
         waited_seconds = 0.0 if route.cost is Cost.CHEAP else self._lateness.seconds
@@ -175,24 +167,6 @@ class Admission:
         self._users[token_hash] = user
         return user
 
-    def _count(self, request: Request, token_hash: bytes, user: int) -> None:
-        """Count a request by its token and its user, and note the headers of its answer.
-
-        Raises:
-            QuotaUsedError: A quota is used up.
-        """
-        remaining: list[Remaining] = []
-        if self._per_token is not None:
-            remaining.append(self._counts.take(int.from_bytes(token_hash[:8]), self._per_token))
-        if self._per_user is not None and not any(each.retry_seconds for each in remaining):
-            remaining.append(self._counts.take(_key_of(f"user {user}"), self._per_user))
-        if remaining:
-            note_headers(
-                request, {"RateLimit-Policy": self._policy, "RateLimit": ", ".join(each.member for each in remaining)}
-            )
-        for each in remaining:
-            _refuse_used_up(each)
-
 
 class _UntilSent:
     """Sends a streamed answer, and ends its turn in the lane when all is sent."""
@@ -205,24 +179,3 @@ class _UntilSent:
             await self._response(scope, receive, send)
         finally:
             self._leave()
-
-
-def _quota(name: str, requests: int) -> Quota | None:
-    return Quota(name, requests, WINDOW_SECONDS) if requests else None
-
-
-def _refuse_used_up(remaining: Remaining) -> None:
-    """Raise a `QuotaUsedError` if the request is beyond its quota."""
-    if remaining.retry_seconds:
-        quota, seconds = remaining.quota, remaining.retry_seconds
-        raise NotAdmittedError(
-            f"this {quota.name} has used its {count_of(quota.requests, 'request')} in "
-            f"{count_of(quota.window_seconds, 'second')}; try again in {seconds} s",
-            cause="quota",
-            retry_after_seconds=seconds,
-        )
-
-
-def _key_of(name: str) -> int:
-    """Return the number by which a user or network is counted, which no token has but by chance."""
-    return int.from_bytes(hash_of(name)[:8])

@@ -1,4 +1,4 @@
-"""Counts requests in a minute, for tokens and for users, in memory that processes may share.
+"""Limits the requests of a token, a user and a network in a minute, counted in memory that processes may share.
 
 A count is one number: the moment at which the whole quota is available again (the generic cell rate algorithm). Each
 request moves it by the time in which one request's quota comes back. Processes that share a file lock the number while
@@ -13,6 +13,14 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from starlette.requests import Request
+
+from seller_platform.counts import count_of
+from seller_platform.errors import NotAdmittedError
+from seller_platform.service.access import hash_of
+from seller_platform.service.limits.policy import WINDOW_SECONDS, Limits
+from seller_platform.service.metrics import note_headers
 
 _SLOTS, _PROBES = 1 << 16, 8
 _SLOT = struct.Struct("=Qd")
@@ -123,6 +131,51 @@ class Counts:
         return free_offset, now
 
 
+class Rates:
+    """The limits of a token, a user and a network without a valid token in a minute."""
+
+    def __init__(self, limits: Limits, *, monotonic: Callable[[], float]) -> None:
+        """Count in the file of the limits, or else in the memory of this process.
+
+        Args:
+            monotonic: Returns seconds, the same in all processes that share the file.
+        """
+        memory = own_memory() if limits.rates_file is None else shared_memory(Path(limits.rates_file))
+        self._counts = Counts(memory, monotonic=monotonic)
+        self._per_token = _quota("token", limits.per_token)
+        self._per_user = _quota("user", limits.per_user)
+        self._per_network = _quota("network", limits.per_network)
+        policies = [quota.policy for quota in (self._per_token, self._per_user) if quota is not None]
+        self._policy = ", ".join(policies)
+
+    def count_network(self, network: str) -> None:
+        """Count a request by its network.
+
+        Raises:
+            NotAdmittedError: The quota is used up.
+        """
+        if self._per_network is not None:
+            _refuse_used_up(self._counts.take(_key_of(f"network {network}"), self._per_network))
+
+    def count(self, request: Request, token_hash: bytes, user: int) -> None:
+        """Count a request by its token and its user, and note the headers of its answer, also if it is refused.
+
+        Raises:
+            NotAdmittedError: A quota is used up.
+        """
+        remaining: list[Remaining] = []
+        if self._per_token is not None:
+            remaining.append(self._counts.take(int.from_bytes(token_hash[:8]), self._per_token))
+        if self._per_user is not None and not any(each.retry_seconds for each in remaining):
+            remaining.append(self._counts.take(_key_of(f"user {user}"), self._per_user))
+        if remaining:
+            note_headers(
+                request, {"RateLimit-Policy": self._policy, "RateLimit": ", ".join(each.member for each in remaining)}
+            )
+        for each in remaining:
+            _refuse_used_up(each)
+
+
 def create_rates_file(folder: Path) -> Path:
     """Create the file in which processes share their counts."""
     file = folder / "rates"
@@ -139,3 +192,24 @@ def shared_memory(file: Path) -> CountMemory:
     """Return the memory of a file of counts."""
     opened = os.open(file, os.O_RDWR)
     return CountMemory(mmap.mmap(opened, _SIZE), opened)
+
+
+def _quota(name: str, requests: int) -> Quota | None:
+    return Quota(name, requests, WINDOW_SECONDS) if requests else None
+
+
+def _refuse_used_up(remaining: Remaining) -> None:
+    """Raise a `NotAdmittedError` if the request is beyond its quota."""
+    if remaining.retry_seconds:
+        quota, seconds = remaining.quota, remaining.retry_seconds
+        raise NotAdmittedError(
+            f"this {quota.name} has used its {count_of(quota.requests, 'request')} in "
+            f"{count_of(quota.window_seconds, 'second')}; try again in {seconds} s",
+            cause="quota",
+            retry_after_seconds=seconds,
+        )
+
+
+def _key_of(name: str) -> int:
+    """Return the number by which a user or network is counted, which no token has but by chance."""
+    return int.from_bytes(hash_of(name)[:8])
