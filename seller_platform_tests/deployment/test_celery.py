@@ -1,88 +1,176 @@
-"""Tests runs on several Celery workers: after one is killed, its run starts again; and workers with Redis."""
+"""Tests runs on several Celery workers: a backfill goes on after one is killed, with each broker."""
 
-import os
-import signal
-import socketserver
 import subprocess
 import sys
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import dagster as dg
+import psycopg
 import pytest
 
-from seller_platform_tests.deployment.test_compose import TOP
-from seller_platform_tests.support.processes import environment
+from seller_platform.warehouse.postgres.database import driver_url
+from seller_platform_tests.deployment.compose_machine import TOP, open_machine, services_with_celery
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.brokers import rabbitmq, redis, require_redis
+from seller_platform_tests.support.deployment import Deployment
+from seller_platform_tests.support.independent_upstream import IndependentUpstream, open_independent_upstream
+from seller_platform_tests.support.processes import connect, environment, foreign_environment, free_port, run
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.journey
 
-LOCATION = "seller_platform_tests.deployment.waiting_location"
-WORKER = ["celery", "--app", "seller_platform.orchestration.celery_runs", "worker", "--queues", "dagster"]
+# A run of a backfill has at most 36 partitions; here those of one month.
+SELLERS = [f"S{number:02d}" for number in range(36)]
+MONTHS = [str(month) for month in independent_upstream.MONTHS]
+OTHER_HALF = SELLERS[18:]
+ROWS = len(SELLERS) * sum(len(independent_upstream.transaction_rows(month)) for month in independent_upstream.MONTHS)
 
 
-@pytest.fixture
-def variables(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    home = tmp_path / "dagster"
-    home.mkdir()
-    settings = (TOP / "dagster.yaml").read_text() + (TOP / "docker" / "celery.yaml").read_text()
-    for name, seconds, fewer in (("poll_interval", 15, 2), ("start_timeout", 120, 30)):
-        settings = settings.replace(f"{name}_seconds: {seconds}", f"{name}_seconds: {fewer}")
-    (home / "dagster.yaml").write_text(settings)
-    own = {
-        "DAGSTER_HOME": str(home),
-        "SELLER_PLATFORM_DATABASE_URL": database_url,
-        "WAITING_LOCATION_FOLDER": str(tmp_path),
-    }
-    for name, value in {**own, "SELLER_PLATFORM_HOME": str(tmp_path)}.items():
-        monkeypatch.setenv(name, value)
-    return environment(tmp_path, **own, PYTHONPATH=str(TOP))
+@dataclass
+class Requests:
+    """What an upstream of many accounts was asked for.
+
+    Attributes:
+        sent: How many requests came.
+        released: Lists of the other half of the accounts are answered only after it is set.
+        under_way: The requests that are being answered.
+        twice: Requests that came while the same one was being answered.
+    """
+
+    sent: int = 0
+    released: threading.Event = field(default_factory=threading.Event)
+    under_way: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    twice: list[tuple[str, ...]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def months(self) -> set[str]:
+        """The months of which lists are being answered."""
+        with self.lock:
+            return {month for month in MONTHS for key in self.under_way if f"start_date={month}" in key}
+
+    @contextmanager
+    def asked(self, path: str, query: dict[str, str]) -> Iterator[None]:
+        key = (path, *(f"{name}={value}" for name, value in sorted(query.items())))
+        with self.lock:
+            if key in self.under_way:
+                self.twice.append(key)
+            self.under_way[key] += 1
+        try:
+            if query.get("seller_id") in OTHER_HALF:
+                self.released.wait()
+            yield
+        finally:
+            with self.lock:
+                self.under_way[key] -= 1
+                self.under_way += Counter()
 
 
-@pytest.fixture
-def start(variables: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    started: list[subprocess.Popen[bytes]] = []
+@contextmanager
+def open_upstream() -> Iterator[tuple[IndependentUpstream, Requests]]:
+    """Serve an upstream of many accounts, whose tokens are replaced after each 50 requests or after a second."""
+    requests, (served, *_), (first, *_) = Requests(), independent_upstream.KEYS, independent_upstream.ACCOUNTS
+    with open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
+        upstream.accounts = [
+            {**first, "id": 100 + number, "account_title": f"Shop {number}", "seller_id": seller}
+            for number, seller in enumerate(SELLERS)
+        ]
+        page, honours = upstream.page, upstream.honours
 
-    def begin(name: str, *words: str) -> subprocess.Popen[bytes]:
-        with (tmp_path / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", *words], env=variables, stdout=log, stderr=log, start_new_session=True
-            )
-        started.append(process)
-        return process
+        def asked_page(path: str, query: dict[str, str]) -> Any:
+            with requests.asked(path, query):
+                return page(path, {**query, "seller_id": served})
 
-    yield begin
-    for process in started:
-        _kill(process)
+        def counted(access_token: str) -> bool:
+            with requests.lock:
+                requests.sent += 1
+            return honours(access_token)
+
+        upstream.page, upstream.honours = asked_page, counted  # type: ignore[method-assign]
+        yield upstream, requests
 
 
-@pytest.mark.nightly  # Dagster's own queue and retries, with two workers and a daemon
-def test_a_run_whose_worker_is_killed_is_started_again_on_the_other(
-    start: Callable[..., subprocess.Popen[bytes]], variables: dict[str, str], tmp_path: Path
+@contextmanager
+def of_the_file(_: Path, __: str) -> Iterator[None]:
+    """Yield no URL: the broker is Redis, with the command of the compose file."""
+    require_redis()
+    yield None
+
+
+@contextmanager
+def postgresql(_: Path, database_url: str) -> Iterator[str]:
+    """Yield the URL of the warehouse as a broker."""
+    yield f"sqla+{driver_url(database_url, 'psycopg2').render_as_string()}"
+
+
+@pytest.mark.nightly  # five programs that import Dagster
+@pytest.mark.parametrize("broker", [of_the_file, rabbitmq, postgresql])
+def test_a_backfill_ends_green_though_a_worker_is_killed(
+    broker: Callable[[Path, str], AbstractContextManager[str | None]], database_url: str, tmp_path: Path
 ) -> None:
-    workers = [start(f"worker-{number}", *WORKER, "--hostname", f"worker-{number}") for number in (1, 2)]
-    start("daemon", "dagster._daemon", "run", "-m", LOCATION)
-    for _ in workers:
-        launch = [sys.executable, "-m", "dagster", "job", "launch", "-m", LOCATION, "-j", "waiting"]
-        subprocess.run(launch, env=variables, check=True, capture_output=True)
-    begun = wait_for(lambda: list(tmp_path.glob("*.begun")), explain=lambda _: _logs(tmp_path))
-    group = os.getpgid(int(begun[0].read_text()))
+    with broker(tmp_path / "broker", database_url) as url, open_upstream() as (upstream, requests):
+        shell = foreign_environment(upstream, database_url, tmp_path / "home")
+        chosen = {name: shell[name] for name in shell if name.startswith(("SELLER_API_", "SELLER_PLATFORM_HISTORY"))}
+        chosen["SELLER_API_REQUESTS_PER_DAY"] = "100000"
+        if url is not None:
+            chosen["SELLER_PLATFORM_CELERY_BROKER_URL"] = url
+        with open_machine(database_url, tmp_path, services_with_celery(), **chosen) as machine:
+            programs = ["code-location", "webserver", "daemon", *(["redis"] if url is None else [])]
+            run(["migrate"], machine.variables)
+            connect(machine.variables)
+            for name in programs:
+                machine.start(name)
+            for name in ("worker-1", "worker-2"):
+                machine.start(name, f"--hostname={name}", service="worker")
+            machine.await_health(*programs)
+            interface = Deployment(
+                machine.running["webserver"], tmp_path, {"Dagster UI": f"http://127.0.0.1:{machine.ports['3000']}"}
+            )
+            interface.materialize("accounts")
+            interface.await_quiet()
+            counted, sent, refreshes = requests_counted(database_url), requests.sent, upstream.refreshes
 
-    _kill(next(worker for worker in workers if worker.pid == group))
-    (tmp_path / "go").touch()
+            backfill = interface.backfill(
+                ["transactions"], [f"{seller}.market.example|{month}" for seller in SELLERS for month in MONTHS]
+            )
+            wait_for(lambda: requests.months, lambda months: len(months) == 2, explain=lambda _: machine.logs())
+            machine.kill("worker-1")
+            requests.released.set()
+            wait_for(
+                lambda: interface.under_way().backfills[backfill],
+                lambda status: status.startswith("COMPLETED"),
+                explain=lambda status: (status, interface.under_way().runs, machine.logs()),
+                pause_seconds=1,
+            )
+            statuses, failures = interface.under_way(), interface.failures()
+        assert statuses.backfills == {backfill: "COMPLETED_SUCCESS"}
+        assert [run for run in statuses.runs if run[0] == "FAILURE"] == [("FAILURE", False)]
+        assert [run for run in statuses.runs if run[1]] == [("SUCCESS", True)]
+        assert "The worker is gone" in str(failures)
+        assert requests.twice == []
+        assert upstream.refreshes > refreshes
+        assert upstream.replayed == 0
+        assert 0 <= requests_counted(database_url) - counted - (requests.sent - sent) < 36, "those of the killed worker"
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("SELECT count(*) FROM seller.transactions").fetchone() == (ROWS,)
 
-    with dg.DagsterInstance.from_config(variables["DAGSTER_HOME"]) as instance:
-        runs = wait_for(
-            lambda: list(instance.get_runs()),
-            _are_done,
-            explain=lambda runs: (runs, _logs(tmp_path)),
-            pause_seconds=0.5,
-        )
-    killed = next(run for run in runs if run.run_id == begun[0].stem)
-    retried = next(run for run in runs if run.parent_run_id == killed.run_id)
-    assert killed.status is dg.DagsterRunStatus.FAILURE
-    assert retried.status is dg.DagsterRunStatus.SUCCESS
+
+def requests_counted(database_url: str) -> int:
+    """Return how many requests count in the budget."""
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute("SELECT coalesce(sum(requests), 0)::int FROM platform.sent_requests").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.fixture
+def variables(database_url: str, tmp_path: Path) -> dict[str, str]:
+    return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url, PYTHONPATH=str(TOP))
 
 
 def test_workers_that_start_at_once_on_a_new_database_all_run(variables: dict[str, str]) -> None:
@@ -97,58 +185,15 @@ def test_workers_that_start_at_once_on_a_new_database_all_run(variables: dict[st
     assert ended.returncode == 0, ended.stderr
 
 
-class _Redis(socketserver.StreamRequestHandler):
-    """Answers the commands that declare a queue, as Redis does."""
-
-    def handle(self) -> None:
-        queued = 0
-        while line := self.rfile.readline():
-            words = [self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
-            match words[0]:
-                case b"PING":
-                    answer = b"+PONG\r\n"
-                case b"HELLO":
-                    answer = b"%1\r\n+proto\r\n:3\r\n"
-                case b"MULTI":
-                    queued, answer = 0, b"+OK\r\n"
-                case b"EXEC":
-                    answer = b"*%d\r\n" % queued + b":1\r\n" * queued
-                case _:
-                    queued, answer = queued + 1, b"+QUEUED\r\n"
-            self.wfile.write(answer)
-
-
-def test_a_worker_starts_with_redis_and_keeps_a_run_for_days(variables: dict[str, str]) -> None:
+def test_a_worker_starts_with_redis_and_keeps_a_run_for_days(variables: dict[str, str], tmp_path: Path) -> None:
     program = "from seller_platform.orchestration.celery_runs import app; print(app.conf.broker_transport_options)"
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Redis) as redis, ThreadPoolExecutor(1) as pool:
-        redis.daemon_threads = True
-        pool.submit(redis.serve_forever)
-        broker = f"redis://127.0.0.1:{redis.server_address[1]}/0"
+    with redis(tmp_path) as url:
         ended = subprocess.run(
             [sys.executable, "-c", program],
             check=False,
-            env={**variables, "SELLER_PLATFORM_CELERY_BROKER_URL": broker},
+            env={**variables, "SELLER_PLATFORM_CELERY_BROKER_URL": url},
             capture_output=True,
             text=True,
         )
-        redis.shutdown()
 
     assert (ended.returncode, ended.stdout) == (0, "{'visibility_timeout': 604800}\n"), ended.stderr
-
-
-def _are_done(runs: list[dg.DagsterRun]) -> bool:
-    """Return whether each of the two runs or its retry succeeded."""
-    done = {run.root_run_id or run.run_id for run in runs if run.status is dg.DagsterRunStatus.SUCCESS}
-    return len(done) == 2
-
-
-def _logs(folder: Path) -> dict[str, str]:
-    return {log.name: log.read_text()[-3000:] for log in folder.glob("*.log")}
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()

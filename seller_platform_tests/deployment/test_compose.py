@@ -1,39 +1,28 @@
-"""Tests the compose file and its programs, with secrets as files and a read-only DAGSTER_HOME.
+"""Tests the compose files, and the programs of one machine with secrets as files and a read-only DAGSTER_HOME."""
 
-No container engine is needed: host names become loopback ports, and the image's folders become folders of the test.
-"""
-
-import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-import yaml
-from cryptography.fernet import Fernet
 
-from seller_platform_tests.support.processes import environment, free_port
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
+from seller_platform_tests.deployment.compose_machine import COMPOSE, IMAGE, TOP, Machine, open_machine
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.journey
 
-TOP = Path(__file__).parents[2]
-COMPOSE: dict[str, Any] = yaml.safe_load((TOP / "docker" / "compose.yaml").read_text())
-PROGRAMS = {name: service for name, service in COMPOSE["services"].items() if service["image"] == "seller-platform"}
+PROGRAMS = {name: service for name, service in COMPOSE["services"].items() if service["image"] == IMAGE}
 LONG_RUNNING = [name for name in PROGRAMS if name != "migrate"]
 
 
-def test_the_compose_file_is_valid() -> None:
+def test_the_compose_files_are_valid() -> None:
+    files = [TOP / "docker" / name for name in ("compose.yaml", "compose.celery.yaml")]
     subprocess.run(
-        [_tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", TOP / "docker" / "compose.yaml"],
+        [_tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *files],
         check=True,
         capture_output=True,
     )
@@ -86,95 +75,12 @@ def test_the_service_trusts_only_the_gateway_of_its_network() -> None:
     assert COMPOSE["services"]["service"]["ports"] == ["127.0.0.1:8700:8700"]
 
 
-@dataclass
-class Machine:
-    """The programs of the compose file on this machine."""
-
-    folder: Path
-    variables: dict[str, str]
-    ports: dict[str, str]
-    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-
-    def command(self, words: list[str]) -> list[str]:
-        """Return a command of the file with this machine's ports, hosts and folders."""
-        local = [word.replace("0.0.0.0", "127.0.0.1").replace("/etc/dagster", str(self.folder)) for word in words]
-        for container, here in self.ports.items():
-            local = [
-                here if word == container else word.replace(f"127.0.0.1:{container}/", f"127.0.0.1:{here}/")
-                for word in local
-            ]
-        return [_tool(local[0]), *local[1:]]
-
-    def start(self, name: str) -> None:
-        with (self.folder.parent / f"{name}.log").open("ab") as log:
-            self.running[name] = subprocess.Popen(
-                self.command(PROGRAMS[name]["command"]),
-                env=self.variables,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
-        """End a program as an engine does: terminate it, and kill it after a while."""
-        process = self.running.pop(name)
-        process.send_signal(number)
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        _kill_group(process.pid)
-
-    def is_healthy(self, name: str) -> bool:
-        check = PROGRAMS[name].get("healthcheck", {})
-        if check.get("disable"):
-            return self.running[name].poll() is None
-        test = check["test"] if check else _image_check()
-        command = self.command(test[1:])
-        asked = subprocess.run(command, env=self.variables, capture_output=True, timeout=PATIENCE_SECONDS, check=False)
-        return asked.returncode == 0
-
-    def await_health(self, *names: str) -> None:
-        """Wait until programs are healthy.
-
-        A health check is a process that imports Dagster, so a program is only asked once its port is open.
-        """
-        for port in self.ports.values():
-            wait_for(partial(_is_open, int(port)), explain=lambda _: list(map(self._end_of_log, names)))
-        for name in names:
-            wait_for(partial(self.is_healthy, name), explain=partial(self._end_of_log, name), pause_seconds=2)
-
-    def _end_of_log(self, name: str, _: object = None) -> str:
-        return (self.folder.parent / f"{name}.log").read_text()[-2000:]
-
-
 @pytest.fixture
 def machine(database_url: str, tmp_path: Path) -> Iterator[Machine]:
-    etc, secrets = tmp_path / "etc", tmp_path / "secrets"
-    etc.mkdir()
-    secrets.mkdir()
-    ports = {container: str(free_port()) for container in ("8700", "3000", "4000")}
-    (etc / "dagster.yaml").write_text(
-        (TOP / "dagster.yaml").read_text() + (TOP / "docker" / "stateless.yaml").read_text()
-    )
-    workspace = (TOP / "docker" / "workspace.yaml").read_text()
-    (etc / "workspace.yaml").write_text(workspace.replace("code-location", "127.0.0.1").replace("4000", ports["4000"]))
-    etc.chmod(0o555)
-    values = {"database_url": database_url, "secret_key": Fernet.generate_key().decode()}
-    for secret in COMPOSE["x-program"]["secrets"]:
-        (secrets / secret["target"]).write_text(values[secret["source"]])
-    variables = environment(
-        tmp_path / "home",
-        DAGSTER_HOME=str(etc),
-        SELLER_PLATFORM_SECRETS_DIR=str(secrets),
-        SELLER_PLATFORM_HISTORY_START="2026-01-01",
-        PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-    )
-    built = Machine(etc, variables, ports)
-    yield built
-    for name in list(built.running):
-        built.end(name, signal.SIGKILL)
+    with open_machine(
+        database_url, tmp_path, COMPOSE["services"], SELLER_PLATFORM_HISTORY_START="2026-01-01"
+    ) as opened:
+        yield opened
 
 
 @pytest.mark.nightly  # four programs that import Dagster, and their health checks
@@ -197,27 +103,7 @@ def test_programs_of_the_compose_file_run_and_may_be_restarted(machine: Machine)
     assert [node["location"]["name"] for node in answer["data"]["repositoriesOrError"]["nodes"]] == ["seller_platform"]
     mounts = {Path(mount.partition(":")[0]) for mount in COMPOSE["x-program"]["tmpfs"]}
     writable = {mount.name for mount in mounts if mount.parent == Path("/etc/dagster")}
-    assert {each.name for each in machine.folder.iterdir()} <= {"dagster.yaml", "workspace.yaml"} | writable
-
-
-def _image_check() -> list[str]:
-    """Return the health check of the image, which checks the service."""
-    dockerfile = (TOP / "docker" / "Dockerfile").read_text()
-    command: list[str] = yaml.safe_load(dockerfile.rpartition("CMD ")[2])
-    return ["CMD", *command]
-
-
-def _is_open(port: int) -> bool:
-    """Return whether a port of the loopback interface accepts connections."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+    assert {each.name for each in machine.folder.iterdir()} <= {"celery", "dagster.yaml", "workspace.yaml"} | writable
 
 
 def _tool(name: str) -> str:

@@ -12,7 +12,7 @@ from dagster_postgres.event_log import PostgresEventLogStorage
 from sqlalchemy import QueuePool
 
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.deployment.test_compose import TOP
+from seller_platform_tests.deployment.compose_machine import TOP
 
 VALUES = yaml.safe_load((TOP / "docker" / "helm" / "values.yaml").read_text())
 OF_CHART = "".join(

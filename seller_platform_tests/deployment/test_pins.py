@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from seller_platform_tests.deployment.compose_machine import IMAGE, services_with_celery
 from seller_platform_tests.lock import TOP
 
 DIGEST = re.compile(r"\S+:\S+@sha256:[0-9a-f]{64}")
@@ -21,14 +22,14 @@ JOBS = [job for jobs in WORKFLOWS.values() for job in jobs.values()]
 def test_the_images_of_others_are_pinned_by_digest() -> None:
     dockerfile = (TOP / "docker" / "Dockerfile").read_text()
     stages = dict(re.findall(r"^FROM (\S+)(?: AS (\S+))?$", dockerfile, flags=re.MULTILINE))
-    compose = yaml.safe_load((TOP / "docker" / "compose.yaml").read_text())
+    services = services_with_celery().values()
     images = {
         *(image for image in stages if image not in stages.values()),
-        *(service["image"] for service in compose["services"].values() if service["image"] != "seller-platform"),
+        *(service["image"] for service in services if service["image"] != IMAGE),
         *(job["container"] for job in JOBS if "container" in job),
     }
 
-    assert len(images) >= 3
+    assert len(images) >= 4
     assert [image for image in images if not DIGEST.fullmatch(image)] == []
 
 

@@ -37,8 +37,8 @@ _OPEN = ("REQUESTED", "FAILING", "CANCELING")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 
 _BACKFILL = """
-mutation ($assets: [AssetKeyInput!]!) {
-  launchPartitionBackfill(backfillParams: {assetSelection: $assets, allPartitions: true}) {
+mutation ($parameters: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $parameters) {
     __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
   }
 }
@@ -171,7 +171,7 @@ class Deployment:
         told: What it printed when it was ready, by its name.
     """
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[Any]
     home: Path
     told: dict[str, str]
 
@@ -190,13 +190,18 @@ class Deployment:
         found: dict[str, Any] = wait_for(answer, _is_answer, pause_seconds=_LOOK_SECONDS)["data"]
         return found
 
-    def backfill(self, datasets: Sequence[str]) -> str:
-        """Launch a backfill of every partition of some datasets, as the UI does, and return its id."""
+    def backfill(self, datasets: Sequence[str], partitions: Sequence[str] | None = None) -> str:
+        """Launch a backfill of some datasets, as the UI does, and return its id.
+
+        Args:
+            partitions: Their partitions; by default all.
+        """
         wanted = {f"seller/{name}" for name in datasets}
         # The web server answers before the code location has told it of its assets.
         wait_for(self.state, lambda state: state.assets.keys() >= wanted, pause_seconds=_LOOK_SECONDS)
         assets = [{"path": ["seller", name]} for name in datasets]
-        launched = self.ask(_BACKFILL, assets=assets)["launchPartitionBackfill"]
+        chosen = {"allPartitions": True} if partitions is None else {"partitionNames": partitions}
+        launched = self.ask(_BACKFILL, parameters={"assetSelection": assets, **chosen})["launchPartitionBackfill"]
         assert launched["__typename"] == "LaunchBackfillSuccess", launched
         return str(launched["backfillId"])
 

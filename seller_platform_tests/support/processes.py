@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -82,6 +83,13 @@ def started(
 def _text_of(file: IO[str]) -> str:
     """Return what a file holds. Its position, which the writer shares, stays."""
     return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
+
+
+def end_group(process: subprocess.Popen[Any]) -> None:
+    """Kill a process that has a group of its own, with all processes of the group."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def document(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
