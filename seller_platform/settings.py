@@ -20,6 +20,8 @@ OWNER = re.compile(r"team:[A-Za-z0-9_]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 """An owner of assets, as Dagster accepts it."""
 
 
+_OBJECT_STORES = ("s3", "gs", "az", "abfss")
+
 HOME_FOLDER = ".seller_platform"
 """The name of a home folder that no setting names."""
 
@@ -203,8 +205,10 @@ class Settings(BaseSettings):
         date(2025, 1, 1), description="the first day of history until one is stored; its month is the first partition"
     )
     owner: str = Field("team:data", description="the owner of every asset: an e-mail address or `team:NAME`")
-    export_dir: Path | None = Field(
-        None, description="the folder where `export` and the `export/` assets write Parquet"
+    export_dir: str | None = Field(
+        None,
+        description="the folder where `export` and the `export/` assets write Delta tables: a path, or a URL such as "
+        "`s3://bucket/folder`",
     )
     profit_formula: Path | None = Field(
         None, description="a YAML file with a profit formula of your own, for `marts.profit_bridge_monthly`"
@@ -256,15 +260,15 @@ class Settings(BaseSettings):
         "http://127.0.0.1:8765/callback", description="the redirect URL that the application is registered with"
     )
 
-    @field_validator("home", "root_data_folder", "export_dir", "profit_formula")
+    @field_validator("home", "root_data_folder", "profit_formula")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
-        try:
-            return None if path is None else path.expanduser().absolute()
-        except RuntimeError:
-            raise ValueError("begins with ~ and a user that this machine does not have") from None
-        except FileNotFoundError:
-            raise ValueError("is relative to the working directory, which no longer exists") from None
+        return None if path is None else _absolute_path(path)
+
+    @field_validator("export_dir")
+    @classmethod
+    def _path_or_url(cls, folder: str | None) -> str | None:
+        return None if folder is None else export_folder(folder)
 
     @field_validator("home")
     @classmethod
@@ -332,6 +336,29 @@ class Settings(BaseSettings):
     def _without_last_slash(cls, url: str | None) -> str | None:
         # Paths are appended to these; the redirect URI is compared to the last character, and stays as it is.
         return url.rstrip("/") if url is not None else None
+
+
+def _absolute_path(path: Path) -> Path:
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("begins with ~ and a user that this machine does not have") from None
+    except FileNotFoundError:
+        raise ValueError("is relative to the working directory, which no longer exists") from None
+
+
+def export_folder(folder: str) -> str:
+    """Return the folder of exported tables as it is stored: an absolute path, or a URL without a slash at its end.
+
+    Raises:
+        ValueError: It is a URL of another store, or without a bucket; or no path.
+    """
+    scheme, is_url, place = folder.rstrip("/").partition("://")
+    if not is_url:
+        return str(_absolute_path(Path(folder)))
+    if scheme not in _OBJECT_STORES or not place.partition("/")[0]:
+        raise ValueError(f"must be a folder, or a URL such as s3://bucket/folder ({', '.join(_OBJECT_STORES)})")
+    return f"{scheme}://{place}"
 
 
 def origin_of(url: str) -> str:

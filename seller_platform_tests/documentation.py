@@ -94,10 +94,10 @@ def _tree() -> str:
 
 @cache
 def _definitions() -> dg.Definitions:
-    """Return the definitions with the assets of exported files."""
+    """Return the definitions with the assets of exports."""
     from seller_platform.orchestration.definitions import definitions_for
 
-    return definitions_for(read_settings().model_copy(update={"export_dir": Path("exports")}))
+    return definitions_for(read_settings().model_copy(update={"export_dir": "/exports"}))
 
 
 def _table(columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> str:

@@ -172,7 +172,7 @@ def _definitions() -> dg.Definitions:
     """Return the definitions with default settings, and with the assets of exported files."""
     from seller_platform.orchestration.definitions import definitions_for  # reads the environment
 
-    settings = Settings.model_construct(home=Path("home"), export_dir=Path("exports"))
+    settings = Settings.model_construct(home=Path("home"), export_dir="/exports")
     return definitions_for(settings)
 
 

@@ -1,10 +1,9 @@
-"""`seller-platform export`: writes Parquet files, as the assets `export/` do."""
+"""`seller-platform export`: writes Delta tables, as the assets `export/` do."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import click
@@ -20,17 +19,19 @@ from seller_platform.errors import (
     NotConnectedError,
     NotLoadedError,
     PartitionsFailedError,
+    SellerPlatformError,
     missing_setting,
 )
+from seller_platform.settings import export_folder
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, relation_of, source_named
 
-_COLUMNS = ("account", "months", TableColumn("files", rank=2), TableColumn("replaced", rank=1), "rows", "result")
+_COLUMNS = ("account", "months", TableColumn("replaced", rank=1), "rows", "result")
 
-_Partition = tuple[Source, str | None, Window | None]
+_Partition = tuple[str | None, Window | None]
 
 
 class ExportedPartition(Document, frozen=True):
@@ -38,10 +39,11 @@ class ExportedPartition(Document, frozen=True):
 
     Attributes:
         account: Null where the table is of all accounts.
-        month: Null where the table has no months.
-        files: How many files the partition has; null unless it was exported, and so the next three.
-        replaced: How many of them were written, because their rows had changed.
-        path: The last of the files.
+        month: Null where a partition is all of an account.
+        replaced: Of how many months rows were written, because they had changed; null unless it was exported, and so
+            the next three.
+        version: The version of the Delta table that has the rows.
+        path: The Delta table: its folder or its URL.
         reason: Why it was not exported; null where it was.
     """
 
@@ -49,9 +51,9 @@ class ExportedPartition(Document, frozen=True):
     account: str | None
     month: MonthText | None
     result: Literal["exported", "failed", "skipped"]
-    files: int | None
     replaced: int | None
     rows: int | None
+    version: int | None
     path: str | None
     reason: str | None
 
@@ -62,10 +64,17 @@ class ExportedPartition(Document, frozen=True):
 
 
 class ExportDocument(Outcome, frozen=True):
-    """The Parquet files that were written below a folder."""
+    """The Delta tables that were written below a folder."""
 
     folder: str
     partitions: list[ExportedPartition]
+
+
+def _chosen_folder(_context: click.Context, _option: click.Parameter, folder: str | None) -> str | None:
+    try:
+        return None if folder is None else export_folder(folder)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
@@ -73,9 +82,9 @@ class ExportDocument(Outcome, frozen=True):
 @partition_options
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
+    callback=_chosen_folder,
     metavar="PATH",
-    help="The folder for the files; by default that of SELLER_PLATFORM_EXPORT_DIR.",
+    help="The folder for the tables, or a URL such as s3://bucket/folder; by default SELLER_PLATFORM_EXPORT_DIR.",
 )
 @json_option(ExportDocument)
 def export(
@@ -85,20 +94,21 @@ def export(
     month: date | None,
     first_month: date | None,
     last_month: date | None,
-    folder: Path | None,
+    folder: str | None,
     output: Output,
 ) -> None:
-    """Write what was loaded and built as Parquet files, one for each slice.
+    """Write what was loaded and built as Delta tables, partitioned by account and month.
 
-    TABLE is a list or a mart, such as orders or marts.account_profit_daily; without one, all are written. The files are
-    those of the assets `export/`, such as `PATH/orders/account=A1B2.US/month=2026-03/part.parquet`, and `day=` for each
-    stored snapshot. A file whose rows have not changed stays as it is. Months do not restrict tables that have none.
+    TABLE is a list or a mart, such as orders or marts.account_profit_daily; without one, all are written. The tables
+    are those of the assets `export/`, such as `PATH/orders`, and each gets one new version. Months whose rows have not
+    changed stay as they are. The options of months do not restrict tables whose partitions are whole accounts. Needs
+    the extra `lake`.
     """
     with open_stored_installation() as installation:
         folder = folder or installation.settings.export_dir
         if folder is None:
             raise missing_setting(
-                "SELLER_PLATFORM_EXPORT_DIR", "the folder for Parquet files; `--folder` names one, too"
+                "SELLER_PLATFORM_EXPORT_DIR", "the folder for Delta tables; `--folder` names one, too"
             )
         sources = list({source.table: source for source in map(source_named, names)}.values()) or SOURCES
         if not connections(installation.database):
@@ -106,59 +116,65 @@ def export(
         keys = keys_of(installation, chosen_accounts)
         since = history_start_in(installation.database, installation.settings)
         months = chosen_months(month, first_month, last_month, since)
-        partitions = [part for source in sources for part in _partitions(source, keys, months)]
         exported = []
-        with output.progress("Writing files", len(partitions)) as show:
-            for partition in partitions:
-                exported.append(_exported(installation.database, partition, folder))
-                show(len(exported))
+        with output.progress("Writing tables", len(sources)) as show:
+            for number, source in enumerate(sources, start=1):
+                exported += _exported(installation.database, source, _partitions(source, keys, months), folder)
+                show(number)
         is_empty = all(each.result == "skipped" for each in exported)
-        absent = _absence(installation.database, sources[0], partitions) if is_empty else None
-    _report(ExportDocument(folder=str(folder), partitions=exported), absent, output)
+        absent = None
+        if is_empty:
+            absent = _absence(installation.database, sources[0], _partitions(sources[0], keys, months))
+    _report(ExportDocument(folder=folder, partitions=exported), absent, output)
 
 
 def _partitions(source: Source, keys: Sequence[str], months: Sequence[Window]) -> list[_Partition]:
     """Return the partitions of a table, which are those of its asset."""
     relation = relation_of(source)
     if not relation.has_account_parts:
-        return [(source, None, None)]
-    return [(source, key, part) for key in keys for part in (months if relation.is_monthly else (None,))]
+        return [(None, None)]
+    return [(key, part) for key in keys for part in (months if relation.is_monthly else (None,))]
 
 
-def _exported(database: Database, partition: _Partition, folder: Path) -> ExportedPartition:
-    """Write the files of a partition, and return what became of it."""
-    from seller_platform.warehouse.readers.parquet import export_partition  # its import takes a while
+def _exported(
+    database: Database, source: Source, partitions: Sequence[_Partition], folder: str
+) -> list[ExportedPartition]:
+    """Write the partitions of a table, and return what became of each.
 
-    source, account, month = partition
-    outcome = partial(
-        ExportedPartition,
-        table=source.table,
-        account=account,
-        month=f"{month.start:%Y-%m}" if month else None,
-        files=None,
-        replaced=None,
-        rows=None,
-        path=None,
-        reason=None,
-    )
-    try:
-        files = export_partition(database, source, account, month, folder)
-    except NotLoadedError:
-        return outcome(result="skipped", reason=f"never {'built' if relation_of(source).is_mart else 'loaded'}")
-    except InexactNumberError as error:
-        return outcome(result="failed", reason=str(error))
-    return outcome(
-        result="exported",
-        files=len(files),
-        replaced=sum(file.replaced for file in files),
-        rows=sum(file.rows for file in files),
-        path=str(files[-1].path),
-    )
+    Raises:
+        SellerPlatformError: The table cannot be written.
+    """
+    from seller_platform.warehouse.readers.delta import export_partitions  # its import takes a while
+
+    outcomes = []
+    for (account, month), result in export_partitions(database, source, partitions, folder).items():
+        outcome = partial(
+            ExportedPartition,
+            table=source.table,
+            account=account,
+            month=f"{month.start:%Y-%m}" if month else None,
+            replaced=None,
+            rows=None,
+            version=None,
+            path=None,
+            reason=None,
+        )
+        if isinstance(result, NotLoadedError):
+            reason = f"never {'built' if relation_of(source).is_mart else 'loaded'}"
+            outcomes.append(outcome(result="skipped", reason=reason))
+        elif isinstance(result, InexactNumberError):
+            outcomes.append(outcome(result="failed", reason=str(result)))
+        elif isinstance(result, SellerPlatformError):
+            raise result
+        else:
+            counts = {"replaced": result.replaced, "rows": result.rows, "version": result.version}
+            outcomes.append(partial(outcome, **counts)(result="exported", path=f"{folder}/{source.name}"))
+    return outcomes
 
 
 def _absence(database: Database, source: Source, partitions: Sequence[_Partition]) -> NotLoadedError | None:
     """Return the error about all partitions of a table, of which none was loaded."""
-    parts = [Selection(account, month) for each, account, month in partitions if account and each is source]
+    parts = [Selection(account, month) for account, month in partitions if account]
     try:
         require_loaded(database, relation_of(source), parts or None)
     except NotLoadedError as error:
@@ -177,10 +193,10 @@ def _report(document: ExportDocument, absent: NotLoadedError | None, output: Out
         lines.append(table)
         for (name, account, reason), parts in groups.items():
             if name == table:
-                counts = [[each.files, each.replaced, each.rows] for each in parts if each.result == "exported"]
-                sums = map(sum, zip(*counts, strict=True)) if counts else (None,) * 3
+                counts = [[each.replaced, each.rows] for each in parts if each.result == "exported"]
+                sums = map(sum, zip(*counts, strict=True)) if counts else (None,) * 2
                 lines.append((f"  {account or ''}", months_of(each.month for each in parts), *sums, reason))
-    output.table(f"Parquet files in {document.folder}", _COLUMNS, lines)
+    output.table(f"Delta tables in {document.folder}", _COLUMNS, lines)
     failures = {each.name: each.reason or "" for each in document.partitions if each.result == "failed"}
     error = PartitionsFailedError(failures, done="exported") if failures else absent
     output.outcome(document, error)

@@ -1,5 +1,7 @@
-"""`seller-platform export`: which files are written, which are not, and why."""
+"""`seller-platform export`: what is written, what is not, and why."""
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
@@ -14,11 +16,12 @@ from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.readers.parquet import export_partition
+from seller_platform.warehouse.readers.delta import Exported, export_partitions
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import document, environment, run
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.shop import ACCOUNT, Shop, connected_shop
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -56,25 +59,22 @@ def _export(variables: dict[str, str], *words: str) -> list[dict[str, Any]]:
     return partitions
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_the_files_are_those_of_the_assets_and_the_rest_has_a_reason(
+def test_the_tables_have_what_is_stored_and_the_rest_has_a_reason(
     shop: Shop, variables: dict[str, str], tmp_path: Path
 ) -> None:
     partitions = _export(variables, "--from", "2026-02", "--to", "2026-04")
 
-    written = {(each["table"], each["account"], each["month"]): each for each in partitions if each["files"]}
+    written = {(each["table"], each["account"], each["month"]): each for each in partitions if each["version"]}
     expected = [(source, month) for source in (DAILY, LEDGER) for month in (FEBRUARY, MARCH)] + [(PROFIT, FEBRUARY)]
     assert set(written) == {(source.table, ACCOUNT, f"{month.start:%Y-%m}") for source, month in expected}
     for source, month in expected:
-        (file,) = export_partition(shop.database, source, ACCOUNT, month, tmp_path)
+        ((_, result),) = export_partitions(shop.database, source, [(ACCOUNT, month)], str(tmp_path)).items()
         each = written[source.table, ACCOUNT, f"{month.start:%Y-%m}"]
-        assert (each["rows"], each["replaced"]) == (file.rows, 1)
-    assert _files(Path(variables["SELLER_PLATFORM_EXPORT_DIR"])) == _files(tmp_path)
+        assert isinstance(result, Exported)
+        assert (each["rows"], each["replaced"], each["version"]) == (result.rows, 1, 1)
+        assert each["path"] == f"{variables['SELLER_PLATFORM_EXPORT_DIR']}/{source.name}"
     assert Counter(
-        each["reason"] for each in partitions if not each["files"] and each["account"] == ACCOUNT
+        each["reason"] for each in partitions if not each["version"] and each["account"] == ACCOUNT
     ) >= Counter({"never loaded": 2, "never built": 2})
 
 
@@ -90,14 +90,12 @@ def test_only_what_changed_is_replaced_in_the_folder_of_the_option(
     printed = run(["export", *words, "--from", "2026-02", "--to", "2026-04"], variables)
 
     assert [each["replaced"] for each in (*first, *again, *of_month)] == [1, 1, 0, 1, 0]
-    assert [(each["rows"], each["path"]) for each in of_month] == [
-        (2, str(tmp_path / "daily_product_sales" / f"account={ACCOUNT}" / "month=2026-03" / "part.parquet"))
-    ]
+    assert [(each["rows"], each["path"]) for each in of_month] == [(2, str(tmp_path / "daily_product_sales"))]
     assert (printed.returncode, "never loaded" in printed.stdout) == (0, True)
     assert "2026-02 .. 2026-03" in printed.stdout
 
 
-def test_an_amount_that_no_file_holds_fails_its_month_alone(shop: Shop, variables: dict[str, str]) -> None:
+def test_an_amount_that_no_table_holds_fails_its_month_alone(shop: Shop, variables: dict[str, str]) -> None:
     enlarge = (
         "UPDATE seller.daily_product_sales SET product_sales = product_sales * :factor WHERE local_day < '2026-03-01'"
     )
@@ -126,7 +124,7 @@ def test_an_amount_that_no_file_holds_fails_its_month_alone(shop: Shop, variable
         ),
         ([PROFIT.table, "--month", "2026-03"], "seller-platform marts build account_profit_daily"),
         (["--month", "2026-03", "--to", "2026-04"], "--month is a single month, --from and --to are several"),
-        (["--folder", __file__], "is a file"),
+        (["--folder", "ftp://host/lake"], "s3://bucket/folder"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_with_the_next_step(
@@ -154,3 +152,19 @@ def test_a_folder_that_cannot_be_written_is_named(variables: dict[str, str], tmp
     assert result.returncode == 1
     assert f"{tmp_path / DAILY.name}" in result.stderr
     assert "name another one with `--folder`" in " ".join(result.stderr.split())
+
+
+def test_without_the_extra_its_installation_is_named(variables: dict[str, str]) -> None:
+    program = "import sys; sys.modules['deltalake'] = None; from seller_platform.cli import main; sys.exit(main())"
+
+    result = subprocess.run(
+        [sys.executable, "-c", program, "export", DAILY.name],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
+
+    assert result.returncode == 2, result.stderr
+    assert "pip install 'seller-platform[lake]'" in " ".join(result.stderr.split())

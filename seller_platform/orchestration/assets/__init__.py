@@ -5,7 +5,7 @@
 - `cost_periods`: costs read, and written as a plan
 - `reports`: reports requested, polled and loaded
 - `marts`: one asset for each mart
-- `exports`: Parquet files
+- `exports`: Delta tables
 - `checks`: checks of datasets and marts, as rules over all slices and partitions
 - `reporting`: loads and results of checks, reported without a run
 - `freshness`: checks that each account is read as often as scheduled

@@ -1,19 +1,18 @@
-"""Assets that write datasets and marts to Parquet files, for DuckDB, Spark or a lakehouse.
+"""Assets that write datasets and marts as Delta tables, for DuckDB, Spark or a lakehouse.
 
-They exist only if SELLER_PLATFORM_EXPORT_DIR names the folder. Every machine that runs them must have it mounted.
+They exist only if SELLER_PLATFORM_EXPORT_DIR names the folder. Every machine that runs them must have it mounted, or
+reach it in its object store.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import date
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset
-from seller_platform.errors import NotLoadedError, SellerPlatformError, WarehouseUnavailableError
+from seller_platform.errors import NotLoadedError, SellerPlatformError
 from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.assets.events import (
     event_asset,
@@ -39,28 +38,27 @@ from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, Derived, DerivedInput, keep_try, state_of
 from seller_platform.warehouse.marts.tables import mart_table_for
-from seller_platform.warehouse.readers.relations import SOURCES, Source, relation_of
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.relations import SOURCES, Source, exported_to
 from seller_platform.warehouse.schema.tables import table_for
 
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
-    from seller_platform.warehouse.readers.parquet import Exported
+    from seller_platform.warehouse.readers.delta import Exported, Partition
 
 GROUP = "export"
-_VERSION_DIGITS = 12
 
 
 def export_definitions(
     history_start: date,
-    folder: Path | None,
+    folder: str | None,
     placement: Placement = WHOLE,
     datasets: Collection[Dataset] = DATASETS,
 ) -> dg.Definitions:
     """Return the assets of exports, without the resource `warehouse`.
 
     Args:
-        folder: The folder for the files; None defines nothing.
+        folder: That of the tables, as SELLER_PLATFORM_EXPORT_DIR names it; None defines nothing.
         datasets: The datasets that have assets.
     """
     if folder is None:
@@ -70,7 +68,7 @@ def export_definitions(
 
 
 def export_followers(
-    folder: Path | None, placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS
+    folder: str | None, placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS
 ) -> list[Follower]:
     """Return the exports that the sensor writes."""
     if folder is None:
@@ -79,7 +77,7 @@ def export_followers(
         Follower(
             placement.key(export_key(source)),
             source,
-            files_of(source, folder),
+            exported_to(source, folder),
             frozenset([placement.asset_key(source)]),
         )
         for source in exported_of(datasets)
@@ -91,59 +89,42 @@ def exported_of(datasets: Collection[Dataset]) -> list[Source]:
     return [source for source in SOURCES if source in (*datasets, *marts_of(datasets))]
 
 
-def files_of(source: Source, folder: Path) -> Derived:
-    """Return the files of a table, which follow its slices or builds."""
-    relation = relation_of(source)
-    return Derived(
-        source.name,
-        version_of(source),
-        relation.is_monthly,
-        (DerivedInput(source.name, is_monthly=relation.is_monthly),),
-        folder=str(folder.absolute()),
-        is_of_all=not relation.has_account_parts,
-    )
-
-
 def export_key(source: Source) -> dg.AssetKey:
-    """Return the key of the asset that writes the files of a dataset or a mart."""
+    """Return the key of the asset that exports a dataset or a mart."""
     return dg.AssetKey([GROUP, source.name])
 
 
 def exported_partitions(
     source: Source, history_start: date, placement: Placement = WHOLE
 ) -> dg.PartitionsDefinition[str] | None:
-    """Return the partitions of a dataset or a mart, which those of its files equal."""
+    """Return the partitions of a dataset or a mart, which those of its export equal."""
     accounts = placement.account_partitions
     if isinstance(source, Dataset):
         return partitions_for(source, history_start, accounts)
     return account_months(history_start, accounts) if source.is_monthly else accounts
 
 
-def export_asset(
-    source: Source, history_start: date, folder: Path, placement: Placement = WHOLE
-) -> dg.AssetsDefinition:
-    """Return the asset that writes a dataset or a mart as Parquet, partition by partition.
+def export_asset(source: Source, history_start: date, folder: str, placement: Placement = WHOLE) -> dg.AssetsDefinition:
+    """Return the asset that writes a dataset or a mart as a Delta table, all partitions of a run in one commit.
 
-    A partition that fails does not stop the others, and is named at the end. One without a file is reported, too, if
-    its input has nothing to store.
+    A partition that fails does not stop the others, and is named at the end. One that was never loaded is reported,
+    too, if its input has nothing to store.
     """
     partitions = exported_partitions(source, history_start, placement)
     asset, source_key = placement.key(export_key(source)), placement.key(dg.AssetKey(source.table.split(".")))
-    files = files_of(source, folder)
+    version, url = exported_to(source, folder).version, f"{folder}/{source.name}"
     table = table_for(source) if isinstance(source, Dataset) else mart_table_for(source)
-    pieces = "a single one" if partitions is None else "one for each slice"
 
     spec = dg.AssetSpec(
         asset,
-        description=f"Parquet files of {source_key.to_user_string()}, {pieces}. {source.doc}",
-        code_version=files.version,
+        description=f"Delta table of {source_key.to_user_string()}. {source.doc}",
+        code_version=version,
         group_name=placement.group_of(GROUP),
-        kinds={"parquet"},
+        kinds={"deltalake"},
         metadata={
             "dagster/column_schema": table_schema(table),
-            "dagster/uri": (folder / source.name).absolute().as_uri(),
-            "folder": dg.MetadataValue.path(folder / source.name),
-            "files_of_all": dg.MetadataValue.path(folder / source.name / "**" / "*.parquet"),
+            "dagster/uri": url if "://" in url else Path(url).as_uri(),
+            "folder": dg.MetadataValue.path(url),
         },
         deps=[source_key],
         partitions_def=partitions,
@@ -152,87 +133,71 @@ def export_asset(
     @event_asset(spec)
     def export(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         tag_with_title(context, warehouse)
-        # Its import takes a while.
-        from seller_platform.warehouse.readers.parquet import export_partition
-
         keys: Sequence[str | None] = (None,) if partitions is None else context.partition_keys
         if isinstance(source, Dataset):
             accounts = None if partitions is None else {read_partition_key(key)[0] for key in context.partition_keys}
             report(context.instance, warehouse.database, placement, [source], accounts=accounts)
-        versions = input_versions(context.instance, [source_key])
+        versions, before = input_versions(context.instance, [source_key]), newest_event(context.instance)
+        parts = {key: (None, None) if key is None else read_partition_key(key) for key in keys}
+        results = _export(warehouse.database, source, [*parts.values()], folder, context.run.run_id)
 
-        def write(key: str | None) -> dg.AssetMaterialization:
-            account, month = (None, None) if key is None else read_partition_key(key)
-            before, run_id = newest_event(context.instance), context.run.run_id
-            with warehouse.database.begin() as connection:
-                state = state_of(connection, files, account or EVERY_ACCOUNT, month)
-            try:
-                exported = export_partition(warehouse.database, source, account, month, folder)
-            except NotLoadedError:
-                reason = None if key is None else reason_nothing_is_stored(context.instance, source_key, key)
-                if key is None or reason is None:
-                    raise
-                tags = provenance_tags(NOTHING_STORED, files.version, versions, before)
-                return materialization_of_nothing(asset, key, reason, tags=tags)
-            except SellerPlatformError as error:
-                with suppress(WarehouseUnavailableError), warehouse.database.begin() as connection:
-                    keep_try(connection, files, state, run_id=run_id, error=error)
-                raise
-            digest = digest_of(exported)
-            with warehouse.database.begin() as connection:
-                keep_try(connection, files, state, run_id=run_id, digest=bytes.fromhex(digest))
+        def materialize(key: str | None) -> dg.AssetMaterialization:
+            account, _ = parts[key]
+            result = results[parts[key]]
+            if isinstance(result, NotLoadedError) and key is not None:
+                reason = reason_nothing_is_stored(context.instance, source_key, key)
+                if reason is not None:
+                    tags = provenance_tags(NOTHING_STORED, version, versions, before)
+                    return materialization_of_nothing(asset, key, reason, tags=tags)
+            if isinstance(result, SellerPlatformError):
+                raise result
             known = None if account is None else warehouse.names.get(account)
-            tags = provenance_tags(digest, files.version, versions, before)
-            return materialization(asset, key, exported, tags, known)
+            tags = provenance_tags(result.digest, version, versions, before)
+            return materialization(asset, key, result, tags, known)
 
         loop = PartitionLoop(context.log, f"{source.name} of ")
-        yield from (event for _, event in loop.attempt(keys, write))
+        yield from (event for _, event in loop.attempt(keys, materialize))
         yield from outputs(context)
         loop.fail_partitions(source.name, "exported", len(keys))
 
     return export
 
 
-def version_of(source: Source) -> str:
-    """Return a digest of what decides the content of files: the columns."""
-    columns = [(column.name, column.kind.name) for column in source.columns]
-    return sha256(repr(columns).encode()).hexdigest()[:_VERSION_DIGITS]
+def _export(
+    database: Database, source: Source, partitions: Sequence["Partition"], folder: str, run_id: str
+) -> Mapping["Partition", "Exported | SellerPlatformError"]:
+    try:
+        # Its import takes a while, and fails without the extra `lake`.
+        from seller_platform.warehouse.readers.delta import export_partitions
 
-
-def digest_of(exported: Sequence["Exported"]) -> str:
-    """Return the digest of the rows of all files of a partition."""
-    if len(exported) == 1:
-        return exported[0].digest
-    digests = "\n".join(f"{file.path.parent.name} {file.digest}" for file in exported)
-    return sha256(digests.encode()).hexdigest()
+        return export_partitions(database, source, partitions, folder, run_id=run_id)
+    except SellerPlatformError as error:
+        return dict.fromkeys(partitions, error)
 
 
 def materialization(
     key: dg.AssetKey,
     partition: str | None,
-    exported: Sequence["Exported"],
+    exported: "Exported",
     tags: Mapping[str, str],
     account: KnownAccount | None = None,
 ) -> dg.AssetMaterialization:
-    """Return the materialization of a partition whose files have the stored rows.
+    """Return the materialization of a partition that the table has as it is stored.
 
     Args:
         tags: What it was computed from, as `provenance_tags` returns it.
     """
-    newest = exported[-1]
     return dg.AssetMaterialization(
         asset_key=key,
         partition=partition,
         tags={**tags, **partition_tags(partition)},
         metadata={
             **account_metadata(account),
-            **({} if partition is None else {"dagster/partition_row_count": newest.rows}),
-            # Within the folder of the account; a table of the Dagster UI does not break a longer path.
-            "path": str(Path(*newest.path.parts[-2:])),
-            "rows": newest.rows,
-            "files": len(exported),
-            "files_replaced": sum(file.replaced for file in exported),
-            "load_ids": list(newest.load_ids),
-            "digest": short_digest(newest.digest),
+            **({} if partition is None else {"dagster/partition_row_count": exported.rows}),
+            "rows": exported.rows,
+            "months_replaced": exported.replaced,
+            "table_version": str(exported.version),  # as text, for the UI plots every number
+            "load_ids": list(exported.load_ids),
+            "digest": short_digest(exported.digest),
         },
     )

@@ -46,7 +46,7 @@ class Follower:
     """An asset whose partitions follow their inputs.
 
     Attributes:
-        source: The mart, or the table whose files it writes.
+        source: The mart, or the table that it exports.
         inputs: The assets for which it waits while they are loaded.
     """
 
@@ -75,7 +75,7 @@ def following_definitions(
 
     @dg.sensor(
         name=placement.name_of(SENSOR),
-        description="Builds marts, and writes the files of exports, whose inputs were loaded and have changed.",
+        description="Builds marts, and writes exports, whose inputs were loaded and have changed.",
         asset_selection=dg.AssetSelection.assets(*(each.key for each in followers)),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyarrow import csv
+from sqlalchemy import Connection
 
 from seller_platform.contract import Kind
 from seller_platform.errors import InexactNumberError
@@ -47,8 +48,9 @@ def read_arrow(
     chosen = None if parts is None else tuple(parts)
     require_loaded(database, relation, chosen)
     schema = schema_of(relation, numbers_as_text=numbers_as_text)
-    batches = read_batches(database, relation, chosen, numbers_as_text=numbers_as_text)
-    return pa.Table.from_batches(list(batches), schema)
+    with database.begin() as connection:
+        batches = read_batches(connection, relation, chosen, numbers_as_text=numbers_as_text)
+        return pa.Table.from_batches(list(batches), schema)
 
 
 def read_floats(database: Database, relation: Relation, parts: Iterable[Selection] | None) -> pa.Table:
@@ -63,7 +65,7 @@ def read_floats(database: Database, relation: Relation, parts: Iterable[Selectio
 
 
 def read_batches(
-    database: Database,
+    connection: Connection,
     relation: Relation,
     parts: Iterable[Selection] | None,
     *,
@@ -74,6 +76,7 @@ def read_batches(
     """Yield the rows of the parts in batches, of which one is in memory.
 
     Args:
+        connection: In a transaction, which can only read from then on.
         beside: Further columns of the table, which come last.
 
     Raises:
@@ -84,7 +87,7 @@ def read_batches(
     names = [name for name, _ in columns]
     as_sent = _schema(columns, numbers_as_text=True)
     schema = _schema(columns, numbers_as_text=numbers_as_text)
-    for block in read_blocks(database, relation, parts, names, rows_per_block=rows_per_batch):
+    for block in read_blocks(connection, relation, parts, names, rows_per_block=rows_per_batch):
         table = csv.read_csv(
             pa.BufferReader(block),
             csv.ReadOptions(column_names=names, use_threads=False, block_size=len(block)),

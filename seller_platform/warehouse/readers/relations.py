@@ -7,21 +7,24 @@ statement reads them. The rows come as blocks of CSV, a few thousand at a time; 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from hashlib import sha256
 from itertools import groupby
 from typing import Any, TypeAlias
 
 from psycopg import sql
-from sqlalchemy import text
+from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS, LOCAL_DAY, Column, Dataset, Kind, Slicing, Window
 from seller_platform.errors import RequestError, did_you_mean
 from seller_platform.warehouse.marts.declaration import Mart, MartColumn
+from seller_platform.warehouse.marts.due import Derived, DerivedInput
 from seller_platform.warehouse.marts.registry import MARTS
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.tables import HISTORY
 
 ACCOUNT = "account"
 ROWS_PER_BLOCK = 20_000
+_VERSION_DIGITS = 12
 
 EVERY_DAY = Window(date.min, date.max)
 """The days of a part without a window, where every day is read."""
@@ -118,6 +121,24 @@ def relation_of(source: Source) -> Relation:
     )
 
 
+def exported_to(source: Source, folder: str) -> Derived:
+    """Return the exported table of a dataset or a mart, whose partitions follow its slices or builds.
+
+    Args:
+        folder: That of all exported tables: a path, or a URL in an object store.
+    """
+    relation = relation_of(source)
+    columns = [(column.name, column.kind.name) for column in source.columns]
+    return Derived(
+        source.name,
+        sha256(repr(columns).encode()).hexdigest()[:_VERSION_DIGITS],
+        relation.is_monthly,
+        (DerivedInput(source.name, is_monthly=relation.is_monthly),),
+        folder=folder,
+        is_of_all=not relation.has_account_parts,
+    )
+
+
 def relation_at(path: Sequence[str]) -> Relation:
     """Return the table of an asset key, such as `seller/orders`.
 
@@ -153,7 +174,7 @@ def _unknown(name: str, allowed: Sequence[str]) -> RequestError:
 
 
 def read_blocks(
-    database: Database,
+    connection: Connection,
     relation: Relation,
     parts: Iterable[Selection] | None,
     columns: Sequence[str],
@@ -165,6 +186,7 @@ def read_blocks(
     A null is an empty field, an empty text is `""`, and timestamps are in UTC. Rows of several parts come once.
 
     Args:
+        connection: In a transaction, which can only read from then on.
         parts: None asks for every account.
         columns: Columns of the table; the relation's own, or those of its bookkeeping.
 
@@ -172,19 +194,16 @@ def read_blocks(
         RequestError: A window is asked of a relation without days, or an account of one without accounts.
     """
     statement, bindings = _query(relation, parts, columns)
-    with database.begin() as connection:
-        connection.execute(text("SET TRANSACTION READ ONLY"))
-        connection.execute(text("SET LOCAL timezone = 'UTC'"))
-        connection.execute(text("SET LOCAL datestyle = 'ISO'"))
-        block: list[bytes] = []
-        with driver_of(connection).cursor() as cursor, cursor.copy(_COPY.format(query=statement), bindings) as copy:
-            for row in copy:
-                block.append(bytes(row))
-                if len(block) == rows_per_block:
-                    yield b"".join(block)
-                    block.clear()
-        if block:
-            yield b"".join(block)
+    connection.exec_driver_sql("SET TRANSACTION READ ONLY; SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO'")
+    block: list[bytes] = []
+    with driver_of(connection).cursor() as cursor, cursor.copy(_COPY.format(query=statement), bindings) as copy:
+        for row in copy:
+            block.append(bytes(row))
+            if len(block) == rows_per_block:
+                yield b"".join(block)
+                block.clear()
+    if block:
+        yield b"".join(block)
 
 
 _COPY = sql.SQL("COPY ({query}) TO STDOUT (FORMAT csv)")

@@ -1,12 +1,11 @@
-"""Tests the assets of Parquet files: one file for each partition, made again after loads."""
+"""Tests the assets of Delta tables: one commit for each run, made again after loads."""
 
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from pyarrow import dataset as arrow_dataset
-from pyarrow import parquet
+from deltalake import DeltaTable
 
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.orchestration.assets.exports import (
@@ -16,7 +15,6 @@ from seller_platform.orchestration.assets.exports import (
     export_followers,
     export_key,
     exported_partitions,
-    files_of,
 )
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.partitions import add_accounts, partition_key
@@ -24,7 +22,7 @@ from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import partition_states
-from seller_platform.warehouse.readers.relations import SOURCES
+from seller_platform.warehouse.readers.relations import SOURCES, exported_to
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
 from seller_platform_tests.support.receipts import mark_loaded
@@ -39,7 +37,7 @@ def _export(
 ) -> dg.ExecuteInProcessResult:
     tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
     return dg.materialize(
-        [export_asset(source, HISTORY_START, folder)],
+        [export_asset(source, HISTORY_START, str(folder))],
         instance=platform.instance,
         resources={"warehouse": platform.resources["warehouse"]},
         raise_on_error=False,
@@ -57,7 +55,7 @@ def _facts(platform: Platform, source: Dataset | Mart, partition: str | None = N
     return {name: value.value for name, value in materialization.metadata.items()}
 
 
-def test_every_month_becomes_a_file_and_an_event_of_its_own(platform: Platform, tmp_path: Path) -> None:
+def test_all_months_of_a_run_are_one_commit_and_have_events(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
     platform.months(ORDERS)
     folder = tmp_path / "lake"
@@ -65,17 +63,23 @@ def test_every_month_becomes_a_file_and_an_event_of_its_own(platform: Platform, 
     result = _export(platform, folder, ORDERS, partition_key(KEYS[0], MONTHS[0]), partition_key(KEYS[-1], MONTHS[-1]))
 
     assert result.success
-    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.parquet"))
-    assert files == [f"orders/account={key}/month={month.start:%Y-%m}/part.parquet" for key in KEYS for month in MONTHS]
-    table = arrow_dataset.dataset(folder / "orders", partitioning="hive").to_table()
+    exported = DeltaTable(folder / "orders")
+    assert exported.version() == 1
+    assert {(each["account"], each["month"]) for each in exported.partitions()} == {
+        (key, str(month.start)) for key in KEYS for month in MONTHS
+    }
+    table = exported.to_pyarrow_table()
     with platform.database.begin() as connection:
         stored = connection.exec_driver_sql("SELECT count(*), sum(order_total) FROM seller.orders").one()
+        load_ids = connection.exec_driver_sql("SELECT DISTINCT load_id FROM seller.orders ORDER BY 1").scalars().all()
     assert (table.num_rows, sum(table["order_total"].to_pylist(), Decimal())) == tuple(stored)
+    assert exported.history(1)[0]["load_ids"] == ",".join(map(str, load_ids))
+    assert exported.history(1)[0]["run_id"] == result.dagster_run.run_id
     facts = _facts(platform, ORDERS, str(partition_key(KEYS[0], MONTHS[1])))
-    assert (facts["rows"], facts["dagster/partition_row_count"], facts["files_replaced"]) == (703, 703, 1)
-    assert facts["path"].startswith("month=2026-02")
+    assert (facts["rows"], facts["dagster/partition_row_count"], facts["months_replaced"]) == (703, 703, 1)
+    assert facts["table_version"] == "1"
     assert facts["account_title"] == 'Ünïcode & "Sons" [EU]'
-    assert len(platform.instance.get_materialized_partitions(export_key(ORDERS))) == len(files)
+    assert len(platform.instance.get_materialized_partitions(export_key(ORDERS))) == len(KEYS) * len(MONTHS)
 
 
 def test_a_month_that_was_never_loaded_is_named_and_stops_no_other(platform: Platform, tmp_path: Path) -> None:
@@ -97,20 +101,19 @@ def test_a_month_that_was_never_loaded_is_named_and_stops_no_other(platform: Pla
     assert f"{KEYS[0]}|2026-03-01" in failure.user_failure_data.metadata
 
 
-def test_the_list_of_accounts_becomes_one_file(platform: Platform, tmp_path: Path) -> None:
+def test_the_list_of_accounts_becomes_a_table(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
 
     result = _export(platform, tmp_path, dataset_named("accounts"))
 
     assert result.success
     facts = _facts(platform, dataset_named("accounts"))
-    assert facts["path"] == "accounts/part.parquet"
-    table = parquet.read_table(tmp_path / facts["path"])
+    table = DeltaTable(tmp_path / "accounts").to_pyarrow_table()
     assert sorted(table["account"].to_pylist()) == KEYS
     assert facts["rows"] == len(KEYS)
 
 
-def test_marts_become_files_of_months_and_of_accounts(platform: Platform, tmp_path: Path) -> None:
+def test_marts_become_tables_of_months_and_of_accounts(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
     for name in ("daily_product_sales", "transactions", "orders"):
         platform.months(dataset_named(name), last=MONTHS[0])
@@ -130,17 +133,15 @@ def test_marts_become_files_of_months_and_of_accounts(platform: Platform, tmp_pa
 
     assert all(result.success for result in (*results, again))
     assert not never_built.success
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet")) == [
-        f"account_profit_daily/account={KEYS[0]}/month={MONTHS[0].start:%Y-%m}/part.parquet",
-        f"inventory_health/account={KEYS[0]}/part.parquet",
-    ]
+    by_month, by_account = (DeltaTable(tmp_path / mart.name) for mart in (monthly, of_accounts))
+    assert by_month.partitions() == [{"account": KEYS[0], "month": str(MONTHS[0].start)}]
+    assert by_account.partitions() == [{"account": KEYS[0]}]
     facts = _facts(platform, monthly, str(partition))
-    folder = tmp_path / "account_profit_daily" / f"account={KEYS[0]}"
     assert built.rows > 0
-    assert (facts["rows"], facts["files_replaced"]) == (built.rows, 0)
+    assert (facts["rows"], facts["months_replaced"]) == (built.rows, 0)
     with platform.database.begin() as connection:
         stored = connection.exec_driver_sql("SELECT sum(product_sales) FROM marts.account_profit_daily").scalar_one()
-    assert sum(parquet.read_table(folder / facts["path"])["product_sales"].to_pylist(), Decimal()) == stored
+    assert sum(by_month.to_pyarrow_table()["product_sales"].to_pylist(), Decimal()) == stored
 
 
 def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platform: Platform, tmp_path: Path) -> None:
@@ -148,8 +149,8 @@ def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platfor
     folder = tmp_path / "lake"
     defs = dg.Definitions.merge(
         dg.Definitions(assets=[*platform.assets.values()], resources=platform.resources),
-        export_definitions(HISTORY_START, folder, datasets=[ORDERS, ACCOUNTS]),
-        following_definitions(export_followers(folder, datasets=[ORDERS, ACCOUNTS]), HISTORY_START),
+        export_definitions(HISTORY_START, str(folder), datasets=[ORDERS, ACCOUNTS]),
+        following_definitions(export_followers(str(folder), datasets=[ORDERS, ACCOUNTS]), HISTORY_START),
     )
     ticks = Ticks(defs, platform.instance, platform.database.url)
 
@@ -175,9 +176,9 @@ def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platfor
     assert during_a_backfill == {}, "the backfill writes it"
 
 
-def test_files_of_a_mart_follow_builds_that_changed_its_rows(platform: Platform, tmp_path: Path) -> None:
+def test_exports_of_a_mart_follow_builds_that_changed_its_rows(platform: Platform, tmp_path: Path) -> None:
     profit = mart_named("account_profit_daily")
-    files = files_of(profit, tmp_path)
+    exported = exported_to(profit, str(tmp_path))
     add_accounts(platform.instance, KEYS)
 
     def build_and_export() -> list[int]:
@@ -185,7 +186,7 @@ def test_files_of_a_mart_follow_builds_that_changed_its_rows(platform: Platform,
         for work in (lambda: build_partition(platform.database, profit, KEYS[0], MONTHS[0], run_id="run"), export):
             work()
             with platform.database.begin() as connection:
-                counts.append(len(partition_states(connection, files, KEYS, MONTHS, only_due=True)))
+                counts.append(len(partition_states(connection, exported, KEYS, MONTHS, only_due=True)))
         return counts
 
     def export() -> None:
@@ -205,11 +206,11 @@ def test_files_of_a_mart_follow_builds_that_changed_its_rows(platform: Platform,
 
 def test_exports_exist_for_every_dataset_and_mart_if_a_folder_is_set(tmp_path: Path) -> None:
     resources = dg.Definitions(resources={"warehouse": WarehouseResource()})
-    defs = dg.Definitions.merge(export_definitions(HISTORY_START, tmp_path), resources)
+    defs = dg.Definitions.merge(export_definitions(HISTORY_START, str(tmp_path)), resources)
     specs = {spec.key: spec for spec in defs.resolve_all_asset_specs() if spec.group_name == GROUP}
 
     assert set(specs) == {export_key(dataset) for dataset in SOURCES}
     assert all(specs[export_key(each)].partitions_def == exported_partitions(each, HISTORY_START) for each in SOURCES)
     assert {each.table for each in SOURCES} == {*(each.table for each in DATASETS), *(each.table for each in MARTS)}
-    assert {each.key for each in export_followers(tmp_path)} == set(specs)
+    assert {each.key for each in export_followers(str(tmp_path))} == set(specs)
     assert not export_definitions(HISTORY_START, None).assets

@@ -83,7 +83,7 @@ def test_loads_of_a_run_are_left_to_it_until_it_ends(platform: Platform, status:
 def test_what_is_made_of_a_load_that_was_not_reported_is_not_outdated(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
     _load(platform, dataset=DAILY)
-    assets = [*platform.assets.values(), cost_asset(), export_asset(DAILY, MONTHS[0].start, tmp_path)]
+    assets = [*platform.assets.values(), cost_asset(), export_asset(DAILY, MONTHS[0].start, str(tmp_path))]
     marts = mart_definitions(MONTHS[0].start)
     definitions = dg.Definitions.merge(dg.Definitions(assets=assets, resources=platform.resources), marts)
     made, partition = {asset_key(mart_named("cost_coverage")), export_key(DAILY)}, partition_key(KEYS[0], MONTHS[0])

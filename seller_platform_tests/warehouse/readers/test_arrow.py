@@ -122,19 +122,21 @@ def test_rows_that_the_list_orders_alike_always_come_in_one_order(database: Data
 def test_batches_hold_no_more_than_their_rows(database: Database) -> None:
     _insert(database, ORDERS, [_order(f"o{number:02d}", "2026-03-01") for number in range(25)])
 
-    batches = list(read_batches(database, ORDER_ROWS, [Selection(BERLIN)], rows_per_batch=10))
+    with database.begin() as connection:
+        batches = list(read_batches(connection, ORDER_ROWS, [Selection(BERLIN)], rows_per_batch=10))
 
     assert [batch.num_rows for batch in batches] == [10, 10, 5]
 
 
-def test_a_reader_that_stops_gives_the_connection_back(database: Database) -> None:
+def test_a_reader_that_stops_leaves_its_savepoint_usable(database: Database) -> None:
     _insert(database, ORDERS, [_order(f"o{number:02d}", "2026-03-01") for number in range(25)])
 
-    with Database(database.url, connections=1) as single:
-        batches = read_batches(single, ORDER_ROWS, [Selection(BERLIN)], rows_per_batch=10)
-        first = next(batches)
-        del batches
-        again = read_arrow(single, ORDER_ROWS, [Selection(BERLIN)])
+    with database.begin() as connection:
+        with connection.begin_nested():
+            batches = read_batches(connection, ORDER_ROWS, [Selection(BERLIN)], rows_per_batch=10)
+            first = next(batches)
+            del batches
+        again = pa.Table.from_batches(read_batches(connection, ORDER_ROWS, [Selection(BERLIN)]))
 
     assert (first.num_rows, again.num_rows) == (10, 25)
 

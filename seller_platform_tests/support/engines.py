@@ -1,0 +1,57 @@
+"""Engines of other authors that read Delta tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import duckdb_extension_delta
+import polars
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+Rows = list[tuple[Any, ...]]
+
+
+def connect_duckdb() -> duckdb.DuckDBPyConnection:
+    """Return a connection with the extension `delta`, which is loaded from its package and not downloaded."""
+    (extension,) = Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension")
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False})
+    connection.load_extension(str(extension))
+    return connection
+
+
+def _duckdb(table: Path, columns: Sequence[str]) -> Rows:
+    with connect_duckdb() as connection:
+        return connection.sql(f"SELECT {', '.join(columns)} FROM delta_scan('{table}')").fetchall()
+
+
+def _polars(table: Path, columns: Sequence[str]) -> Rows:
+    return polars.scan_delta(str(table)).select(columns).collect().rows()
+
+
+def _pyarrow(table: Path, columns: Sequence[str]) -> Rows:
+    return _rows(DeltaTable(table).to_pyarrow_dataset().to_table(columns=list(columns)))
+
+
+def _deltalake(table: Path, columns: Sequence[str]) -> Rows:
+    query = QueryBuilder().register("exported", DeltaTable(table)).execute(f"SELECT {', '.join(columns)} FROM exported")
+    return _rows(pa.table(query.read_all()))
+
+
+def _rows(table: pa.Table) -> Rows:
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+ENGINES: Mapping[str, Callable[[Path, Sequence[str]], Rows]] = {
+    "DuckDB": _duckdb,
+    "Polars": _polars,
+    "pyarrow": _pyarrow,
+    "deltalake": _deltalake,
+}
+"""Reads columns of the newest version of a table, by the name of the engine."""
+
+
+def read_by_engines(table: Path, columns: Sequence[str]) -> dict[str, Rows]:
+    """Return the rows as each engine reads them, in any order."""
+    return {name: read(table, columns) for name, read in ENGINES.items()}

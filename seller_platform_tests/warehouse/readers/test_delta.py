@@ -1,0 +1,285 @@
+"""Tests that other engines read Delta tables exactly, and that failures keep their former rows."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from sqlalchemy import text
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
+from seller_platform.failpoints import VARIABLE
+from seller_platform.warehouse.history.reverts import revert
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.marts.due import partition_states
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.arrow import read_arrow
+from seller_platform.warehouse.readers.delta import Exported, export_partitions
+from seller_platform.warehouse.readers.relations import Selection, exported_to, relation_of
+from seller_platform_tests.support.engines import connect_duckdb, read_by_engines
+from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
+
+ACCOUNT = "S1/É:='.EU"
+ORDERS, STOCK = map(dataset_named, ("orders", "warehouse_stock"))
+MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (3, 4))
+
+
+def _load(database: Database, dataset: Dataset, window: Window, rows: Sequence[Row]) -> int:
+    with open_load(database, Slice(dataset, ACCOUNT, window)) as load:
+        load.spool.write(rows, tags=("platform",) * len(dataset.tags), extras={0: '{"gift": 0.10}'}, page=1)
+        return load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC)).id
+
+
+def _order(name: str, total: Decimal | None = None, product: str | None = None, day: str = "2026-03-29") -> Row:
+    return (name, f"{day}T03:30:00+02:00", "Shipped", total, "EUR", 2, "SKU", None, product, day)
+
+
+def _stock(day: str, quantity: int) -> Row:
+    return ("SKU", "Main", quantity, "A1", "available", f"{day}T00:00:00+00:00", day)
+
+
+def _export(database: Database, folder: Path, *months: Window | None, source: Dataset = ORDERS) -> list[Exported]:
+    exported = []
+    for result in export_partitions(database, source, [(ACCOUNT, month) for month in months], str(folder)).values():
+        if isinstance(result, SellerPlatformError):
+            raise result
+        exported.append(result)
+    return exported
+
+
+def _stored(folder: Path, name: str = "orders") -> pa.Table:
+    return DeltaTable(folder / name).to_pyarrow_table()
+
+
+def test_others_read_back_what_is_stored(database: Database, tmp_path: Path) -> None:
+    rows = [_order("o1", Decimal("0.10"), 'None\t"x"\\\n'), _order("o2", None, "Ünïcode 🎈"), _order("o3")]
+    load_id = _load(database, ORDERS, MARCH, rows)
+
+    (exported,) = _export(database, tmp_path, MARCH)
+    table = _stored(tmp_path)
+
+    assert table["order_total"].to_pylist() == [Decimal("0.10"), None, None]
+    assert table["order_total"].type == pa.decimal128(28, 8)
+    assert table["product_name"].to_pylist() == ['None\t"x"\\\n', "Ünïcode 🎈", None]
+    assert table["purchase_date"].to_pylist() == [datetime(2026, 3, 29, 1, 30, tzinfo=UTC)] * 3
+    assert table["local_day"].to_pylist() == [date(2026, 3, 29)] * 3
+    assert table["extra"].to_pylist() == ['{"gift": 0.10}', None, None]
+    assert table.column_names[:3] == ["account", "month", "local_day"]
+    assert {*table["account"].to_pylist()} == {ACCOUNT}
+    assert {*table["month"].to_pylist()} == {MARCH.start}
+    assert (exported.rows, exported.load_ids, exported.replaced, exported.version) == (3, (load_id,), 1, 1)
+    assert DeltaTable(tmp_path / "orders").history(1)[0]["load_ids"] == str(load_id)
+
+
+def test_amounts_are_exact_in_every_engine(database: Database, tmp_path: Path) -> None:
+    greatest = Decimal("12345678901234567890.12345678")
+    _load(database, ORDERS, MARCH, [_order("o1", greatest), _order("o2", Decimal("-0.10")), _order("o3")])
+    _export(database, tmp_path, MARCH)
+
+    read = read_by_engines(tmp_path / "orders", ["account", "order_total"])
+
+    assert len(read) == 4
+    for rows in read.values():
+        assert sorted(rows, key=str) == sorted(
+            [(ACCOUNT, greatest), (ACCOUNT, Decimal("-0.10")), (ACCOUNT, None)], key=str
+        )
+    with connect_duckdb() as duckdb:
+        above = f"SELECT count(*) FROM delta_scan('{tmp_path}/orders') WHERE order_total >= {greatest}"
+        assert duckdb.sql(above).fetchall() == [(1,)]
+
+
+def test_only_what_changed_is_replaced_in_one_commit(database: Database, tmp_path: Path) -> None:
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
+    _load(database, ORDERS, APRIL, [_order("o2", Decimal(1), day="2026-04-02")])
+    first = _export(database, tmp_path, MARCH, APRIL)
+    again = _export(database, tmp_path, MARCH, APRIL)
+    load_id = _load(database, ORDERS, MARCH, [_order("o1", Decimal(2)), _order("o2", Decimal(2))])
+    changed = _export(database, tmp_path, MARCH, APRIL)
+    # The same rows, read by a load of a part of the month.
+    _load(database, ORDERS, Window(date(2026, 3, 20), MARCH.end), [_order("o1", Decimal(2)), _order("o2", Decimal(2))])
+    renewed = _export(database, tmp_path, MARCH, APRIL)
+
+    assert [[each.replaced for each in exported] for exported in (first, again, changed, renewed)] == [
+        [1, 1],
+        [0, 0],
+        [1, 0],
+        [0, 0],
+    ]
+    assert [exported[0].version for exported in (first, again, changed, renewed)] == [1, 1, 2, 2]
+    assert again[0].digest == first[0].digest != changed[0].digest == renewed[0].digest
+    assert renewed[0].load_ids == changed[0].load_ids == (load_id,)
+    assert sorted(_stored(tmp_path)["order_total"].to_pylist()) == [1, 2, 2]
+
+
+def test_rows_that_are_gone_leave_the_table(database: Database, tmp_path: Path) -> None:
+    _load(database, ORDERS, MARCH, [_order("o1")])
+    _load(database, ORDERS, APRIL, [_order("o2", day="2026-04-02")])
+    _export(database, tmp_path, MARCH, APRIL)
+    _load(database, ORDERS, MARCH, [])
+
+    (exported,) = _export(database, tmp_path, MARCH)
+
+    assert (exported.rows, exported.load_ids, exported.replaced) == (0, (), 1)
+    assert _stored(tmp_path)["platform_order_id"].to_pylist() == ["o2"]
+
+
+def test_snapshots_follow_those_stored_month_by_month(database: Database, tmp_path: Path) -> None:
+    for day, quantity in (("2026-02-27", 3), ("2026-02-28", 1), ("2026-03-01", 2)):
+        _load(database, STOCK, Window.day(date.fromisoformat(day)), [_stock(day, quantity)])
+    (first,) = _export(database, tmp_path, None, source=STOCK)
+    with database.begin() as connection:
+        connection.execute(text("DELETE FROM seller.warehouse_stock WHERE local_day = '2026-02-27'"))
+    _load(database, STOCK, Window.day(date(2026, 3, 2)), [])
+    (second,) = _export(database, tmp_path, None, source=STOCK)
+    with database.begin() as connection:
+        connection.execute(text("DELETE FROM seller.warehouse_stock WHERE local_day < '2026-03-01'"))
+    (third,) = _export(database, tmp_path, None, source=STOCK)
+
+    assert [(each.rows, each.replaced) for each in (first, second, third)] == [(3, 2), (2, 1), (1, 1)]
+    assert list(_stored(tmp_path, STOCK.name).select(["month", "quantity"]).to_pylist()) == [
+        {"month": date(2026, 3, 1), "quantity": 2}
+    ]
+
+
+def test_a_new_column_is_added_and_former_rows_lack_it(database: Database, tmp_path: Path) -> None:
+    _load(database, ORDERS, MARCH, [_order("o1")])
+    _load(database, ORDERS, APRIL, [_order("o2", day="2026-04-02")])
+    older = replace(ORDERS, columns=tuple(each for each in ORDERS.columns if each.name != "product_name"))
+    for month in (MARCH, APRIL):
+        (result,) = export_partitions(database, older, [(ACCOUNT, month)], str(tmp_path)).values()
+        assert isinstance(result, Exported)
+
+    (exported,) = _export(database, tmp_path, APRIL)
+
+    table = _stored(tmp_path)
+    assert exported.replaced == 1
+    assert table.schema.field("product_name").type == pa.string()
+    assert sorted(table["platform_order_id"].to_pylist()) == ["o1", "o2"]
+
+
+def test_a_version_has_the_rows_of_its_moment_after_a_revert_too(database: Database, tmp_path: Path) -> None:
+    load_ids = []
+    for total in ("1.10", "2.20", "3.30"):
+        rows = [_order("same", Decimal("5.00")), _order(f"o{total}", Decimal(total))]
+        load_ids.append(_load(database, ORDERS, MARCH, rows))
+        _export(database, tmp_path, MARCH)
+    revert(database, load_ids[-1])
+    _export(database, tmp_path, MARCH)
+
+    table, totals = DeltaTable(tmp_path / "orders"), []
+    commits = {commit["version"]: commit for commit in table.history() if "read_at" in commit}
+    for version in sorted(commits):
+        table.load_as_version(version)
+        as_of = replace(relation_of(ORDERS), as_of=datetime.fromisoformat(commits[version]["read_at"]))
+        stored = read_arrow(database, as_of, [Selection(ACCOUNT, MARCH)])
+        exported = table.to_pyarrow_table().select(stored.column_names)
+        assert exported.sort_by("platform_order_id") == stored.sort_by("platform_order_id")
+        totals.append(sum(exported["order_total"].to_pylist()))
+
+    assert totals == [Decimal(total) for total in ("6.10", "7.20", "8.30", "7.20")]
+
+
+_EXPORT = f"""
+import sys
+from datetime import date
+from seller_platform.contract import Window, dataset_named
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.delta import export_partitions
+with Database(sys.argv[1]) as database:
+    partitions = [({ACCOUNT!r}, Window.month_of(date(2026, month, 1))) for month in (3, 4)]
+    export_partitions(database, dataset_named("orders"), partitions, sys.argv[2], run_id="killed")
+"""
+
+
+@pytest.mark.parametrize("failpoint", ["export.created", "export.read", "export.committed"])
+def test_a_killed_export_is_completed_by_the_next(database: Database, tmp_path: Path, failpoint: str) -> None:
+    folder, partitions = tmp_path / "lake", [(ACCOUNT, MARCH), (ACCOUNT, APRIL)]
+    for total in (1, 2):
+        _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
+        _load(database, ORDERS, APRIL, [_order("o2", Decimal(total), day="2026-04-02")])
+        if total == 1 and failpoint != "export.created":
+            export_partitions(database, ORDERS, partitions, str(folder), run_id="first")
+
+    killed = subprocess.run(
+        [sys.executable, "-c", _EXPORT, database.url, str(folder)],
+        env=environment(tmp_path, **{VARIABLE: failpoint}),
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
+    read = _stored(folder)["order_total"].to_pylist()
+    due = _due(database, folder)
+    results = export_partitions(database, ORDERS, partitions, str(folder), run_id="next")
+
+    assert killed.returncode == -signal.SIGKILL
+    assert read == {"export.created": [], "export.read": [1, 1], "export.committed": [2, 2]}[failpoint]
+    assert (due, _due(database, folder)) == (2, 0)
+    replaced = 0 if failpoint == "export.committed" else 1
+    assert [isinstance(each, Exported) and each.replaced for each in results.values()] == [replaced, replaced]
+    assert _stored(folder)["order_total"].to_pylist() == [2, 2]
+
+
+def _due(database: Database, folder: Path) -> int:
+    derived = exported_to(ORDERS, str(folder))
+    with database.begin() as connection:
+        return len(partition_states(connection, derived, [ACCOUNT], [MARCH, APRIL], only_due=True))
+
+
+def test_exports_of_one_table_wait_for_one_another(database: Database, tmp_path: Path) -> None:
+    def load_and_export(month: Window) -> None:
+        for total in range(1, 5):
+            _load(database, ORDERS, month, [_order(f"o{total}", Decimal(total), day=str(month.start))])
+            _export(database, tmp_path, month)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(load_and_export, (MARCH, APRIL)))
+
+    assert _stored(tmp_path)["order_total"].to_pylist() == [4, 4]
+    assert DeltaTable(tmp_path / "orders").version() == 8
+
+
+def test_what_cannot_be_written_or_held_leaves_the_former_rows(database: Database, tmp_path: Path) -> None:
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
+    _load(database, ORDERS, APRIL, [_order("o2", Decimal(1), day="2026-04-02")])
+    _export(database, tmp_path, MARCH, APRIL)
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal("1.000000001"))])
+    _load(database, ORDERS, APRIL, [_order("o2", Decimal(2), day="2026-04-02")])
+    partitions = [(ACCOUNT, month) for month in (MARCH, APRIL, Window.month_of(date(2026, 5, 1)))]
+
+    inexact, exported, absent = export_partitions(database, ORDERS, partitions, str(tmp_path)).values()
+
+    assert isinstance(inexact, InexactNumberError)
+    assert isinstance(exported, Exported)
+    assert isinstance(absent, NotLoadedError)
+    assert sorted(_stored(tmp_path)["order_total"].to_pylist()) == [1, 2]
+
+
+def test_a_folder_of_something_else_is_refused(database: Database, tmp_path: Path) -> None:
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
+    old, foreign, file = tmp_path / "old", tmp_path / "foreign", tmp_path / "file"
+    (old / "orders" / "account=S1.EU").mkdir(parents=True)
+    write_deltalake(foreign / "orders", pa.table({"account": ["A"], "month": ["2026-03"]}))
+    file.touch()
+
+    for folder, code, message in (
+        (old, "ForeignExportError", "files that are no Delta table"),
+        (foreign, "ForeignExportError", "of another program"),
+        (file, "ExportFolderError", "cannot be written"),
+    ):
+        (result,) = export_partitions(database, ORDERS, [(ACCOUNT, MARCH)], str(folder)).values()
+        assert isinstance(result, SellerPlatformError)
+        assert result.code == code
+        assert f"{folder}/orders" in str(result)
+        assert message in str(result)
+        assert "SELLER_PLATFORM_EXPORT_DIR" in str(result)
