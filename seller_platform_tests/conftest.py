@@ -145,7 +145,7 @@ def postgres() -> Iterator[EmbeddedServer]:
                 connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
             connection.execute("SELECT pg_reload_conf()")
         with Database(server.database(TEMPLATE)) as template:
-            template.migrate()
+            template.migrate(partitions=2)
         yield server
         server.close()
 

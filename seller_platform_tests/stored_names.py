@@ -329,17 +329,17 @@ FROM pg_class AS class
 JOIN pg_namespace AS namespace ON namespace.oid = class.relnamespace
 JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid AND attnum > 0 AND NOT attisdropped
 LEFT JOIN pg_attrdef AS standard ON standard.adrelid = class.oid AND standard.adnum = attnum
-WHERE class.relkind IN ('r', 'v', 'm', 'p')
+WHERE class.relkind IN ('r', 'v', 'm', 'p') AND NOT class.relispartition
   AND namespace.nspname NOT IN ('pg_catalog', 'information_schema') AND namespace.nspname NOT LIKE 'pg_toast%%'
 ORDER BY 1, attribute.attnum
 """
 _KEYS = """
 SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
-WHERE conrelid <> 0 AND contype <> 'n'
+WHERE conrelid <> 0 AND contype <> 'n' AND conparentid = 0
   AND connamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema')
 UNION ALL
 SELECT schemaname || '.' || tablename, indexname, regexp_replace(indexdef, '^CREATE (UNIQUE )?INDEX \\S+ ON', '\\1ON')
-FROM pg_indexes WHERE schemaname <> 'pg_catalog'
+FROM pg_indexes WHERE schemaname NOT IN ('pg_catalog', 'partitions')
   AND indexname NOT LIKE 'pk_%'
 ORDER BY 1, 2, 3 DESC
 """

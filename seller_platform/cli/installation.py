@@ -18,7 +18,7 @@ from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import DEMO, use_demo_start
 from seller_platform.files import make_private_folder
 from seller_platform.settings import DEMO_FOLDER, LEADING_ELSEWHERE, Settings, read_settings
-from seller_platform.warehouse.postgres.database import Database, readable_version
+from seller_platform.warehouse.postgres.database import FEW_PARTITIONS, Database, readable_version
 from seller_platform.warehouse.postgres.location import (
     SANDBOX,
     data_elsewhere,
@@ -57,17 +57,20 @@ class Installation:
 
 
 @contextmanager
-def open_installation() -> Iterator[Installation]:
+def open_installation(partitions: int = FEW_PARTITIONS) -> Iterator[Installation]:
     """Open the warehouse that the environment names, and migrate it, for a command that begins an installation.
 
     A home folder that does not exist is created.
+
+    Args:
+        partitions: How many partitions the tables of an empty warehouse get.
 
     Raises:
         SettingsError: A setting cannot be used.
         WarehouseError: PostgreSQL cannot be used.
     """
     settings = make_home()
-    with _opened(settings, creates=True) as installation:
+    with _opened(settings, creates=True, partitions=partitions) as installation:
         yield installation
 
 
@@ -220,13 +223,13 @@ def use_demo(variables: MutableMapping[str, str]) -> None:
 
 
 @contextmanager
-def _opened(settings: Settings, *, creates: bool) -> Iterator[Installation]:
+def _opened(settings: Settings, *, creates: bool, partitions: int = FEW_PARTITIONS) -> Iterator[Installation]:
     with progress(_OPENING):
         database = Database(warehouse_url(settings) if creates else stored_warehouse_url(settings))
         try:
             if not creates and readable_version(database) is None:
                 raise nothing_stored(settings)
-            database.migrate()
+            database.migrate(partitions)
         except BaseException:
             database.close()
             raise

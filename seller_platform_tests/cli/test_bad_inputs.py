@@ -129,6 +129,7 @@ COMMANDS = [
     Bad("restore {folder}", "it is no file. Name a file that `seller-platform backup` has written", FAILED),
     Bad("restore {file}", "it is no backup. Name a file that `seller-platform backup` has written", FAILED),
     Bad("prune --snapshot-days 0", "0 is not in the range"),
+    Bad("migrate --partitions 3", "has tables with 2 partitions, and keeps that number"),
     Bad("database reader Bad-Name", "is no name for a reader", typed="a long enough password\n"),
     Bad("database reader bob --password-file {folder}/absent", "does not exist"),
     Bad("database reader absent_role --remove", "is no role of this server"),

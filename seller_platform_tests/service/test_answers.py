@@ -138,7 +138,7 @@ def _days(
     yield path, {**query, **_FIFTH}, "end_date", field, {**last, "2026-04-05": both}
 
 
-_EFFECTS: Sequence[_Case] = [
+EFFECTS: Sequence[_Case] = [
     *_days(ORDERS, _ORDERS, "platform_order_id", ["305-1"], ["305-2"]),
     *_days(DASHBOARD, _PRODUCTS, "sku", [MUG], [BOWL], both=[BOWL, MUG]),
     *_days(DAILY_SALES, _SALES, "sku", [MUG], [BOWL]),
@@ -290,7 +290,7 @@ _BEYOND: Sequence[tuple[str, Mapping[str, str], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("case", _EFFECTS, ids=lambda case: f"{case[0].strip('/')}: {case[2]}, seen in {case[3]}")
+@pytest.mark.parametrize("case", EFFECTS, ids=lambda case: f"{case[0].strip('/')}: {case[2]}, seen in {case[3]}")
 def test_a_parameter_has_its_effect(ann: httpx.Client, case: _Case) -> None:
     path, query, parameter, field, effects = case
     name, _, sku = field.partition(" of ")
@@ -312,13 +312,13 @@ def test_values_that_contradict_others_are_refused_by_name(ann: httpx.Client) ->
 
 def test_every_parameter_of_a_list_has_an_effect_here(ann: httpx.Client) -> None:
     paths = ann.get("/openapi.json").json()["paths"]
-    tested = {path for path, *_ in _EFFECTS}
+    tested = {path for path, *_ in EFFECTS}
     served = {(path, each["name"]) for path in tested for each in paths[path]["get"]["parameters"]}
     # Every operation is asked for the accounts and sizes of pages, and only links between pages carry a moment.
     others = {*US, *_SELECTIONS[0], *_SELECTIONS[1], "per_page", AS_OF}
 
     assert {(path, name) for path, name in served if name not in others} == {
-        (path, parameter) for path, _, parameter, *_ in _EFFECTS
+        (path, parameter) for path, _, parameter, *_ in EFFECTS
     }
     assert tested == {path for path in paths if "get" in paths[path] and path.split("/")[1] in _AREAS}
 

@@ -272,6 +272,7 @@ def _value(dataset: Dataset, column: Column, number: int, account: str, day: dat
         Kind.NUMBER: Decimal(number) / 8,
         Kind.BOOLEAN: number % 2 == 0,
         Kind.DATE: day,
+        Kind.JSON: "[]",
         Kind.TIMESTAMP: datetime(day.year, day.month, day.day, number % 24, 30, tzinfo=zone).isoformat(),
     }
     return None if column.nullable and number % 11 == 5 else values[column.kind]

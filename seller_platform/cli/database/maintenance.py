@@ -6,8 +6,12 @@ import click
 
 from seller_platform.cli.installation import open_installation, open_stored_installation
 from seller_platform.cli.output import Document, Output, json_option
+from seller_platform.counts import count_of
+from seller_platform.errors import RequestError
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
 from seller_platform.warehouse.loads.retention import prune as remove_old
+from seller_platform.warehouse.postgres.database import FEW_PARTITIONS
+from seller_platform.warehouse.schema.creation import partitions_of
 
 _days = click.IntRange(1, 36_500)
 
@@ -39,16 +43,30 @@ class PruneDocument(Document, frozen=True):
 
 
 @click.command()
+@click.option(
+    "--partitions",
+    type=click.IntRange(1, 1_000),
+    help=f"Partitions of each table with rows of accounts, in a new database; by default {FEW_PARTITIONS}.",
+)
 @json_option(MigrateDocument)
-def migrate(*, output: Output) -> None:
+def migrate(*, partitions: int | None, output: Output) -> None:
     """Migrate the database to the schema of this version, and Dagster's tables with it.
 
     Every program migrates when it starts. Run this first where several programs start at once, or where they have
     fewer rights. Readers continue meanwhile.
+
+    A database keeps the number of partitions that it was created with: one for about 100 million rows of a table.
     """
     from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
 
-    with open_installation() as installation:
+    with open_installation(partitions or FEW_PARTITIONS) as installation:
+        with installation.database.begin() as connection:
+            stored = partitions_of(connection)
+        if partitions not in (None, stored):
+            raise RequestError(
+                f"{installation.database.where} has tables with {count_of(stored, 'partition')}, and keeps that number",
+                step="Leave --partitions out, or name a new database in SELLER_PLATFORM_DATABASE_URL.",
+            )
         with open_instance(installation.settings.home) as instance:
             instance.upgrade()
         version = installation.database.version()

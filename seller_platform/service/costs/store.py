@@ -84,7 +84,7 @@ WITH deleted AS (
     USING unnest(%(first_days)s::date[], %(last_days)s::date[]) AS sent (first_day, last_day)
     WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = %(sku)s
       AND from_date = sent.first_day AND to_date = sent.last_day
-    RETURNING -1 AS added, -{row_hash} AS hash
+    RETURNING {row_hash} AS hash
 ),
 stored AS (
     INSERT INTO seller.cost_periods AS period
@@ -92,10 +92,16 @@ stored AS (
     SELECT %(sku)s, first_day, last_day, elements, %(snapshot)s, %(account)s, 0, 0
     FROM unnest(%(first_days)s::date[], %(last_days)s::date[], %(elements)s::jsonb[])
          AS sent (first_day, last_day, elements)
-    RETURNING 1 AS added, {row_hash} AS hash
 )
-SELECT coalesce(sum(added), 0), coalesce(sum(hash), 0)
-FROM (SELECT * FROM deleted UNION ALL SELECT * FROM stored) AS changes
+SELECT count(*), coalesce(sum(hash), 0) FROM deleted
+""".replace("{row_hash}", ROW_HASH)
+# PostgreSQL cannot return it of rows that it inserts into a partitioned table.
+_HASH: LiteralString = """
+SELECT coalesce(sum({row_hash}), 0)
+FROM seller.cost_periods AS period
+JOIN unnest(%(first_days)s::date[], %(last_days)s::date[]) AS sent (first_day, last_day)
+  ON (from_date, to_date) = (sent.first_day, sent.last_day)
+WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = %(sku)s
 """.replace("{row_hash}", ROW_HASH)
 
 _CHOSEN: LiteralString = """
@@ -185,9 +191,11 @@ async def write_periods(
             if problems:
                 raise InvalidParametersError(problems)
             await _require_room(connection, account, chosen, len(periods), limits)
-            written = await connection.execute(_REPLACE, {**chosen, "elements": elements})
-            added, rows_hash = await written.fetchone() or (0, Decimal(0))
-            await apply_costs(connection, account.key, [sku], added=added, rows_hash=rows_hash)
+            replaced = await connection.execute(_REPLACE, {**chosen, "elements": elements})
+            gone, hash_of_gone = await replaced.fetchone() or (0, Decimal(0))
+            (rows_hash,) = await (await connection.execute(_HASH, chosen)).fetchone() or (Decimal(0),)
+            changes = {"added": len(periods) - gone, "rows_hash": rows_hash - hash_of_gone}
+            await apply_costs(connection, account.key, [sku], **changes)
     return len(periods) * len(selected.accounts)
 
 

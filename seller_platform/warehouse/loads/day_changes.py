@@ -42,7 +42,7 @@ days AS (
 SELECT on_day, direction, lost, others, count(*){figures}
 FROM moved JOIN days USING (on_day) GROUP BY on_day, direction, lost, others
 """)
-_GONE = sql.SQL("ctid = ANY (%s::text[]::tid[])")
+_GONE = sql.SQL("{inside} AND ctid = ANY (%s::text[]::tid[])")
 _STORED = sql.SQL("SELECT {day} AS on_day, count(*){figures} FROM {stored} WHERE {inside} GROUP BY 1")
 
 
@@ -153,7 +153,7 @@ def day_changes(
     figures += [column.name for column in dataset.columns if column.kind is Kind.INTEGER]
     parts = {"day": day, "stored": stored, "inside": compared.inside, "figures": _figures(dataset)}
     moved = _MOVED.format(
-        gone=compared.inside if compared.gone is None else _GONE,
+        gone=compared.inside if compared.gone is None else _GONE.format(inside=compared.inside),
         pending=pending,
         columns=_listed(dict.fromkeys([*(column.name for column in dataset.columns), *identity])),
         identity=_listed(identity),

@@ -44,7 +44,8 @@ FROM (
     SELECT unnest(array_agg(address) FILTER (WHERE NOT is_new)) AS stored,
            unnest(array_agg(address) FILTER (WHERE is_new)) AS new
     FROM (
-        SELECT {content}, ctid AS address, false AS is_new FROM {table} WHERE ctid = ANY (%s::text[]::tid[])
+        SELECT {content}, ctid AS address, false AS is_new FROM {table}
+        WHERE {owned} AND ctid = ANY (%s::text[]::tid[])
         UNION ALL
         SELECT {content}, ctid, true FROM {pending}
     ) AS differing
@@ -58,11 +59,12 @@ _TAKE_HASH = sql.SQL("""
 WITH equal AS (SELECT * FROM unnest(%(stored)s::text[]::tid[], %(new)s::text[]::tid[]) AS equal (stored, new)),
      dropped AS (DELETE FROM {pending} AS pending USING equal WHERE pending.ctid = equal.new
                  RETURNING equal.stored, pending.row_hash)
-UPDATE {table} AS kept SET row_hash = dropped.row_hash FROM dropped WHERE kept.ctid = dropped.stored
+UPDATE {table} AS kept SET row_hash = dropped.row_hash FROM dropped
+WHERE kept.{owned} AND kept.ctid = dropped.stored
 """)
 
 _MOVE = sql.SQL("""
-WITH gone AS (DELETE FROM {table} WHERE ctid = ANY (%s::text[]::tid[]) AND {inside} RETURNING *),
+WITH gone AS (DELETE FROM {table} WHERE {owned} AND ctid = ANY (%s::text[]::tid[]) AND {inside} RETURNING *),
      kept AS (INSERT INTO {history} ({columns}, {gone_load_id}) SELECT {columns}, {load} FROM gone)
 {sums}
 """)
@@ -78,7 +80,8 @@ _ALL = sql.SQL("true")
 class StoredRows:
     """The rows of a slice as they are stored.
 
-    An address is the ctid of a row in binary. It is valid within the transaction that read it.
+    An address is the ctid of a row in binary. It is valid within the transaction that read it, and in the partition of
+    the slice's account.
 
     Attributes:
         count: How many they are.
@@ -150,9 +153,13 @@ def difference(read: Sequence[bytes], stored: StoredRows) -> Difference:
 
 
 class PendingRows:
-    """New rows of a slice in a temporary table, until they are published."""
+    """New rows of a slice in a temporary table, until they are published.
 
-    def __init__(self, cursor: psycopg.Cursor[Any], dataset: Dataset) -> None:
+    Args:
+        owned: The condition for rows of the slice's account, which begins with a column: partitions share addresses.
+    """
+
+    def __init__(self, cursor: psycopg.Cursor[Any], dataset: Dataset, owned: sql.Composable) -> None:
         self.table = sql.Identifier("pg_temp", f"pending_{dataset.name}")
         self._cursor, self._dataset = cursor, dataset
         self._names = {
@@ -160,6 +167,7 @@ class PendingRows:
             "table": sql.Identifier(SELLER, dataset.name),
             "history": sql.Identifier(HISTORY, dataset.name),
             "gone_load_id": sql.Identifier(GONE_LOAD_ID),
+            "owned": owned,
         }
         self._columns = [column.name for column in table_for(dataset).columns]
         self._execute(_CREATE)

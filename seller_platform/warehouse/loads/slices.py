@@ -265,7 +265,7 @@ class Load:
             after = None if previous is None else self._profile(cursor, inside).sums
             change = SliceChange({}, after, moved=self.spool.count > 0)
             return [self._published(whole, change, previous)]
-        found, pending = difference(self.spool.hashes, stored), PendingRows(cursor, dataset)
+        found, pending = difference(self.spool.hashes, stored), PendingRows(cursor, dataset, self._owned)
         new = sum(found.is_new)
         self._copy(cursor, copy_statement(dataset, pending.table), found.is_new, new)
         gone = [ctid_of(address) for address in found.gone]
@@ -391,7 +391,7 @@ class Load:
         """
         dataset, inside = self.slice.dataset, self._inside(self.slice.window)
         with self._connection.begin(), driver_of(self._connection).cursor() as cursor:
-            pending = PendingRows(cursor, dataset)
+            pending = PendingRows(cursor, dataset, self._owned)
             pending.bring_back(inside, before=undone.id)
             later = stored_rows(cursor, dataset, sql.SQL("{} AND load_id >= {}").format(inside, undone.id))
             gone = [ctid_of(address) for address in later.addresses]
@@ -530,13 +530,19 @@ class Load:
         row = driver_of(self._connection).execute(counted).fetchone()
         return 0 if row is None else int(row[0])
 
+    @property
+    def _owned(self) -> sql.Composed:
+        """The condition for the rows of the account; of `seller.accounts` for those of the connection."""
+        is_list = self.slice.dataset.slicing is Slicing.CONNECTION
+        column = self.slice.dataset.slice_column if is_list else "account"
+        return sql.SQL("{} = {}").format(sql.Identifier(column), self.slice.account)
+
     def _inside(self, window: Window) -> sql.Composed:
         """Return the condition for the rows of the slice on days of a window."""
-        column = sql.Identifier(self.slice.dataset.slice_column)
         if self.slice.dataset.slicing is Slicing.CONNECTION:
-            return sql.SQL("{} = {}").format(column, self.slice.account)
-        inside = sql.SQL("account = {} AND {column} >= {} AND {column} < {}").format(
-            self.slice.account, window.start, window.end, column=column
+            return self._owned
+        inside = sql.SQL("{} AND {column} >= {} AND {column} < {}").format(
+            self._owned, window.start, window.end, column=sql.Identifier(self.slice.dataset.slice_column)
         )
         report_id = self.slice.report_id
         return inside if report_id is None else sql.SQL("{} AND report_id = {}").format(inside, report_id)

@@ -7,7 +7,7 @@ new. A new database gets the declared tables; all migrations count as run.
 from alembic import context
 
 from seller_platform.warehouse.marts import tables as mart_tables  # noqa: F401  # imported, its tables join METADATA
-from seller_platform.warehouse.postgres.database import IS_NEW, VERSION_SCHEMA, VERSION_TABLE, is_declared
+from seller_platform.warehouse.postgres.database import IS_NEW, PARTITIONS, VERSION_SCHEMA, VERSION_TABLE, is_declared
 from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
 from seller_platform.warehouse.schema.comments import comment_on_schemas
 from seller_platform.warehouse.schema.creation import create_tables
@@ -31,7 +31,7 @@ connection = context.config.attributes["connection"]
 with context.begin_transaction():
     is_new = context.config.attributes.get(IS_NEW)
     if is_new:
-        create_tables(connection)
+        create_tables(connection, context.config.attributes[PARTITIONS])
     context.run_migrations()
     if is_new is not None:
         for create in (

@@ -25,6 +25,10 @@ DAGSTER_SCHEMA = "dagster"
 """The schema of Dagster's tables. Its storage names it for each connection, so that no search path decides."""
 IS_NEW = "is_new"
 """The attribute of alembic's configuration that says whether an upgrade begins with an empty database."""
+PARTITIONS = "partitions"
+"""The attribute with the number of partitions of an empty database's tables, and the schema of these partitions."""
+FEW_PARTITIONS = 4
+"""The number of a database that is created without one."""
 _MIGRATIONS = Path(__file__).parents[1] / "migrations"
 _PORT = 5432
 _MIGRATION_LOCK = 0x5E11E4
@@ -114,15 +118,18 @@ class Database:
         host = hosts if isinstance(hosts, str) else hosts[0]
         return f"postgres://{'' if host.startswith('/') else f'{host}:{url.port or _PORT}'}/{url.database}"
 
-    def migrate(self) -> None:
+    def migrate(self, partitions: int = FEW_PARTITIONS) -> None:
         """Bring the schemas to today's version; processes that start together wait for one another.
+
+        Args:
+            partitions: How many partitions the tables of an empty database get.
 
         Raises:
             WarehouseError: The database is newer than this program, or older than its first release.
             WarehouseUnavailableError: The server cannot be reached.
         """
         if self.version() != revisions()[-1]:
-            self._upgrade()
+            self._upgrade(partitions)
         with self.begin() as connection:
             if has_moved(connection):
                 lock_number(connection, _MIGRATION_LOCK)
@@ -143,7 +150,7 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _upgrade(self) -> None:
+    def _upgrade(self, partitions: int) -> None:
         # Here, because alembic costs every command a fifth of a second.
         from alembic import command
         from alembic.config import Config
@@ -159,6 +166,7 @@ class Database:
                 config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
                 config.attributes["connection"] = connection
                 config.attributes[IS_NEW] = version is None
+                config.attributes[PARTITIONS] = partitions
                 (command.stamp if version is None else command.upgrade)(config, "head")
 
 
@@ -168,8 +176,8 @@ def driver_of(connection: Connection) -> psycopg.Connection[Any]:
 
 
 def is_declared(name: str | None, kind: str, _: object) -> bool:
-    """Whether the platform declares a thing in the database. Dagster's schema is its own."""
-    return (kind, name) != ("schema", DAGSTER_SCHEMA)
+    """Whether the platform declares a thing in the database. Dagster's schema is its own; partitions follow tables."""
+    return kind != "schema" or name not in (DAGSTER_SCHEMA, PARTITIONS)
 
 
 def driver_url(url: str, driver: str) -> sqlalchemy.URL:

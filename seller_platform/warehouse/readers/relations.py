@@ -213,7 +213,7 @@ _ALL = "SELECT {columns} FROM {table} AS stored ORDER BY {order}"
 _PARTS = """
 SELECT {columns}
 FROM {parts}
-JOIN {table} AS stored ON stored.account = part.account
+JOIN {table} AS stored ON stored.account = part.account{given}
 ORDER BY {order}
 """
 
@@ -221,7 +221,7 @@ _DAYS = """
 SELECT {columns}
 FROM {parts}
 JOIN {table} AS stored
-  ON stored.account = part.account AND stored.{day} >= part.first_day AND stored.{day} < part.end_day
+  ON stored.account = part.account AND stored.{day} >= part.first_day AND stored.{day} < part.end_day{given}
 ORDER BY {order}
 """
 
@@ -230,19 +230,22 @@ _SNAPSHOTS = """
 SELECT {columns}
 FROM {parts}
 CROSS JOIN LATERAL (
-    SELECT greatest((SELECT max({day}) FROM {table} WHERE account = part.account),
+    SELECT greatest((SELECT max({day}) FROM {table} AS stored WHERE account = part.account{given}),
                     (SELECT max(window_start) FROM platform.published_loads
                      WHERE dataset = {name} AND account = part.account AND finished_at <= {moment})) AS day
 ) AS newest
 JOIN {table} AS stored
   ON stored.account = part.account
  AND stored.{day} >= coalesce(part.first_day, newest.day) AND stored.{day} < coalesce(part.end_day, newest.day + 1)
+ {given}
 ORDER BY {order}
 """
 
 _GIVEN = """
 unnest(%(accounts)s::text[], %(firsts)s::date[], %(ends)s::date[]) AS part (account, first_day, end_day)
 """
+# So the partitions of other accounts are left out when the statement is planned.
+_OF_GIVEN = sql.SQL(" AND stored.account = ANY(%(accounts)s::text[])")
 _EVERY_ACCOUNT = """
 (SELECT key AS account, {first}::date AS first_day, {end}::date AS end_day FROM platform.accounts) AS part
 """
@@ -260,6 +263,7 @@ def _query(
         "moment": sql.Literal(relation.as_of or "infinity"),
         "day": sql.Identifier(day) if day else sql.SQL(""),
         "name": sql.Literal(relation.name),
+        "given": sql.SQL("") if parts is None else _OF_GIVEN,
     }
     if parts is None and not relation.has_account_parts:
         return sql.SQL(_ALL).format(**filled), {}

@@ -12,6 +12,7 @@ from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, VERSION_
 SCHEMAS = {
     "seller": "What the API lists, one table for each list; views *_latest have the newest snapshot of each account.",
     "history": "Former rows of schema seller, and functions that return its tables as they were at a moment.",
+    "partitions": "The partitions of the tables in seller and history, by the hash of the account; query those tables.",
     "marts": "Tables that are computed from schema seller.",
     "platform": "Accounts, receipts of loads and builds, and what the programs keep for themselves.",
     "service": "What the REST API keeps beside the rows: users, applications, tokens, sums and reports.",

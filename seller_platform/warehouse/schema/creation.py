@@ -1,13 +1,21 @@
-"""Creates the tables of a new database, as they are declared, with their triggers."""
+"""Creates the tables of a new database, as they are declared, with their partitions and triggers.
+
+A table whose rows belong to accounts is partitioned by the hash of the account. All tables have the same number of
+partitions, which a database keeps.
+"""
 
 from psycopg import sql
 from sqlalchemy import Connection
 
-from seller_platform.contract import DATASETS
-from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.postgres.database import PARTITIONS, driver_of
 from seller_platform.warehouse.schema.comments import SCHEMAS
-from seller_platform.warehouse.schema.tables import METADATA, SELLER
+from seller_platform.warehouse.schema.tables import METADATA
 
+# A refresh changes few rows of a large table; at the default share its dead rows would stay for months.
+_PARTITION = sql.SQL(
+    "CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {}) "
+    "WITH (autovacuum_vacuum_scale_factor = 0.02)"
+)
 _SECURITY_EVENTS = """
 CREATE FUNCTION service.keep_security_events() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -26,14 +34,33 @@ FOR EACH STATEMENT EXECUTE FUNCTION service.keep_security_events()
 """
 
 
-def create_tables(connection: Connection) -> None:
-    """Create every schema, table and trigger."""
+_NUMBER = """
+SELECT max(number) FROM (
+    SELECT count(*) AS number FROM pg_inherits JOIN pg_class AS class ON class.oid = inhparent
+    WHERE relnamespace = 'seller'::regnamespace GROUP BY class.oid
+) AS tables
+"""
+
+
+def partitions_of(connection: Connection) -> int:
+    """Return how many partitions the tables of a database have."""
+    return int(connection.exec_driver_sql(_NUMBER).scalar_one())
+
+
+def create_tables(connection: Connection, partitions: int) -> None:
+    """Create every schema, table and trigger.
+
+    Args:
+        partitions: How many partitions a table has whose rows belong to accounts.
+    """
     driver = driver_of(connection)
     for schema in SCHEMAS:
         connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     METADATA.create_all(connection, checkfirst=False)
-    for dataset in DATASETS:
-        # A refresh changes few rows of a large table; at the default share its dead rows would stay for months.
-        table = sql.Identifier(SELLER, dataset.name)
-        driver.execute(sql.SQL("ALTER TABLE {} SET (autovacuum_vacuum_scale_factor = 0.02)").format(table))
+    for table in METADATA.tables.values():
+        if table.dialect_options["postgresql"]["partition_by"]:
+            parent = sql.Identifier(str(table.schema), table.name)
+            for number in range(partitions):
+                partition = sql.Identifier(PARTITIONS, f"{table.schema}_{table.name}_{number}")
+                driver.execute(_PARTITION.format(partition, parent, partitions, number))
     driver.execute(_SECURITY_EVENTS)

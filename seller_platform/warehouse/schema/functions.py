@@ -17,7 +17,7 @@ from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, SELLE
 _COLUMNS = """
 SELECT class.relname, attribute.attname, format_type(attribute.atttypid, attribute.atttypmod)
 FROM pg_attribute AS attribute
-JOIN pg_class AS class ON class.oid = attribute.attrelid AND class.relkind = 'r'
+JOIN pg_class AS class ON class.oid = attribute.attrelid AND class.relkind IN ('r', 'p')
 WHERE class.relnamespace = %s::regnamespace AND attribute.attnum > 0 AND NOT attribute.attisdropped
   AND to_regclass(format('%%I.%%I', %s::text, class.relname)) IS NOT NULL
 ORDER BY class.relname, attribute.attnum

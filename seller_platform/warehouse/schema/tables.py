@@ -139,6 +139,7 @@ def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
         *looked_up,
         schema=schema,
         comment=comment,
+        postgresql_partition_by="HASH (account)" if dataset.slicing is not Slicing.CONNECTION else None,
     )
 
 

@@ -22,7 +22,8 @@ periods AS (
            period.cost_elements
     FROM cost_days
     JOIN seller.cost_periods AS period ON period.account = cost_days.account AND period.local_day = cost_days.local_day
-    WHERE period.sku IS NOT NULL AND period.from_date <= coalesce(period.to_date, 'infinity'){of_written}
+    WHERE period.account = ANY(%(accounts)s) AND period.sku IS NOT NULL
+      AND period.from_date <= coalesce(period.to_date, 'infinity'){of_written}
 )"""
 
 _OF_WRITTEN: LiteralString = " AND sku = ANY(%(skus)s)"
@@ -70,6 +71,7 @@ versions AS MATERIALIZED (
     FROM cost_days
     LEFT JOIN seller.cost_periods AS period
       ON period.account = cost_days.account AND period.local_day = cost_days.local_day
+     AND period.account = ANY(%(accounts)s)
     GROUP BY cost_days.account
 )""".replace("{row_hash}", ROW_HASH)
 

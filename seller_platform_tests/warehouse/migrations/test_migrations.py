@@ -17,7 +17,14 @@ from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.errors import WarehouseError
 from seller_platform.warehouse import migrations
-from seller_platform.warehouse.postgres.database import IS_NEW, VERSION_SCHEMA, VERSION_TABLE, Database, revisions
+from seller_platform.warehouse.postgres.database import (
+    IS_NEW,
+    PARTITIONS,
+    VERSION_SCHEMA,
+    VERSION_TABLE,
+    Database,
+    revisions,
+)
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.schema import service_tables
 from seller_platform.warehouse.schema.tables import METADATA
@@ -138,7 +145,7 @@ def test_a_new_database_needs_none_of_the_migrations(postgres: EmbeddedServer, f
         connection.execute(text(f"CREATE SCHEMA {VERSION_SCHEMA}"))
         config = Config()
         config.set_main_option("script_location", str(folder).replace("%", "%%"))
-        config.attributes.update({"connection": connection, IS_NEW: True})
+        config.attributes.update({"connection": connection, IS_NEW: True, PARTITIONS: 1})
         command.stamp(config, "head")
         version = connection.execute(text(f"SELECT version_num FROM {VERSION_SCHEMA}.{VERSION_TABLE}")).scalar_one()
     drop_database(postgres, "new")

@@ -12,11 +12,11 @@ _WITHOUT = {
     "AND obj_description(oid, 'pg_namespace') IS NULL",
     "tables and views": "SELECT nspname || '.' || relname FROM pg_class "
     "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
-    f"WHERE relkind IN ('r', 'v', 'm', 'p') AND {_OURS} "
+    f"WHERE relkind IN ('r', 'v', 'm', 'p') AND NOT relispartition AND {_OURS} "
     "AND obj_description(pg_class.oid, 'pg_class') IS NULL ORDER BY 1",
     "columns": "SELECT nspname || '.' || relname || '.' || attname FROM pg_attribute "
     "JOIN pg_class ON pg_class.oid = attrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace "
-    f"WHERE relkind IN ('r', 'v', 'm', 'p') AND attnum > 0 AND NOT attisdropped AND {_OURS} "
+    f"WHERE relkind IN ('r', 'v', 'm', 'p') AND NOT relispartition AND attnum > 0 AND NOT attisdropped AND {_OURS} "
     "AND col_description(attrelid, attnum) IS NULL ORDER BY 1",
     "functions": "SELECT nspname || '.' || proname FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace "
     f"WHERE prorettype <> 'trigger'::regtype AND {_OURS} "

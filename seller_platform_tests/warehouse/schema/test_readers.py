@@ -69,7 +69,8 @@ NOT_READABLE = {
 
 _TABLES = """
 SELECT nspname, relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-WHERE relkind IN ('r', 'v', 'm', 'p', 'f') AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+WHERE relkind IN ('r', 'v', 'm', 'p', 'f') AND NOT relispartition
+  AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
 ORDER BY 1, 2
 """
 

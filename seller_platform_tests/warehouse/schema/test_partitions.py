@@ -1,0 +1,134 @@
+"""Tests that what is done for one account touches one partition of each table.
+
+PostgreSQL counts the scans and the changes of each partition, whatever executes them: statements, views, triggers or
+COPY. So a plan that reads another account's partition is noticed without a list of statements.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from seller_platform.contract import DATASETS, REFRESHED, Dataset, Slicing, Window
+from seller_platform.warehouse.history.changes import changes_since
+from seller_platform.warehouse.history.reverts import revert
+from seller_platform.warehouse.history.volumes import rows_by_month, unusual_days
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.products import skus_of_account
+from seller_platform.warehouse.loads.provenance import explain
+from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.readers.arrow import read_arrow
+from seller_platform.warehouse.readers.relations import Selection, relation_of
+from seller_platform.warehouse.schema.tables import HISTORY, SELLER, history_of, table_for
+from seller_platform_tests.service.test_answers import EFFECTS
+from seller_platform_tests.support.known_rows import US, fill
+from seller_platform_tests.support.postgres import TEMPLATE, drop_database, end_connections
+from seller_platform_tests.support.served import ANN, LAST_DAY, Served, connect, rows_of, running_app, served
+from seller_platform_tests.support.stored_rows import store_slice
+
+pytestmark = pytest.mark.slow
+
+ACCOUNT, NAME = "S1.US", "one_partition"
+FEBRUARY = Window.month_of(date(2026, 2, 1))
+OWNED = [dataset for dataset in DATASETS if dataset.slicing is not Slicing.CONNECTION]
+_OTHERS = """
+SELECT relname, seq_scan + coalesce(idx_scan, 0) AS scans, n_tup_ins + n_tup_upd + n_tup_del AS changes
+FROM pg_stat_user_tables
+WHERE schemaname = 'partitions'
+  AND right(relname, 1) <> satisfies_hash_partition('seller.orders'::regclass, 2, 1, %s::text)::integer::text
+"""
+
+
+@pytest.fixture(scope="module")
+def database(postgres: EmbeddedServer) -> Iterator[Database]:
+    """A database in which tables have thousands of rows, which are those of one account under many keys."""
+    with Database(postgres.database(NAME, template=TEMPLATE)) as opened:
+        with served(opened, opened.url) as service:
+            fill(service)
+        connect(opened, ACCOUNT)
+        for dataset in REFRESHED:
+            for rows in (rows_of(dataset, ACCOUNT), rows_of(dataset, ACCOUNT)[1:]):
+                _store(opened, dataset, rows)
+        with psycopg.connect(opened.url, autocommit=True) as connection:
+            for schema, tables in ((SELLER, map(table_for, OWNED)), (HISTORY, map(history_of, OWNED))):
+                for table in tables:
+                    others = [column.name for column in table.columns if column.name != "account"]
+                    connection.execute(
+                        sql.SQL(
+                            "INSERT INTO {table} (account, {others}) SELECT 'other ' || number, {others} "
+                            "FROM {table}, generate_series(1, 20000 / (SELECT count(*) + 1 FROM {table})) AS number"
+                        ).format(
+                            table=sql.Identifier(schema, table.name),
+                            others=sql.SQL(", ").join(map(sql.Identifier, others)),
+                        )
+                    )
+            connection.execute("VACUUM ANALYZE")
+        yield opened
+    drop_database(postgres, NAME)
+
+
+def _store(database: Database, dataset: Dataset, rows: list[Row]) -> int:
+    window = FEBRUARY if dataset.is_dated else Window.day(LAST_DAY)
+    within = [row for row in rows if row[-1] in list(window.each_day())]
+    parts = dataset.split_by.values if dataset.split_by else ("platform",)
+    return store_slice(database, dataset, window, within, ACCOUNT, parts=parts).id
+
+
+def _load(database: Database) -> None:
+    for dataset in REFRESHED:
+        rows = rows_of(dataset, ACCOUNT)
+        _store(database, dataset, rows)
+        changed = _store(database, dataset, [*rows[:-3], *rows[-2:]])
+        if dataset.is_dated:
+            unusual_days(database, dataset, ACCOUNT, FEBRUARY, {}, today=LAST_DAY)
+            rows_by_month(database, dataset, ACCOUNT)
+        changes_since(database, dataset, ACCOUNT)
+        revert(database, changed)
+
+
+def _read(database: Database) -> None:
+    for dataset in REFRESHED:
+        relation, window = relation_of(dataset), FEBRUARY if dataset.is_dated else Window.day(LAST_DAY)
+        for selection in (Selection(ACCOUNT, window), Selection(ACCOUNT)):
+            read_arrow(database, relation, [selection])
+            read_arrow(database, replace(relation, as_of=datetime.now(UTC)), [selection])
+        explain(database, dataset, {"account": ACCOUNT}, account=ACCOUNT)
+    skus_of_account(database, ACCOUNT)
+
+
+def _build(database: Database) -> None:
+    for mart in MARTS:
+        build_partition(database, mart, ACCOUNT, FEBRUARY if mart.is_monthly else None)
+
+
+def _serve(database: Database) -> None:
+    with running_app(database.url) as url, Served(url, database, "", "").client(ANN) as client:
+        for path, query, parameter, _, effects in EFFECTS:
+            for value in effects:
+                answer = client.get(path, params={**US, **query, parameter: value})
+                assert answer.status_code in (200, 422), answer.text
+
+
+def _counters(postgres: EmbeddedServer) -> dict[str, tuple[int, int]]:
+    end_connections(postgres, NAME)
+    with psycopg.connect(postgres.url(NAME)) as connection:
+        return {name: (scans, changes) for name, scans, changes in connection.execute(_OTHERS, [ACCOUNT])}
+
+
+@pytest.mark.parametrize("work", [_load, _read, _build, _serve], ids=lambda work: work.__name__.strip("_"))
+def test_one_account_is_in_one_partition(
+    database: Database, postgres: EmbeddedServer, work: Callable[[Database], None]
+) -> None:
+    before = _counters(postgres)
+
+    work(database)
+
+    after = _counters(postgres)
+    assert {name: counts for name, counts in after.items() if counts != before[name]} == {}
+    assert len(before) == 2 * len(OWNED)
