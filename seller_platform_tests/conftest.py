@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from itertools import chain
 from multiprocessing.forkserver import _forkserver
 from multiprocessing.resource_tracker import _resource_tracker
+from pathlib import Path
 
 import certifi
 import psycopg
@@ -104,33 +106,29 @@ def _collect_in_turns(session: pytest.Session) -> Generator[None, object, object
     return (yield)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark journeys, browser tests and nightly tests as slow, and distribute journeys over the processes.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Mark journeys, browser tests and nightly tests as slow, and sort the modules: the longest come first.
 
-    Each process runs its journeys first, and those with the longest timeout before the others. pytest-xdist gives the
-    first share of the tests to the first process, the second share to the second process, and so on.
+    pytest-xdist gives each process the next module as soon as it has nearly ended one. So no fixture of a module is set
+    up in two processes, and short modules are left for the end.
     """
     for item in items:
         if any(item.get_closest_marker(name) for name in ("journey", "browser", "nightly")):
             item.add_marker("slow")
-    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    journeys = [item for item in items if item.get_closest_marker("journey")]
-    others = [item for item in items if not item.get_closest_marker("journey")]
-    journeys.sort(key=_timeout, reverse=True)
-    modules = list(dict.fromkeys(item.path for item in journeys))
-    ordered: list[pytest.Item] = []
-    for process in range(processes):
-        share = (len(items) - len(ordered)) // (processes - process)
-        first = [item for item in journeys if modules.index(item.path) % processes == process]
-        ordered += first + others[: max(0, share - len(first))]
-        del others[: max(0, share - len(first))]
-    items[:] = ordered + others
+    yield  # deselects tests
+    modules: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+    longest_first = sorted(modules.values(), key=_effort, reverse=True)
+    items[:] = chain.from_iterable(longest_first)
 
 
-def _timeout(item: pytest.Item) -> float:
-    """Return the seconds after which a test fails, or 0 if it has the timeout of all tests."""
-    marker = item.get_closest_marker("timeout")
-    return float(marker.args[0]) if marker else 0
+def _effort(tests: list[pytest.Item]) -> tuple[float, ...]:
+    """Return what sorts modules by the time they take: the longest timeout, then counts of tests by their markers."""
+    timeouts = (marker.args[0] for test in tests if (marker := test.get_closest_marker("timeout")))
+    counts = (sum(test.get_closest_marker(name) is not None for test in tests) for name in ("journey", "slow"))
+    return (max(timeouts, default=0), *counts, len(tests))
 
 
 @pytest.fixture(scope="session")

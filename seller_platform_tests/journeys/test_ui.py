@@ -150,9 +150,8 @@ def test_the_last_month_is_there_and_every_printed_command_works(place: Deployme
 
 
 @pytest.mark.browser
-def test_the_work_of_a_day_is_done_in_the_dagster_ui(place: Deployment, tmp_path: Path, page: Page) -> None:
-    folder = Path(os.environ.get(SCREENSHOTS) or tmp_path / "screenshots")
-    desk = DagsterPages(page, place, folder)
+def test_all_is_loaded_and_a_failure_repaired_in_the_dagster_ui(place: Deployment, tmp_path: Path, page: Page) -> None:
+    desk = DagsterPages(page, place, _folder_of_pictures(tmp_path))
     account, month = _closed_month(place)
 
     _materialize_all(desk)
@@ -160,22 +159,35 @@ def test_the_work_of_a_day_is_done_in_the_dagster_ui(place: Deployment, tmp_path
     chart = _chart(desk, account, month)
     reason = _fail_and_repair(desk, place, account, month)
     repaired = place.state().assets["seller/orders"]
-    reports, evaluated = _request_a_report_and_execute_checks(desk, account)
-    held = _accept_a_held_month(desk, place, account, month)
-    still_held = document(run(["held", "--json"], environment(place.sandbox)))["held"]
-    red = place.failed_checks()
 
     assert everything.unfinished == {}
     assert chart.startswith("Sales and profit by day, ")
     assert f"({account}), {date.fromisoformat(month):%B %Y}, " in chart
     assert "the upstream answered 404: there is no account of seller" in reason
     assert repaired.is_whole
+
+
+# The jobs, the checks and their pages have tests without a browser, which each change is tried with.
+@pytest.mark.nightly
+@pytest.mark.browser
+def test_reports_checks_and_held_months_are_handled_in_the_dagster_ui(
+    place: Deployment, tmp_path: Path, page: Page
+) -> None:
+    folder = _folder_of_pictures(tmp_path)
+    desk = DagsterPages(page, place, folder)
+    account, month = _closed_month(place)
+
+    reports, evaluated = _request_a_report_and_execute_checks(desk, account)
+    held = _accept_a_held_month(desk, place, account, month)
+    still_held = document(run(["held", "--json"], environment(place.sandbox)))["held"]
+    red = place.failed_checks()
+
     assert reports == "Materialized"
     assert evaluated == "Passed"
     assert "no row was read" in held
     assert still_held == []
     assert "reading_is_plausible" not in red.get("seller/orders", [])
-    assert {path.stem for path in folder.glob("*.png")} >= set(PICTURES)
+    assert not os.environ.get(SCREENSHOTS) or {path.stem for path in folder.glob("*.png")} >= set(PICTURES)
 
 
 def test_a_program_that_dies_is_started_again(place: Deployment) -> None:
@@ -194,6 +206,10 @@ def test_it_ends_in_order_and_opens_again_with_the_same(place: Deployment) -> No
 
     assert loads_again == loads
     assert (code, end, left_behind(place.home)) == (0, 0, [])
+
+
+def _folder_of_pictures(folder: Path) -> Path:
+    return Path(os.environ.get(SCREENSHOTS) or folder / "screenshots")
 
 
 def _run(command: str, folder: Path) -> str:

@@ -54,7 +54,7 @@ class Synced:
 def synced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synced]:
     output = Output(as_json=True)
     home = tmp_path_factory.mktemp("home")
-    with open_local_stack(home, output, months=4) as stack, pytest.MonkeyPatch.context() as patch:
+    with open_local_stack(home, output, months=2) as stack, pytest.MonkeyPatch.context() as patch:
         for name, value in stack.environment.items():
             patch.setenv(name, value)
         with open_installation() as place:
@@ -77,14 +77,14 @@ def test_a_replica_of_everything_gives_equal_answers(synced: Synced) -> None:
     for dataset in LISTS:
         for key in keys:
             row = verified[(dataset.name, key)]
-            assert row["equal"] == row["queries"] == (4 if dataset.is_dated else 1), row
+            assert row["equal"] == row["queries"] == (2 if dataset.is_dated else 1), row
             assert row["rows"] > 0, row
     for key in keys:
         for name in ("cost_periods", "velocity"):
             row = verified[(name, key)]
             assert (row["equal"], row["queries"]) == (1, 1), row
             assert row["rows"] > 0, row
-        assert verified[("statistics", key)]["equal"] > 20, verified[("statistics", key)]
+        assert verified[("statistics", key)]["equal"] > 15, verified[("statistics", key)]
 
 
 def test_what_a_replica_cannot_know_is_named(synced: Synced) -> None:
