@@ -1,13 +1,23 @@
-"""A Dagster instance on PostgreSQL that processes and ticks open from its folder, and its tables."""
+"""A Dagster instance on PostgreSQL that processes and ticks open from its folder, its tables, and a code server."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
 import psycopg
+from dagster._core.errors import DagsterUserCodeUnreachableError
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import GrpcServerTarget
+from dagster._grpc.client import DagsterGrpcClient
 
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA
+from seller_platform_tests.support.processes import free_port
+from seller_platform_tests.support.waiting import wait_for
 
 
 @contextmanager
@@ -28,3 +38,27 @@ def postgres_instance(database_url: str, folder: Path, more: str = "") -> Iterat
 def connect_to_tables(database_url: str) -> psycopg.Connection:
     """Connect to the database of such an instance; the names of tables are those of Dagster's."""
     return psycopg.connect(database_url, autocommit=True, options=f"-csearch_path={DAGSTER_SCHEMA}")
+
+
+@contextmanager
+def code_server(
+    instance: dg.DagsterInstance, module: str, location: str, variables: dict[str, str]
+) -> Iterator[WorkspaceProcessContext]:
+    """Run a code server of a module until the block ends, and yield the workspace of its location."""
+    port = free_port()
+    command = ["api", "grpc", "--module-name", module, "--host", "127.0.0.1", "--port", str(port)]
+    entry = [sys.executable, "-m", "dagster", *command, "--use-python-environment-entry-point"]
+    with subprocess.Popen(entry, env=variables) as server:
+        try:
+            wait_for(partial(_answers, port))
+            with WorkspaceProcessContext(instance, GrpcServerTarget("127.0.0.1", port, None, location)) as workspace:
+                yield workspace
+        finally:
+            server.send_signal(signal.SIGINT)
+
+
+def _answers(port: int) -> bool:
+    with suppress(DagsterUserCodeUnreachableError):
+        DagsterGrpcClient(port=port, host="127.0.0.1").ping("")
+        return True
+    return False

@@ -3,7 +3,7 @@
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -47,28 +47,43 @@ def tls_proxy(certificate: Path) -> Iterator[tuple[int, list[int]]]:
 
     def serve(plain: socket.socket) -> None:
         with (
-            suppress(OSError),
-            plain,
             context.wrap_socket(plain, server_side=True) as client,
             socket.create_connection(("127.0.0.1", targets[0])) as service,
         ):
-            back = threading.Thread(target=pump, args=(service, client), daemon=True)
-            back.start()
-            pump(client, service)
-            back.join()
+            pass_on(client, service)
+
+    with listening(serve) as port:
+        yield port, targets
+
+
+@contextmanager
+def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+    """Serve each connection in a thread of its own until the block ends, and yield the port."""
+
+    def serve_one(connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            serve(connection)
 
     def accept() -> None:
         with suppress(OSError):
             while True:
-                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+                threading.Thread(target=serve_one, args=(listener.accept()[0],), daemon=True).start()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=accept, daemon=True).start()
-        yield listener.getsockname()[1], targets
+        yield listener.getsockname()[1]
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def pump(source: socket.socket, target: socket.socket) -> None:
+def pass_on(client: socket.socket, server: socket.socket) -> None:
+    """Pass bytes on in both directions until both ends have sent everything."""
+    back = threading.Thread(target=_pump, args=(server, client), daemon=True)
+    back.start()
+    _pump(client, server)
+    back.join()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
     """Pass bytes on until the source ends, then end the target."""
     with suppress(OSError):
         while part := source.recv(65536):

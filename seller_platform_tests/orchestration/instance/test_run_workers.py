@@ -2,27 +2,21 @@
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.workspace.context import WorkspaceProcessContext
-from dagster._core.workspace.load_target import GrpcServerTarget
-from dagster._grpc.client import DagsterGrpcClient
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.orchestration.instance import forking_location
-from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.dagster_instance import code_server, postgres_instance
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import environment, free_port, left_behind
+from seller_platform_tests.support.processes import environment, left_behind
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = [
@@ -93,30 +87,15 @@ def location(
     postgres: EmbeddedServer, dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Location]:
     folder = tmp_path_factory.mktemp("forking")
-    name = dagster_databases.lend()
-    port, ended = free_port(), folder / "ended"
-    command = ["api", "grpc", "--module-name", forking_location.__name__, "--host", "127.0.0.1", "--port", str(port)]
+    name, ended = dagster_databases.lend(), folder / "ended"
+    variables = environment(folder, **{forking_location.ENDED: str(ended)})
     with (
         postgres_instance(postgres.url(name), folder, _AT_ONCE) as instance,
-        subprocess.Popen(
-            [sys.executable, "-m", "dagster", *command, "--use-python-environment-entry-point"],
-            env=environment(folder, **{forking_location.ENDED: str(ended)}),
-        ) as server,
-        ExitStack() as opened,
+        code_server(instance, forking_location.__name__, "forking", variables) as workspace,
     ):
-        opened.callback(server.send_signal, signal.SIGINT)
-        wait_for(partial(_answers, port))
-        target = GrpcServerTarget("127.0.0.1", port, None, "forking")
-        yield Location(instance, opened.enter_context(WorkspaceProcessContext(instance, target)), ended)
+        yield Location(instance, workspace, ended)
     assert left_behind(folder) == []
     dagster_databases.take_back(name)
-
-
-def _answers(port: int) -> bool:
-    with suppress(DagsterUserCodeUnreachableError):
-        DagsterGrpcClient(port=port, host="127.0.0.1").ping("")
-        return True
-    return False
 
 
 def test_runs_are_forked_from_one_process_and_load_their_definitions(location: Location) -> None:

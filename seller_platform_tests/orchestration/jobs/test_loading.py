@@ -1,21 +1,13 @@
 """Tests the runs that `backfill_history` and `refresh_now` request, with a code server that executes them."""
 
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
 from typing import Any
 
 import dagster as dg
 import pytest
-from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.workspace.context import WorkspaceProcessContext
-from dagster._core.workspace.load_target import GrpcServerTarget
-from dagster._grpc.client import DagsterGrpcClient
 from dagster_graphql.test.utils import execute_dagster_graphql
 from sqlalchemy import text
 
@@ -25,10 +17,10 @@ from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.dagster_instance import code_server, postgres_instance
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, open_platform
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import environment, free_port, left_behind
+from seller_platform_tests.support.processes import environment, left_behind
 from seller_platform_tests.support.waiting import wait_for
 
 ACCOUNT, OTHER = independent_upstream.KEYS["A1FOREIGN"], independent_upstream.KEYS["A.2|FOREIGN"]
@@ -104,56 +96,31 @@ class Location:
 def location(
     postgres: EmbeddedServer, dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Location]:
-    folder, name, port = tmp_path_factory.mktemp("loading"), dagster_databases.lend(), free_port()
+    folder, name = tmp_path_factory.mktemp("loading"), dagster_databases.lend()
     url = postgres.url(name)
-    command = [
-        "api",
-        "grpc",
-        "--module-name",
-        "seller_platform.orchestration.definitions",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-    ]
     with (
         pytest.MonkeyPatch.context() as variables,
         Database(url) as database,
         postgres_instance(url, folder, "telemetry: {enabled: false}\n") as instance,
         open_platform(database, url, folder, instance) as platform,
-        ExitStack() as opened,
     ):
         variables.setenv("SELLER_PLATFORM_HOME", str(folder))
         variables.setenv("SELLER_PLATFORM_HISTORY_START", str(HISTORY_START))
         settings = platform.resources["seller_api"]
-        server = opened.enter_context(
-            subprocess.Popen(
-                [sys.executable, "-m", "dagster", *command, "--use-python-environment-entry-point"],
-                env=environment(
-                    folder,
-                    SELLER_PLATFORM_DATABASE_URL=url,
-                    SELLER_PLATFORM_HISTORY_START=str(HISTORY_START),
-                    SELLER_API_BASE_URL=settings.base_url,
-                    SELLER_API_CLIENT_ID=settings.client_id,
-                    SELLER_API_CLIENT_SECRET=settings.client_secret,
-                    SELLER_API_REDIRECT_URI=settings.redirect_uri,
-                ),
-            )
+        of_server = environment(
+            folder,
+            SELLER_PLATFORM_DATABASE_URL=url,
+            SELLER_PLATFORM_HISTORY_START=str(HISTORY_START),
+            SELLER_API_BASE_URL=settings.base_url,
+            SELLER_API_CLIENT_ID=settings.client_id,
+            SELLER_API_CLIENT_SECRET=settings.client_secret,
+            SELLER_API_REDIRECT_URI=settings.redirect_uri,
         )
-        opened.callback(server.send_signal, signal.SIGINT)
         platform.discover()
-        wait_for(partial(_answers, port))
-        target = GrpcServerTarget("127.0.0.1", port, None, "loading")
-        yield Location(platform, opened.enter_context(WorkspaceProcessContext(instance, target)))
+        with code_server(instance, "seller_platform.orchestration.definitions", "loading", of_server) as workspace:
+            yield Location(platform, workspace)
     assert left_behind(folder) == []
     dagster_databases.take_back(name)
-
-
-def _answers(port: int) -> bool:
-    with suppress(DagsterUserCodeUnreachableError):
-        DagsterGrpcClient(port=port, host="127.0.0.1").ping("")
-        return True
-    return False
 
 
 def test_a_backfill_requests_runs_of_the_months_of_an_account_and_ends(location: Location) -> None:

@@ -5,9 +5,8 @@ import socket
 import ssl
 import struct
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
-from seller_platform_tests.support.tls_proxy import pump, write_certificate
+from seller_platform_tests.support.tls_proxy import listening, pass_on, write_certificate
 from seller_platform_tests.support.watchdog import folder_of_the_run
 
 PASSWORD = "canary of a password"
@@ -91,33 +90,21 @@ def tls_front(certificate: Path, postgres_socket: Path) -> Iterator[TlsFront]:
     context.load_cert_chain(certificate)
 
     def serve(plain: socket.socket) -> None:
-        with suppress(OSError), plain:
-            opening = plain.recv(8, socket.MSG_WAITALL)
-            front.openings.append(opening)
-            if opening != _SSL_REQUEST:
-                front.in_the_clear.append(opening)
-                return
-            plain.sendall(b"S")
-            if plain.recv(1, socket.MSG_PEEK)[0] not in _TLS_RECORDS:
-                front.in_the_clear.append(opening)
-                return
-            with context.wrap_socket(plain, server_side=True) as client, socket.socket(socket.AF_UNIX) as server:
-                server.connect(str(postgres_socket))
-                back = threading.Thread(target=pump, args=(server, client), daemon=True)
-                back.start()
-                pump(client, server)
-                back.join()
+        opening = plain.recv(8, socket.MSG_WAITALL)
+        front.openings.append(opening)
+        if opening != _SSL_REQUEST:
+            front.in_the_clear.append(opening)
+            return
+        plain.sendall(b"S")
+        if plain.recv(1, socket.MSG_PEEK)[0] not in _TLS_RECORDS:
+            front.in_the_clear.append(opening)
+            return
+        with context.wrap_socket(plain, server_side=True) as client, socket.socket(socket.AF_UNIX) as server:
+            server.connect(str(postgres_socket))
+            pass_on(client, server)
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        front.port = listener.getsockname()[1]
-        threading.Thread(target=accept, daemon=True).start()
+    with listening(serve) as front.port:
         yield front
-        listener.shutdown(socket.SHUT_RDWR)
 
 
 needs_system_server = pytest.mark.skipif(not SYSTEM_SERVERS, reason="PostgreSQL of the system is not installed")
