@@ -2,10 +2,15 @@
 
 A worker is `celery --app seller_platform.orchestration.celery_runs worker --queues dagster`. The broker is PostgreSQL
 itself, the database of the warehouse, unless SELLER_PLATFORM_CELERY_BROKER_URL names another; the extra has the
-client of Redis. Celery does not notice that a worker's machine is gone. Here a run holds a lock in PostgreSQL as long
-as its process runs: a started run without a lock has failed.
+clients of Redis and RabbitMQ. Celery does not notice that a worker's machine is gone. Here a run holds a lock in
+PostgreSQL as long as its process runs: a started run without a lock has failed.
+
+A worker acknowledges a run when it has ended, so that a run that was taken and not begun is given to another worker.
+Therefore a broker may give a run to a second worker while the first one executes it: Redis does so after five minutes,
+RabbitMQ after half an hour. The second one sees the lock and leaves the run alone.
 """
 
+import logging
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -23,8 +28,10 @@ from seller_platform.warehouse.postgres.database import Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.postgres.process_locks import hold_queue, hold_run, is_held
 
+_LOG = logging.getLogger(__name__)
 _QUEUE = "dagster"
-_LONGEST_RUN_SECONDS = 7 * 24 * 3600
+_REDELIVERY_SECONDS = 300
+"""When Redis gives a run that was not acknowledged to another worker."""
 
 
 class _RunTask(Task):  # type: ignore[misc]  # celery has no types
@@ -33,8 +40,11 @@ class _RunTask(Task):  # type: ignore[misc]  # celery has no types
     def __call__(self, **packed: Any) -> Any:
         # What Dagster packs to execute or to resume a run.
         arguments: Any = unpack_value(*packed.values())
-        with hold_run(_database(), arguments.run_id):
-            return super().__call__(**packed)
+        with hold_run(_database(), arguments.run_id) as is_alone:
+            if is_alone:
+                return super().__call__(**packed)
+        _LOG.info("Run %s is executed by another worker, which keeps it.", arguments.run_id)
+        return None
 
 
 class LockedCeleryRunLauncher(CeleryRunLauncher):
@@ -70,14 +80,14 @@ def _arguments() -> dict[str, Any]:
     settings = read_settings()
     database = driver_url(warehouse_url(settings), "psycopg2").render_as_string(hide_password=False)
     broker = settings.celery_broker_url.get_secret_value() if settings.celery_broker_url else f"sqla+{database}"
-    # Redis sends a run to a second worker if it takes longer; by default, an hour.
-    longest = {"visibility_timeout": _LONGEST_RUN_SECONDS} if broker.startswith(("redis:", "rediss:")) else {}
+    redelivery = {"visibility_timeout": _REDELIVERY_SECONDS} if broker.startswith(("redis:", "rediss:")) else {}
     return {
         "default_queue": _QUEUE,
         "broker": broker,
         "backend": f"db+{database}",
         "config_source": {
-            "broker_transport_options": longest,  # PostgreSQL refuses the options that dagster-celery sets by default
+            # PostgreSQL refuses the options that dagster-celery sets by default.
+            "broker_transport_options": redelivery,
             "broker_connection_retry_on_startup": True,
             # A worker takes a run from the queue only when it is free to execute it.
             "worker_prefetch_multiplier": 1,

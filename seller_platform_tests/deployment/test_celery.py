@@ -13,7 +13,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from seller_platform.warehouse.postgres.database import driver_url
+from seller_platform.warehouse.postgres.database import Database, driver_url
+from seller_platform.warehouse.postgres.process_locks import hold_run
 from seller_platform_tests.deployment.compose_machine import TOP, open_machine, services_with_celery
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.brokers import rabbitmq, redis, require_redis
@@ -185,9 +186,20 @@ def test_workers_that_start_at_once_on_a_new_database_all_run(variables: dict[st
     assert ended.returncode == 0, ended.stderr
 
 
-def test_a_worker_starts_with_redis_and_keeps_a_run_for_days(variables: dict[str, str], tmp_path: Path) -> None:
-    program = "from seller_platform.orchestration.celery_runs import app; print(app.conf.broker_transport_options)"
-    with redis(tmp_path) as url:
+def test_a_run_is_left_alone_while_another_worker_executes_it(
+    variables: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    program = """if True:
+        from dagster._core.code_pointer import ModuleCodePointer
+        from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
+        from dagster._grpc.types import ExecuteRunArgs
+        from dagster._serdes import pack_value
+        from seller_platform.orchestration.celery_runs import app
+        location = RepositoryPythonOrigin("python", ModuleCodePointer("nowhere", "nothing"))
+        run = pack_value(ExecuteRunArgs(JobPythonOrigin("job", location), "1", None))
+        print(app.conf.broker_transport_options, app.tasks["execute_job"](execute_job_args_packed=run))
+    """
+    with hold_run(database, "1") as is_alone, redis(tmp_path) as url:
         ended = subprocess.run(
             [sys.executable, "-c", program],
             check=False,
@@ -196,4 +208,5 @@ def test_a_worker_starts_with_redis_and_keeps_a_run_for_days(variables: dict[str
             text=True,
         )
 
-    assert (ended.returncode, ended.stdout) == (0, "{'visibility_timeout': 604800}\n"), ended.stderr
+    assert is_alone
+    assert (ended.returncode, ended.stdout) == (0, "{'visibility_timeout': 300} None\n"), ended.stderr

@@ -34,6 +34,8 @@ _PORT = 5432
 _MIGRATION_LOCK = 0x5E11E4
 SECRET_PARAMETERS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 """The parameters of libpq that no other user may see."""
+_LOST_CLIENTS = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+"""The locks of a machine that is gone end after a minute. By default PostgreSQL notices it after two hours."""
 _OPTIONS_OF_SERVER = ("host", "port", "sslmode", "sslrootcert")
 
 
@@ -52,12 +54,16 @@ class Database:
             InvalidSettingError: The URL is not one of PostgreSQL.
         """
         self.url = url
+        address = driver_url(url, "psycopg")
+        given = address.query.get("options", ())
+        options = " ".join([_LOST_CLIENTS, *([given] if isinstance(given, str) else given)])
+        timeout = {} if connect_seconds is None else {"connect_timeout": connect_seconds}
         self.engine: Engine = create_engine(
-            driver_url(url, "psycopg"),
+            address,
             pool_size=connections,
             max_overflow=0,
             pool_pre_ping=True,
-            connect_args={} if connect_seconds is None else {"connect_timeout": connect_seconds},
+            connect_args={"options": options, **timeout},
         )
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Tests the URI of a database."""
+"""Tests the URI of a database, and the options of its connections."""
 
 import pytest
 
@@ -17,3 +17,13 @@ from seller_platform.warehouse.postgres.database import Database
 def test_the_uri_of_a_database_names_server_and_database_but_no_user(url: str, uri: str) -> None:
     with Database(url) as database:
         assert database.uri == uri
+
+
+def test_locks_of_a_lost_machine_end_after_a_minute(database_url: str) -> None:
+    query = "SELECT name FROM pg_settings WHERE source = 'client' AND name LIKE 'tcp_keepalives%'"
+    given = "SELECT current_setting('work_mem')"
+    with Database(f"{database_url}&options=-cwork_mem%3D5MB") as database, database.begin() as connection:
+        settings = {*connection.exec_driver_sql(query.replace("%", "%%")).scalars()}
+
+        assert settings == {f"tcp_keepalives_{name}" for name in ("idle", "interval", "count")}
+        assert connection.exec_driver_sql(given).scalar_one() == "5MB"
