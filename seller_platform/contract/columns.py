@@ -29,8 +29,6 @@ class Column:
             `keys_are_present` fails for its slice.
         aliases: Other names under which an upstream may send the field.
         currency: For money, the column that names its currency; None means the account's own.
-        looked_up: Whether people ask for the rows of one value in every account: an index of hashes answers that. Equal
-            values must be few, and storing rows of the table takes PostgreSQL a third longer.
         example: A value for the documentation of the API; None where the kind says enough.
     """
 
@@ -40,7 +38,6 @@ class Column:
     key: bool = False
     aliases: tuple[str, ...] = ()
     currency: str | None = None
-    looked_up: bool = False
     example: str | int | None = None
 
     @property

@@ -62,11 +62,9 @@ class LocalDays:
                 return self._of_sorted(backward, shape[3])[::-1]
         elif not _LINES.fullmatch(lines):
             raise ValueError("a timestamp that is not in the canonical form")
-        cached = self._of_hour
-        days = list(map(cached.get, map(add, map(_HOUR, texts), map(_REST, texts))))
-        if None in days:
-            return [day or self._of_new(text) for day, text in zip(days, texts, strict=True)]
-        return days  # type: ignore[return-value]  # None is not in it
+        keys = list(map(add, map(_HOUR, texts), map(_REST, texts)))
+        of_key = {key: self._of_whole_hour(key[:13], key[-1:] if key[-1] == "Z" else key[-6:]) for key in set(keys)}
+        return [of_key[key] or self.of(text) for key, text in zip(keys, texts, strict=True)]
 
     def of(self, text: str) -> str:
         """Return the local day of a timestamp with an offset.
@@ -89,18 +87,6 @@ class LocalDays:
             days += map(self.of, texts[first:after]) if day is None else repeat(day, after - first)
         return days
 
-    def _of_new(self, text: str) -> str:
-        shape = _CANONICAL.fullmatch(text)
-        if shape is None:
-            raise ValueError("a timestamp that is not in the canonical form")
-        hour, fraction, offset = shape.groups()
-        day = self._of_whole_hour(hour, offset)
-        if day is None:
-            return self.of(text)
-        if fraction and not fraction.strip(".0"):
-            self._keep(hour + fraction + offset, day)  # the same fraction on every row is worth keeping
-        return day
-
     def _of_whole_hour(self, hour: str, offset: str) -> str | None:
         """Return the day of an hour; None where midnight, or a change of clocks, lies inside it."""
         day = self._of_hour.get(hour + offset)
@@ -108,13 +94,10 @@ class LocalDays:
             day = self.of(f"{hour}:00:00{offset}")
             if day != self.of(f"{hour}:59:59.999999{offset}"):
                 return None
-            self._keep(hour + offset, day)
+            if len(self._of_hour) >= _LONGEST_MEMORY:
+                self._of_hour.clear()
+            self._of_hour[hour + offset] = day
         return day
-
-    def _keep(self, hour: str, day: str) -> None:
-        if len(self._of_hour) >= _LONGEST_MEMORY:
-            self._of_hour.clear()
-        self._of_hour[hour] = day
 
 
 @lru_cache(64)

@@ -33,7 +33,6 @@ ORDERS = Dataset(
             Kind.TEXT,
             "Order identifier.",
             key=True,
-            looked_up=True,
             example="305-1234567-1234567",
         ),
         Column("purchase_date", Kind.TIMESTAMP, "When the order was placed.", key=True),

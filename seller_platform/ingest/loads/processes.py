@@ -40,6 +40,9 @@ FEWEST_ROWS = 120_000
 PROCESSES = 3
 """How many processes there are: one waits for the upstream or for PostgreSQL while two decode. More take memory."""
 
+_FEWEST_OBJECTS = 50_000
+"""After how many new objects cycles are collected: rows are many and have none, and a collection takes time."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -122,6 +125,7 @@ def _begin(opening: _Opening) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(opening.environment)
     gc.freeze()  # so that collections do not write to the memory that the processes share
+    gc.set_threshold(_FEWEST_OBJECTS)
     settings, database = opening.settings, Database(opening.database_url)
     use_start(settings.home)
     if opening.names_demo:

@@ -35,7 +35,9 @@ _FEW_BITS = 16 * _DIGEST_BITS
 _JSON = msgspec.json.Encoder()
 _BETWEEN_LINES = b"]\n["
 _NO_TAGS = b"[]"
-_KNOWN_ESCAPES = re.compile(rb'\\(?:["\\]|((?:u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*)|.))')
+# A quote stays escaped. An escaped backslash is matched so that it is not taken for the begin of another escape.
+_ESCAPE = re.compile(rb"\\(?:[\\nrtbf]|u00[01][0-9a-f])")
+_CHARACTERS = {_JSON.encode(chr(code))[1:-1]: chr(code).encode() for code in range(32)} | {b"\\\\": b"\\\\"}
 
 
 def row_hashes(lines: Iterable[bytes | str], seed: int = 0) -> bytes:
@@ -138,14 +140,7 @@ class RowWriter:
 
 def as_csv(block: bytes) -> bytes:
     """Return whole lines of a block as COPY reads them."""
-    return _KNOWN_ESCAPES.sub(_unescaped, block) if b"\\" in block else block
-
-
-def _unescaped(escape: re.Match[bytes]) -> bytes:
-    """Return the characters of escapes that COPY does not know; a quote and a backslash stay escaped."""
-    if escape[1] is None:
-        return escape[0]
-    return msgspec.json.decode(b'"%b"' % escape[0], type=str).encode()
+    return _ESCAPE.sub(lambda escape: _CHARACTERS[escape[0]], block) if b"\\" in block else block
 
 
 def copy_statement(dataset: Dataset, table: sql.Identifier | None = None) -> sql.Composed:

@@ -428,7 +428,8 @@ class Load:
         """Write the receipt and return it, after the sums that follow from changed rows."""
         account, window, facts = self.slice.account, part.window, part.facts
         if changed:
-            keep_sums(self._connection, self.slice.dataset, account, window, load_id=part.load_id)
+            is_first = restatement is None
+            keep_sums(self._connection, self.slice.dataset, account, window, load_id=part.load_id, is_first=is_first)
         report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
         of_days = _days_of(self.slice.dataset, account, window)
         row = self._connection.execute(

@@ -112,18 +112,11 @@ def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
     gone: list[Column[Any]] = []
     # A load appends its rows, so that a summary of each 32 pages says where they are. It costs a load next to nothing.
     summary = {"pages_per_range": 32, "autosummarize": True}
-    looked_up = [
-        Index(f"ix_{table}_load", "load_id", postgresql_using="brin", postgresql_with=summary),
-        *(
-            Index(f"ix_{table}_{column.name}", column.name, postgresql_using="hash")
-            for column in dataset.columns
-            if column.looked_up
-        ),
-    ]
+    of_loads = [Index(f"ix_{table}_load", "load_id", postgresql_using="brin", postgresql_with=summary)]
     if schema == HISTORY:
         table, comment = f"{HISTORY}_{dataset.name}", f"Former rows of {dataset.table}."
         gone = [Column(GONE_LOAD_ID, BigInteger, nullable=False, comment="The load that no longer listed the row.")]
-        looked_up = []
+        of_loads = []
     return Table(
         dataset.name,
         metadata,
@@ -136,7 +129,7 @@ def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
         Column(ROW_HASH, Uuid, comment="XXH3 of the row as text; null where the row was stored without it."),
         *gone,
         Index(f"ix_{table}_slice", *indexed),
-        *looked_up,
+        *of_loads,
         schema=schema,
         comment=comment,
         postgresql_partition_by="HASH (account)" if dataset.slicing is not Slicing.CONNECTION else None,

@@ -235,10 +235,15 @@ def begin_sums(connection: Connection, dataset: Dataset, account: str) -> None:
         driver_of(connection).execute(statement, values_of(dataset, account))
 
 
-def keep_sums(connection: Connection, dataset: Dataset, account: str, window: Window, *, load_id: int) -> bool:
+def keep_sums(
+    connection: Connection, dataset: Dataset, account: str, window: Window, *, load_id: int, is_first: bool = False
+) -> bool:
     """Sum the months of a window in the transaction that changed its rows, or mark them.
 
     Where a load changed rows of few products, only these are summed again.
+
+    Args:
+        is_first: No earlier load of these days exists, so that all products are summed without looking for the changed.
 
     Returns:
         Whether they are summed: their dataset has sums, and no other program sums rows of the account.
@@ -254,8 +259,8 @@ def keep_sums(connection: Connection, dataset: Dataset, account: str, window: Wi
     driver.execute(SETTINGS)
     for month in months:
         values |= {"first_day": month.start, "end_day": month.end}
-        touched = driver.execute(_touched_statement(dataset), values).fetchone()
-        skus, is_unnamed = touched or (None, None)
+        touched = None if is_first else driver.execute(_touched_statement(dataset), values).fetchone()
+        skus, is_unnamed = touched or (None, is_first)
         is_whole = bool(is_unnamed) or len(skus or ()) > _MOST_TOUCHED
         statement = _keep_statement(dataset) if is_whole else _change_statement(dataset)
         driver.execute(statement, {**values, "skus": skus or []})
