@@ -47,8 +47,6 @@ def measure(
     Medians are printed.
     """
     count, served = 2 * accounts * months_of_each * rows, months(months_of_each)
-    sync = [*COMMAND, "sync", "--json", "--from", f"{FIRST_MONTH:%Y-%m}"]
-    sync += ["--to", f"{served[-1].start:%Y-%m}", *(f"--dataset={name}" for name in DATASETS)]
     with free_service(accounts, months_of_each, rows) as url, temporary_server() as (server, folder):
         title = f"{count:,} rows; the upstream sends {pages_per_second(url):,.0f} pages a second"
         samples = Samples(title, ratio_of=[(name, "seconds") for name in ("COPY", "sync", *(["dlt"] if dlt else []))])
@@ -62,10 +60,10 @@ def measure(
 
         for number in range(runs):
             site = connected(server, folder, "sync", url)
-            synced = [spent_by_command(sync, variables_of(site), server) for _ in range(2)]
-            blocks = _blocks(site.database_url)
+            synced = [spent_by_command(sync_of(months_of_each), variables_of(site), server) for _ in range(2)]
+            blocks = blocks_of(site.database_url)
             with psycopg.connect(connected(server, folder, "copy", url).database_url, autocommit=True) as target:
-                add("COPY", spent(lambda: _copy(target, blocks), server))  # noqa: B023  # it is called at once
+                add("COPY", spent(lambda: copy_blocks(target, blocks), server))  # noqa: B023  # it is called at once
             for name, measured in zip(("sync", "sync again"), synced, strict=True):
                 add(name, measured)
             if dlt:
@@ -78,6 +76,12 @@ def measure(
     return samples
 
 
+def sync_of(month_count: int) -> list[str]:
+    """Return the command that loads both lists."""
+    command = [*COMMAND, "sync", "--json", "--from", f"{FIRST_MONTH:%Y-%m}"]
+    return [*command, "--to", f"{months(month_count)[-1].start:%Y-%m}", *(f"--dataset={name}" for name in DATASETS)]
+
+
 def _python_with_dlt(folder: Path, version: str) -> str:
     """Install dlt into an environment of its own, and return its interpreter."""
     venv.create(folder / "dlt", with_pip=True)
@@ -87,29 +91,34 @@ def _python_with_dlt(folder: Path, version: str) -> str:
     return python
 
 
-def _blocks(url: str) -> Sequence[tuple[str, bytes]]:
-    """Return the stored rows of each slice as COPY sends them, with the names of their datasets."""
+def blocks_of(url: str, without: str = "") -> Sequence[tuple[str, bytes]]:
+    """Return the stored rows of each slice as COPY sends them, with the names of their datasets.
+
+    Args:
+        without: A column to leave out.
+    """
     blocks: list[tuple[str, bytes]] = []
     with psycopg.connect(url) as source:
         for name in DATASETS:
             table = dataset_named(name).table
             slices = source.execute(f"SELECT DISTINCT account, date_trunc('month', local_day)::date FROM {table}")
-            for account, month in slices.fetchall():
+            for account, month in sorted(slices.fetchall()):
                 chosen = f"account = '{account}' AND date_trunc('month', local_day) = '{month}'"
-                query = f"COPY (SELECT {_columns(source, name)} FROM {table} WHERE {chosen}) TO STDOUT (NULL 'None')"
+                query = f"COPY (SELECT {_columns(name, without)} FROM {table} WHERE {chosen}) TO STDOUT (NULL 'None')"
                 with source.cursor() as cursor, cursor.copy(query) as copy:
                     blocks.append((name, b"".join(bytes(chunk) for chunk in copy)))
     return blocks
 
 
-def _copy(target: psycopg.Connection, blocks: Sequence[tuple[str, bytes]]) -> None:
+def copy_blocks(target: psycopg.Connection, blocks: Sequence[tuple[str, bytes]], without: str = "") -> None:
     """COPY each slice in a transaction of its own."""
     for name, block in blocks:
-        statement = f"COPY {dataset_named(name).table} ({_columns(target, name)}) FROM STDIN (NULL 'None')"
+        statement = f"COPY {dataset_named(name).table} ({_columns(name, without)}) FROM STDIN (NULL 'None')"
         with target.transaction(), target.cursor() as cursor, cursor.copy(statement) as copy:
             copy.write(block)
 
 
-def _columns(connection: psycopg.Connection, name: str) -> str:
-    statement = copy_statement(dataset_named(name)).as_string(connection)
-    return statement[statement.index("(") + 1 : statement.index(")")]
+def _columns(name: str, without: str) -> str:
+    statement = copy_statement(dataset_named(name)).as_string()
+    columns = statement[statement.index("(") + 1 : statement.index(")")].split(", ")
+    return ", ".join(column for column in columns if column != f'"{without}"')
