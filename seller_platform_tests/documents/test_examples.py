@@ -40,6 +40,7 @@ ORDER = (
     "costs",
     "serve",
     "deploy",
+    "growing",
     "operate",
     "README.md",
 )

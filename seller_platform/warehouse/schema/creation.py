@@ -5,7 +5,7 @@ partitions, which a database keeps.
 """
 
 from psycopg import sql
-from sqlalchemy import Connection
+from sqlalchemy import Connection, MetaData, Table
 
 from seller_platform.warehouse.postgres.database import PARTITIONS, driver_of
 from seller_platform.warehouse.schema.comments import SCHEMAS
@@ -47,6 +47,11 @@ def partitions_of(connection: Connection) -> int:
     return int(connection.exec_driver_sql(_NUMBER).scalar_one())
 
 
+def partition_of(table: Table, number: int) -> Table:
+    """Return a partition of a table, for statements about it alone; they are numbered from 0."""
+    return table.to_metadata(MetaData(), schema=PARTITIONS, name=f"{table.schema}_{table.name}_{number}")
+
+
 def create_tables(connection: Connection, partitions: int) -> None:
     """Create every schema, table and trigger.
 
@@ -61,6 +66,6 @@ def create_tables(connection: Connection, partitions: int) -> None:
         if table.dialect_options["postgresql"]["partition_by"]:
             parent = sql.Identifier(str(table.schema), table.name)
             for number in range(partitions):
-                partition = sql.Identifier(PARTITIONS, f"{table.schema}_{table.name}_{number}")
+                partition = sql.Identifier(PARTITIONS, partition_of(table, number).name)
                 driver.execute(_PARTITION.format(partition, parent, partitions, number))
     driver.execute(_SECURITY_EVENTS)

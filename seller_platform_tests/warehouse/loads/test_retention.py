@@ -106,3 +106,15 @@ def test_former_rows_of_a_snapshot_go_with_it(database: Database) -> None:
     assert pruned.rows["warehouse_stock"] == 2
     with database.begin() as connection:
         assert connection.execute(text("SELECT count(*) FROM history.warehouse_stock")).scalar_one() == 0
+
+
+def test_what_tables_hold_as_a_whole_is_analyzed(database: Database) -> None:
+    _snapshot(database, date(2026, 10, 1))
+
+    _prune(database)
+
+    with database.begin() as connection:
+        analyzed = "SELECT relname FROM pg_stat_user_tables WHERE schemaname = 'seller' AND analyze_count > 0"
+        statistics = "SELECT count(*) FROM pg_stats WHERE schemaname = 'seller' AND tablename = 'warehouse_stock'"
+        assert "warehouse_stock" in connection.execute(text(analyzed)).scalars().all()
+        assert connection.execute(text(statistics)).scalar_one() > 0

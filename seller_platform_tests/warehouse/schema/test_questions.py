@@ -51,7 +51,8 @@ FROM generate_series(1, %s) AS number
 _LOADS = """
 INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, digest,
                             verdict, changed, started_at, finished_at)
-SELECT %(name)s, key, first, first + %(days)s::integer, 1, 1, 1, 1, '', 'match', true, first, first + interval '40 days'
+SELECT %(name)s, key, first, (first + %(length)s::interval)::date, 1, 1, 1, 1, '', 'match', true, first,
+       first + interval '40 days'
 FROM platform.accounts, generate_series(date '2025-07-01', date '2026-06-01', %(step)s::interval) AS moment,
      LATERAL (SELECT moment::date AS first) AS window_of
 ORDER BY first, key
@@ -66,8 +67,8 @@ def fill(connection: psycopg.Connection[Any], accounts: int, rows: int) -> None:
     connection.execute(_ACCOUNTS, [accounts])
     for name in (*DATED, "inventory"):
         is_dated = name in DATED
-        step = "1 month" if is_dated else "1 week"
-        connection.execute(_LOADS, {"name": name, "days": 28 if is_dated else 1, "step": step})
+        length, step = ("1 month", "1 month") if is_dated else ("1 day", "1 week")
+        connection.execute(_LOADS, {"name": name, "length": length, "step": step})
         connection.execute(rows_of(connection, name, rows if is_dated else rows // 10))
         connection.execute(sql.SQL("VACUUM ANALYZE {}").format(sql.Identifier("seller", name)))
     for table in ("loads", "accounts"):
