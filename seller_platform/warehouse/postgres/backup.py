@@ -7,6 +7,7 @@ TLS, and a line that an older server does not know can be left out. Dumps name n
 import re
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -18,13 +19,25 @@ from seller_platform.counts import count_of
 from seller_platform.errors import BackupError
 from seller_platform.files import draft_beside
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.postgres.dump_programs import DAMAGED, dump, dump_server, read_dump, reading_dump
+from seller_platform.warehouse.postgres.dump_programs import (
+    DAMAGED,
+    DumpServer,
+    dump,
+    dump_server,
+    read_dump,
+    reading_dump,
+)
 from seller_platform.warehouse.postgres.health import OLDEST_VERSION
 from seller_platform.warehouse.postgres.programs import CLIENT_USER, QUERY_ROLE
 
 _FIRST_BYTES = b"PGDMP"
+_CONTENTS = "toc.dat"
+"""The file with the table of contents, where a backup is a folder."""
 # Lines of pg_restore's table of contents: one about grants, one that creates a schema. And a line that makes a grant.
 _GRANTS = re.compile(r"\d+; \d+ \d+ (ACL|DEFAULT ACL) ")
+_SECTIONS = ("--section=pre-data", "--section=data", "--section=post-data")
+# Entries that need no other entry of their section.
+_AT_ONCE = re.compile(r"\d+; \d+ \d+ (?P<kind>TABLE DATA|INDEX) (?!ATTACH)")
 _SCHEMA = re.compile(r"\d+; \d+ \d+ SCHEMA - (?P<name>\S+) ")
 _GRANT = re.compile(r"(GRANT|REVOKE|ALTER DEFAULT PRIVILEGES) .*;")
 # Lines of a script that only psql, or only PostgreSQL 17 and newer, can read.
@@ -44,13 +57,14 @@ _OWN_ROLES = (QUERY_ROLE, CLIENT_USER)
 _SCHEMAS = text("SELECT nspname FROM pg_namespace")
 
 
-def back_up(url: str, file: Path, *, force: bool = False) -> None:
-    """Write the whole database to a file that only its owner can read, as of one moment.
+def back_up(url: str, file: Path, *, force: bool = False, jobs: int | None = None) -> None:
+    """Write the whole database to a file, or to a folder, that only its owner can read, as of one moment.
 
     Other programs may read and write meanwhile. A failure leaves the file as it was.
 
     Args:
         force: Replace a file that is no backup, too.
+        jobs: How many tables or partitions are written at once, each to a file of a folder; None for a single file.
 
     Raises:
         BackupError: It cannot be written, or PostgreSQL refused.
@@ -61,41 +75,60 @@ def back_up(url: str, file: Path, *, force: bool = False) -> None:
     file = file.resolve()
     try:
         if file.exists():
-            _check_replaceable(file, force=force)
-        with Database(url, connections=1) as database, draft_beside(file) as draft:
+            _check_replaceable(file, force=force, is_folder=jobs is not None)
+        with Database(url, connections=1) as database:
+            server = dump_server(database)
+        if jobs is not None:
+            _back_up_to_folder(server, file, jobs)
+            return
+        with draft_beside(file) as draft:
             draft.touch(0o600, exist_ok=False)
-            dump(dump_server(database), draft)
+            dump(server, draft)
             draft.replace(file)
     except OSError as error:
         step = f"Make {file.parent} a folder that can be written, or name another file"
         raise BackupError(str(file), error.strerror or str(error), step) from error
 
 
-def restore(url: str, file: Path) -> list[str]:
+def _back_up_to_folder(server: DumpServer, folder: Path, jobs: int) -> None:
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as drafts:
+        draft = Path(drafts) / "backup"
+        dump(server, draft, jobs)
+        if folder.exists():
+            folder.rename(Path(drafts) / "former")
+        draft.rename(folder)
+
+
+def restore(url: str, file: Path, *, jobs: int = 1) -> list[str]:
     """Fill an empty database from a backup, in one transaction, and then make its grants.
 
     Schemas, roles and grants may exist already. A grant that this server refuses is left out, such as one to a role
     that it lacks.
 
+    Args:
+        jobs: How many tables are filled, and indexes created, at once. With more than one it is not one transaction: an
+            error leaves a database that has to be dropped.
+
     Returns:
         Why grants were left out, in PostgreSQL's words.
 
     Raises:
-        BackupError: The database is not empty, or the file is not a backup. Nothing was changed.
+        BackupError: The database is not empty, or the file is not a backup. Nothing was changed, with one job.
         WarehouseUnavailableError: The server cannot be reached.
     """
-    if not file.is_file():
+    if not file.is_file() and not (file / _CONTENTS).is_file():
         raise BackupError(str(file), "it is no file" if file.exists() else "there is no such file", _NAME_A_BACKUP)
     if not _is_backup(file):
         raise BackupError(str(file), "it is no backup", _NAME_A_BACKUP)
     contents = read_dump(file, "--list").splitlines()
-    with Database(url, connections=1) as database:
+    with Database(url, connections=jobs) as database:
         try:
             with database.begin() as connection:
                 existing = _schemas_of_empty(connection, file, database.where)
                 new = [line for line in contents if not ((named := _SCHEMA.match(line)) and named["name"] in existing)]
-                with _chosen(new) as option:
-                    _execute(driver_of(connection), file, option, "--no-owner", "--no-privileges")
+                _execute(driver_of(connection), file, new, *(_SECTIONS if jobs == 1 else _SECTIONS[:1]))
+            if jobs > 1:
+                _execute_at_once(database, file, new, jobs)
         except psycopg.Error as error:
             step = f"Name an empty database of PostgreSQL {OLDEST_VERSION} or newer in SELLER_PLATFORM_DATABASE_URL"
             if isinstance(error, psycopg.DataError):
@@ -104,15 +137,17 @@ def restore(url: str, file: Path) -> list[str]:
         return _restore_grants(database, file, [line for line in contents if _GRANTS.match(line)])
 
 
-def _check_replaceable(file: Path, *, force: bool) -> None:
-    if not file.is_file():
+def _check_replaceable(file: Path, *, force: bool, is_folder: bool) -> None:
+    if is_folder and not (file / _CONTENTS).is_file():
+        raise BackupError(str(file), "it is no folder of a backup", "Name a folder that does not exist")
+    if not is_folder and not file.is_file():
         raise BackupError(str(file), "it is no file", "Name one that may be written")
     if not _is_backup(file) and not force:
         raise BackupError(str(file), "it is no backup", "Name another file, or replace it with --force")
 
 
 def _is_backup(file: Path) -> bool:
-    with file.open("rb") as opened:
+    with (file / _CONTENTS if file.is_dir() else file).open("rb") as opened:
         return opened.read(len(_FIRST_BYTES)) == _FIRST_BYTES
 
 
@@ -128,24 +163,43 @@ def _schemas_of_empty(connection: Connection, file: Path, where: str) -> set[str
     return set(connection.execute(_SCHEMAS).scalars())
 
 
-def _execute(driver: psycopg.Connection[Any], file: Path, *options: str) -> None:
-    """Create what a backup defines, copy its rows, and create indexes, keys and triggers."""
-    with reading_dump(file, "--section=pre-data", *options) as script:
-        driver.execute(_UNREADABLE.sub(b"", script.read()))
-    with reading_dump(file, "--section=data", *options) as script:
-        statements = b""
-        for line in script:
-            if not _COPY.fullmatch(line):
-                statements += line
-                continue
-            driver.execute(_UNREADABLE.sub(b"", statements))
-            statements = b""
-            with driver.cursor().copy(line) as copy:
-                for rows in _rows(script):
-                    copy.write(rows)
+def _execute_at_once(database: Database, file: Path, contents: list[str], jobs: int) -> None:
+    """Copy the rows of a backup, then create its indexes, several at once; then its keys and triggers."""
+
+    def execute(lines: list[str], section: str) -> None:
+        with database.begin() as connection:
+            _execute(driver_of(connection), file, lines, section)
+
+    _, data, after = _SECTIONS
+    with ThreadPoolExecutor(jobs) as threads:
+        for kind, section in (("TABLE DATA", data), ("INDEX", after)):
+            lines = [line for line in contents if (found := _AT_ONCE.match(line)) and found["kind"] == kind]
+            list(threads.map(lambda line, section=section: execute([line], section), lines))
+    rest = [line for line in contents if not _AT_ONCE.match(line)]
+    execute(rest, data)
+    execute(rest, after)
+
+
+def _execute(driver: psycopg.Connection[Any], file: Path, contents: list[str], *sections: str) -> None:
+    """Execute sections of a backup: create what it defines, copy its rows, and create indexes, keys and triggers."""
+    with _chosen(contents) as chosen:
+        for section in sections:
+            with reading_dump(file, section, chosen, "--no-owner", "--no-privileges") as script:
+                _execute_script(driver, script)
+
+
+def _execute_script(driver: psycopg.Connection[Any], script: IO[bytes]) -> None:
+    statements = b""
+    for line in script:
+        if not _COPY.fullmatch(line):
+            statements += line
+            continue
         driver.execute(_UNREADABLE.sub(b"", statements))
-    with reading_dump(file, "--section=post-data", *options) as script:
-        driver.execute(_UNREADABLE.sub(b"", script.read()))
+        statements = b""
+        with driver.cursor().copy(line) as copy:
+            for rows in _rows(script):
+                copy.write(rows)
+    driver.execute(_UNREADABLE.sub(b"", statements))
 
 
 def _rows(script: IO[bytes]) -> Iterator[bytes]:

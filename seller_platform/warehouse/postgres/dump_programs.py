@@ -75,8 +75,8 @@ def dump_server(database: Database) -> DumpServer:
         return DumpServer(given, database.where, major, driver.info.host.startswith("/"), is_encrypted)
 
 
-def dump(server: DumpServer, file: Path) -> None:
-    """Write a database to a file.
+def dump(server: DumpServer, file: Path, jobs: int | None = None) -> None:
+    """Write a database to a file; with a number of jobs to a new folder, so many tables at once.
 
     Raises:
         BackupError: No installed program can do that, or PostgreSQL refused.
@@ -84,7 +84,8 @@ def dump(server: DumpServer, file: Path) -> None:
     """
     program = _choose(server)
     try:
-        _run_on(server, program, "--format=custom", f"--file={file}")
+        form = ("--format=custom",) if jobs is None else ("--format=directory", f"--jobs={jobs}")
+        _run_on(server, program, *form, f"--file={file}")
     except BackupError as error:
         if os.strerror(errno.ENOSPC) in str(error):
             raise full_disk(str(file.parent), os.strerror(errno.ENOSPC)) from error

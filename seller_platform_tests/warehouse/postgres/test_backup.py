@@ -43,21 +43,37 @@ def filled(database: Database) -> Database:
     return database
 
 
+@pytest.mark.parametrize("jobs", [None, 2])
 def test_a_restored_database_has_all_rows_of_the_backup(
-    filled: Database, database_url: str, postgres: EmbeddedServer, tmp_path: Path
+    filled: Database, database_url: str, postgres: EmbeddedServer, tmp_path: Path, jobs: int | None
 ) -> None:
     file, elsewhere = tmp_path / "a backup", postgres.database("test_restored")
 
-    back_up(database_url, file)
-    restore(elsewhere, file)
+    for _ in range(2):
+        back_up(database_url, file, jobs=jobs)
+    restore(elsewhere, file, jobs=jobs or 1)
 
     with Database(elsewhere) as restored:
         assert fingerprints(restored, [TRANSACTIONS]) == fingerprints(filled, [TRANSACTIONS])
         assert connections(restored) == connections(filled)
         assert restored.version() == filled.version()
         restored.migrate()
+        assert _definitions(restored) == _definitions(filled)
     drop_database(postgres, "test_restored")
-    assert [(each.name, each.stat().st_mode & 0o777) for each in tmp_path.iterdir()] == [("a backup", 0o600)]
+    assert [(each.name, each.stat().st_mode & 0o777) for each in tmp_path.iterdir()] == [
+        ("a backup", 0o600 if jobs is None else 0o700)
+    ]
+
+
+def _definitions(database: Database) -> list[str]:
+    """Return the indexes, keys and triggers."""
+    parts = (
+        "SELECT indexdef FROM pg_indexes WHERE schemaname NOT LIKE 'pg\\_%'",
+        "SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint",
+        "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
+    )
+    with database.begin() as connection:
+        return sorted(connection.execute(text(" UNION ALL ".join(parts))).scalars())
 
 
 def test_loads_are_in_order_on_a_new_server(database: Database, tmp_path: Path) -> None:
