@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain
 from typing import IO, Annotated, Any, NoReturn, Protocol
 
 import click
@@ -107,12 +108,11 @@ class Output:
             titles: The titles of accounts, by key.
         """
         names = [column.name if isinstance(column, TableColumn) else column for column in columns]
-        lines: list[Sequence[object] | str] = []
-        for account in dict.fromkeys(row.account for row in rows):
-            lines.append(with_title(account, titles))
-            of_account = [row for row in rows if row.account == account]
-            lines += [(f"  {row.dataset}", *(getattr(row, name) for name in names)) for row in of_account]
-        self.table(title, ("dataset", *columns), lines)
+        of_accounts: dict[str, list[Sequence[object] | str]] = {}
+        for row in rows:
+            lines = of_accounts.setdefault(row.account, [with_title(row.account, titles)])
+            lines.append((f"  {row.dataset}", *(getattr(row, name) for name in names)))
+        self.table(title, ("dataset", *columns), list(chain.from_iterable(of_accounts.values())))
 
     def heading(self, text: str) -> None:
         """Print the title of what follows."""

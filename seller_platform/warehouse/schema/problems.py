@@ -34,7 +34,8 @@ WHERE NOT is_computed OR (dataset, own.base_url) IN (
     WHERE load_id IS NOT NULL AND slices.dataset = ANY ({computed}))
 """)
 
-# Days count as missing when a daily refresh should have brought them, unless their slice failed or is held.
+# Days count as missing when a daily refresh should have brought them, unless their slice failed or is held. Accounts
+# that lack nothing, mostly all, are left out first: to join their months takes five times as long.
 _UNREAD = sql.SQL("""
 CREATE FUNCTION platform.unread_slices (moment timestamptz, since date)
 RETURNS TABLE (dataset text, account text, month date, kind text) LANGUAGE sql STABLE
@@ -52,9 +53,17 @@ SET enable_nestloop = off SET jit = off AS $$
              LATERAL (SELECT CAST(extract(day FROM start) AS integer) AS first,
                              least(after, until) - start AS days) AS counted
         WHERE days > 0
+    ),
+    complete AS (
+        SELECT dataset, account
+        FROM platform.slices JOIN due USING (month)
+        WHERE load_id IS NOT NULL
+          AND (read_after_days IS NOT NULL OR array_position(days_read[first:last], NULL) IS NULL)
+        GROUP BY dataset, account
+        HAVING count(*) = (SELECT count(*) FROM due)
     )
     SELECT dataset, account, month, CASE WHEN load_id IS NULL THEN 'missing' ELSE 'incomplete' END AS kind
-    FROM (SELECT dataset, account FROM listed WHERE is_dated) AS dated
+    FROM (SELECT dataset, account FROM listed WHERE is_dated EXCEPT SELECT dataset, account FROM complete) AS dated
     CROSS JOIN due
     LEFT JOIN platform.slices USING (dataset, account, month)
     WHERE (load_id IS NULL OR array_position(days_read[first:last], NULL) IS NOT NULL) AND {is_untroubled}
