@@ -1,19 +1,21 @@
-"""Measures pages of Dagster's UI, and the launch of *Materialize all*, with many accounts and months.
+"""Measures pages of Dagster's UI, ticks, `sync --plan` and `status`, with many accounts and months.
 
+With shards, components of one project have so many accounts each, and the pages of an asset are those of the first.
 Dagster's tables say that every month of every account of the dated lists was loaded and checked. Then Chromium opens
 pages of the platform's definitions, each twice; the web server has just started before the first, and has emptied
 caches. A page is complete when each of its queries has been answered once; repeated queries do not count. The CPU is
-that of the web server, in seconds, until the page is complete.
+that of the web server, in seconds, until the page is complete. The ticks are those of one component, where nothing is
+under way; the CPU of a tick and of a command is that of its process and of PostgreSQL together.
 """
 
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -24,31 +26,42 @@ from seller_platform.contract.loads import CountVerdict
 from seller_platform.orchestration.assets.checks import checks_of, judgement_of
 from seller_platform.orchestration.assets.events import materialization
 from seller_platform.orchestration.assets.reporting import report_judgements
-from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
+from seller_platform.orchestration.partitions import add_accounts, partition_key
+from seller_platform.orchestration.placement import WHOLE, Placement, Shard
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform_tests.figures.measuring import peak_mib, processor_seconds
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.figures.fleet import fill_warehouse, ticks
+from seller_platform_tests.figures.measuring import peak_mib, processor_seconds, spent, spent_by_command
 from seller_platform_tests.figures.results import Samples
 from seller_platform_tests.support.browsers import open_browser
 from seller_platform_tests.support.dagster_instance import connect_to_tables, postgres_instance
 from seller_platform_tests.support.installation import temporary_server
-from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.processes import COMMAND, environment
 
 DATED = [dataset for dataset in LISTS if dataset.is_dated]
 _PAGES = {
     "catalog": "/assets",
     "lineage": "/asset-groups",
-    "asset, overview": "/assets/seller/orders?view=overview",
-    "asset, partitions": "/assets/seller/orders?view=partitions",
-    "asset, one account": "/assets/seller/orders?view=partitions&partition={partition}",
-    "asset, checks": "/assets/seller/orders?view=checks",
-    "asset, events": "/assets/seller/orders?view=events",
-    "mart, partitions": "/assets/marts/account_profit_daily?view=partitions",
+    "asset, overview": "/assets/{prefix}seller/orders?view=overview",
+    "asset, partitions": "/assets/{prefix}seller/orders?view=partitions",
+    "asset, one account": "/assets/{prefix}seller/orders?view=partitions&partition={partition}",
+    "asset, checks": "/assets/{prefix}seller/orders?view=checks",
+    "asset, events": "/assets/{prefix}seller/orders?view=events",
+    "mart, partitions": "/assets/{prefix}marts/account_profit_daily?view=partitions",
     "runs": "/runs",
 }
 # On a busy machine, the browser takes seconds between an answer and the next query.
 _QUIET_SECONDS = 4.0
 _LONGEST_SECONDS = 180.0
 _ASSETS = "{ assetNodes { assetKey { path } isPartitioned isMaterializable } }"
+_PROJECT = """
+import dagster as dg
+from seller_platform import SellerPlatformComponent
+defs = dg.Definitions.merge(*(
+    SellerPlatformComponent(key_prefix=["shard_%s" % shard], shard=shard, shards={shards}).definitions()
+    for shard in range(1, {shards} + 1)
+))
+"""
 _LAUNCH = """
 mutation ($assets: [AssetKeyInput!]!) {
   launchPartitionBackfill(backfillParams: {assetSelection: $assets, allPartitions: true}) {
@@ -104,53 +117,55 @@ class Visit:
             self.last_answer, self.processor_seconds = time.perf_counter(), processor_seconds(self.process)
 
 
-def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Window]) -> None:
-    """Store events in Dagster's tables: every month of every account was loaded and checked."""
-    with postgres_instance(url, folder) as instance:
-        with (folder / "dagster.yaml").open("a") as settings:
-            settings.write("telemetry: {enabled: false}\nnux: {enabled: false}\n")
-        add_accounts(instance, accounts)
-        for dataset in DATED:
-            now = datetime.now(UTC)
-            receipt = Receipt(
-                id=1, dataset=dataset.name, account=accounts[0], window=months[0], requests=2, pages=1,
-                body_bytes=50_000, announced=200, rows=200, digest=bytes(24), verdict=CountVerdict.MATCH, changed=True,
-                restatement=None, notes=None, run_id=None, started_at=now, finished_at=now,
-            )  # fmt: skip
-            loaded = materialization(
-                asset_key(dataset), receipt, base_url="http://127.0.0.1", database_uri="postgresql://db/x"
-            )
-            instance.report_runless_asset_event(loaded)
-            checked = f"{len(accounts) * len(months):,} slices"
-            passed = [
-                judgement_of(rule.name, rule.doc, checked, [], {"failed_slices": 0}) for rule in checks_of(dataset)
-            ]
-            report_judgements(instance, asset_key(dataset), passed)
+def fill(url: str, folder: Path, accounts_of: Mapping[Placement, Sequence[str]], months: Sequence[Window]) -> None:
+    """Store events in Dagster's tables: every month of every account was loaded and checked.
+
+    Args:
+        accounts_of: The accounts of each component.
+    """
+    with postgres_instance(url, folder, "telemetry: {enabled: false}\nnux: {enabled: false}\n") as instance:
+        for placement, accounts in accounts_of.items():
+            add_accounts(instance, accounts, placement.accounts_name)
+            for dataset in DATED:
+                now, key = datetime.now(UTC), placement.asset_key(dataset)
+                receipt = Receipt(
+                    id=1, dataset=dataset.name, account=accounts[0], window=months[0], requests=2, pages=1,
+                    body_bytes=50_000, announced=200, rows=200, digest=bytes(24), verdict=CountVerdict.MATCH,
+                    changed=True, restatement=None, notes=None, run_id=None, started_at=now, finished_at=now,
+                )  # fmt: skip
+                loaded = materialization(key, receipt, base_url="http://127.0.0.1", database_uri="postgresql://db/x")
+                instance.report_runless_asset_event(loaded)
+                checked = f"{len(accounts) * len(months):,} slices"
+                passed = [
+                    judgement_of(rule.name, rule.doc, checked, [], {"failed_slices": 0}) for rule in checks_of(dataset)
+                ]
+                report_judgements(instance, key, passed)
     with connect_to_tables(url) as connection:
-        materializations = connection.execute(
-            "SELECT id FROM event_logs WHERE dagster_event_type = 'ASSET_MATERIALIZATION'"
-        )
-        values = {
-            "account": accounts[0],
-            "month": str(months[0].start),
-            "accounts": list(accounts),
-            "months": [str(month.start) for month in months],
-        }
-        for (number,) in materializations.fetchall():
-            connection.execute(_EVENTS, {**values, "id": number})
+        values = {"month": str(months[0].start), "months": [str(month.start) for month in months]}
+        for accounts in accounts_of.values():
+            of_component = {**values, "account": accounts[0], "accounts": list(accounts)}
+            materializations = connection.execute(
+                "SELECT id FROM event_logs WHERE partition = %(account)s || '|' || %(month)s", of_component
+            )
+            for (number,) in materializations.fetchall():
+                connection.execute(_EVENTS, {**of_component, "id": number})
         connection.execute(_TAGS)
         connection.execute("VACUUM ANALYZE")
 
 
 @contextmanager
-def webserver(folder: Path, history_start: date) -> Iterator[tuple[str, int]]:
-    """Run Dagster's web server with the platform's definitions; yield its URL and its process id."""
+def webserver(folder: Path, variables: dict[str, str], shards: int) -> Iterator[tuple[str, int]]:
+    """Run Dagster's web server with the platform's definitions; yield its URL and its process id.
+
+    Args:
+        shards: How many components share the accounts; 1 for our own code location.
+    """
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    variables = environment(folder / "home", DAGSTER_HOME=str(folder), SELLER_PLATFORM_HISTORY_START=str(history_start))
     command = [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)]
-    module = ["-m", "seller_platform.orchestration.definitions"]
-    with subprocess.Popen([*command, *module], env=variables, stdout=subprocess.DEVNULL) as process:
+    (folder / "project.py").write_text(_PROJECT.format(shards=shards))
+    code = ["-m", "seller_platform.orchestration.definitions"] if shards == 1 else ["-f", str(folder / "project.py")]
+    with subprocess.Popen([*command, *code], env=variables, stdout=subprocess.DEVNULL) as process:
         try:
             url = f"http://127.0.0.1:{port}"
             for _ in range(600):
@@ -192,28 +207,50 @@ def launch(url: str) -> None:
     assert launched["__typename"] == "LaunchBackfillSuccess", launched
 
 
-def measure(*, accounts: int = 1_000, months: int = 36) -> Samples:
-    """Options: accounts, and months of each."""
-    samples = Samples(f"Pages of Dagster's UI over {accounts:,} accounts, {months} months")
-    today = datetime.now(UTC).date()
-    listed = [Window.month_of(today)]
+def measure(*, accounts: int = 1_000, months: int = 36, shards: int = 1) -> Samples:
+    """Options: accounts of each component, months of each account, and components that share all accounts."""
+    samples = Samples(f"Pages of Dagster's UI over {shards} x {accounts:,} accounts, {months} months")
+    listed = [Window.month_of(datetime.now(UTC).date())]
     while len(listed) < months:
         listed.insert(0, Window.month_of(listed[0].start - timedelta(days=1)))
-    keys = [f"S{number:04}.US" for number in range(1, accounts + 1)]
-    partition = partition_key(keys[accounts // 2], listed[-1])
+    keys = [f"S{number:04}.US" for number in range(1, shards * accounts + 1)]
+    parts = [Shard(number, shards) for number in range(1, shards + 1)] if shards > 1 else []
+    placements = [Placement(key_prefix=(f"shard_{each.number}",), shard=each) for each in parts] or [WHOLE]
+    accounts_of = {each: [key for key in keys if each.shard is None or each.shard.has(key)] for each in placements}
+    first = placements[0]
+    values = {
+        "partition": partition_key(accounts_of[first][accounts // 2], listed[-1]),
+        "prefix": first.written_prefix,
+    }
     with temporary_server() as (server, folder):
-        fill(server.database("ui"), folder, keys, listed)
-        with webserver(folder, listed[0].start) as (base, process), open_browser() as browser:
+        variables = environment(
+            folder / "home",
+            DAGSTER_HOME=str(folder),
+            SELLER_PLATFORM_HISTORY_START=str(listed[0].start),
+            SELLER_PLATFORM_DATABASE_URL=server.database("ui"),
+        )
+        with Database(server.database("ui")) as database:
+            database.migrate()
+            fill_warehouse(database, keys, listed)
+        fill(server.database("ui"), folder, accounts_of, listed)
+        with webserver(folder, variables, shards) as (base, process), open_browser() as browser:
             page = browser.new_page(viewport={"width": 1500, "height": 1100})
             page.set_default_timeout(1_000 * _LONGEST_SECONDS)
             for title, path in _PAGES.items():
                 for turn in ("first", "again"):
                     before = processor_seconds(process)
-                    seen = visit(page, base + path.format(partition=partition), process)
+                    seen = visit(page, base + path.format(**values), process)
                     samples.add(title, **{turn: seen.seconds, f"{turn}_CPU": seen.processor_seconds - before})
             before, began = processor_seconds(process), time.perf_counter()
             launch(base)
-            took = time.perf_counter() - began
-            samples.add("launch of *Materialize all*", first=took, first_CPU=processor_seconds(process) - before)
+            seconds = time.perf_counter() - began
+            samples.add("launch of *Materialize all*", first=seconds, first_CPU=processor_seconds(process) - before)
             samples.add("the web server's memory", MiB=peak_mib(process))
+        for name, work in ticks(folder, variables, first).items():
+            for turn in ("first", "again"):
+                took = spent(work, server)
+                samples.add(name, **{turn: took.seconds, f"{turn}_CPU": took.own + took.postgres})
+        for command in (["status"], ["sync", "--plan"]):
+            took = spent_by_command([*COMMAND, *command], variables, server)
+            samples.add(f"`{' '.join(command)}`", first=took.seconds, first_CPU=took.own + took.postgres)
     return samples
