@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from seller_platform.warehouse.postgres.database import Database, driver_url
+from seller_platform.warehouse.postgres.health import CONNECTIONS, CONNECTIONS_OF_A_RUN
 from seller_platform.warehouse.postgres.process_locks import hold_run
 from seller_platform_tests.deployment.compose_machine import TOP, open_machine, services_with_celery
 from seller_platform_tests.support import independent_upstream
@@ -30,6 +31,8 @@ SELLERS = [f"S{number:02d}" for number in range(36)]
 MONTHS = [str(month) for month in independent_upstream.MONTHS]
 OTHER_HALF = SELLERS[18:]
 ROWS = len(SELLERS) * sum(len(independent_upstream.transaction_rows(month)) for month in independent_upstream.MONTHS)
+
+COUNTED = "platform.sent_requests", "coalesce(sum(requests), 0)"
 
 
 @dataclass
@@ -134,7 +137,7 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(
             )
             interface.materialize("accounts")
             interface.await_quiet()
-            counted, sent, refreshes = requests_counted(database_url), requests.sent, upstream.refreshes
+            counted, sent, refreshes = number_of(database_url, *COUNTED), requests.sent, upstream.refreshes
 
             backfill = interface.backfill(
                 ["transactions"], [f"{seller}.market.example|{month}" for seller in SELLERS for month in MONTHS]
@@ -142,13 +145,20 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(
             wait_for(lambda: requests.months, lambda months: len(months) == 2, explain=lambda _: machine.logs())
             machine.kill("worker-1")
             requests.released.set()
+            held: list[int] = []
+
+            def status() -> str:
+                held.append(number_of(database_url, "pg_stat_activity WHERE datname = current_database()", "count(*)"))
+                return interface.under_way().backfills[backfill]
+
             wait_for(
-                lambda: interface.under_way().backfills[backfill],
+                status,
                 lambda status: status.startswith("COMPLETED"),
                 explain=lambda status: (status, interface.under_way().runs, machine.logs()),
                 pause_seconds=1,
             )
             statuses, failures = interface.under_way(), interface.failures()
+        assert max(held) <= CONNECTIONS + 2 * CONNECTIONS_OF_A_RUN
         assert statuses.backfills == {backfill: "COMPLETED_SUCCESS"}
         assert [run for run in statuses.runs if run[0] == "FAILURE"] == [("FAILURE", False)]
         assert [run for run in statuses.runs if run[1]] == [("SUCCESS", True)]
@@ -156,15 +166,16 @@ def test_a_backfill_ends_green_though_a_worker_is_killed(
         assert requests.twice == []
         assert upstream.refreshes > refreshes
         assert upstream.replayed == 0
-        assert 0 <= requests_counted(database_url) - counted - (requests.sent - sent) < 36, "those of the killed worker"
-    with psycopg.connect(database_url) as connection:
-        assert connection.execute("SELECT count(*) FROM seller.transactions").fetchone() == (ROWS,)
+        assert 0 <= number_of(database_url, *COUNTED) - counted - (requests.sent - sent) < 36, (
+            "those of the killed worker"
+        )
+    assert number_of(database_url, "seller.transactions", "count(*)") == ROWS
 
 
-def requests_counted(database_url: str) -> int:
-    """Return how many requests count in the budget."""
+def number_of(database_url: str, relation: str, expression: str) -> int:
+    """Return a whole number that PostgreSQL computes of a relation."""
     with psycopg.connect(database_url) as connection:
-        row = connection.execute("SELECT coalesce(sum(requests), 0)::int FROM platform.sent_requests").fetchone()
+        row = connection.execute(f"SELECT {expression} FROM {relation}").fetchone()
     assert row is not None
     return int(row[0])
 

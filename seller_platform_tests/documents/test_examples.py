@@ -60,6 +60,13 @@ NOT_TYPED = {
     "pip install --require-hashes -r requirements.lock": ".ci/run installs it",
     "pip install --no-deps -e .": ".ci/run installs it",
     "docker compose -f ../compose.yaml up --detach": "deployment/test_compose.py runs the programs of the file",
+    **dict.fromkeys(
+        (
+            "docker compose -f docker/compose.yaml -f docker/compose.celery.yaml up --detach",
+            "celery --app seller_platform.orchestration.celery_runs worker --queues dagster",
+        ),
+        "deployment/test_celery.py runs the programs of both files",
+    ),
 }
 """Lines that this test does not type, each with its reason."""
 UNTIL_CTRL_C = ("seller-platform database run", "seller-platform status --watch")

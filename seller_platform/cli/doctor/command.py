@@ -30,7 +30,14 @@ from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
 from seller_platform.warehouse.loads.history_start import is_history_start_set, stored_history_start
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.health import OLDEST_VERSION, DatabaseHealth, check_health
+from seller_platform.warehouse.postgres.health import (
+    CONNECTIONS,
+    CONNECTIONS_OF_A_RUN,
+    OLDEST_VERSION,
+    DatabaseHealth,
+    check_health,
+    most_connections,
+)
 from seller_platform.warehouse.postgres.location import warehouse_url
 
 _HEARTBEAT = timedelta(minutes=5)
@@ -150,6 +157,7 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
     if instance_health.dead_runs:
         message = f"{count_of(instance_health.dead_runs, 'run', 'is')} marked as started by a command that has ended"
         yield warn("Dagster runs", message, "`seller-platform sync`, which marks them as canceled")
+    yield examine_connections(most_connections(database), instance_health.most_runs)
     missing = sorted({account.key for account in accounts(database)} - set(instance_health.partitions))
     if missing and not instance_health.partitions:
         yield ok("partitions", "none yet; the first `seller-platform sync` adds those of every account")
@@ -158,6 +166,24 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
         yield warn("partitions", f"{count_of(len(missing), 'account', 'has')} none: {', '.join(missing[:5])}", step)
     else:
         yield ok("partitions", f"{count_of(len(instance_health.partitions), 'account', 'has')} theirs")
+
+
+def examine_connections(allowed: int, most_runs: int | None) -> Finding:
+    """Return whether PostgreSQL allows the connections that as many runs at once need.
+
+    Args:
+        most_runs: None for any number of runs.
+    """
+    subject = "connections of PostgreSQL"
+    if most_runs is None:
+        step = "set `concurrency: runs: max_concurrent_runs` in dagster.yaml"
+        return warn(subject, f"it allows {allowed}, and any number of runs may execute at once", step)
+    needed = CONNECTIONS + CONNECTIONS_OF_A_RUN * most_runs
+    message = f"{count_of(most_runs, 'run')} at once may need {needed}, and it allows {allowed}"
+    if needed <= allowed:
+        return ok(subject, message)
+    step = f"set `max_connections` to {needed + 10} and restart it, or lower `max_concurrent_runs` in dagster.yaml"
+    return warn(subject, message, step)
 
 
 def examine_secrets(settings: Settings, database: Database, box: SecretBox) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ class DagsterHealth:
         last_heartbeat: The last heartbeat of a daemon; None without one.
         dead_runs: How many runs are unfinished though the process of their command has ended.
         silent: The required parts of the daemon that are not running.
+        most_runs: How many runs the daemon lets execute at once; None for any number.
         is_configured: Whether there is a `dagster.yaml`; without one Dagster stores its events in files.
     """
 
@@ -28,6 +29,7 @@ class DagsterHealth:
     last_heartbeat: datetime | None
     silent: Sequence[str]
     dead_runs: int
+    most_runs: int | None
     is_configured: bool
 
 
@@ -37,11 +39,13 @@ def check_health(home: Path) -> DagsterHealth:
     with open_instance(home) as instance:
         statuses = instance.get_daemon_statuses().values()
         heartbeats = [each.last_heartbeat.timestamp for each in statuses if each.last_heartbeat is not None]
+        queue = instance.get_concurrency_config().run_queue_config
         return DagsterHealth(
             home=folder,
             partitions=account_partitions(instance),
             last_heartbeat=datetime.fromtimestamp(max(heartbeats), UTC) if heartbeats else None,
             dead_runs=len(dead_runs(instance)),
+            most_runs=None if queue is None or queue.max_concurrent_runs < 0 else queue.max_concurrent_runs,
             silent=sorted(each.daemon_type.lower() for each in statuses if each.required and not each.healthy),
             is_configured=(folder / "dagster.yaml").exists() or "DAGSTER_HOME" not in os.environ,
         )

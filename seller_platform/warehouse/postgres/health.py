@@ -10,6 +10,12 @@ from seller_platform.warehouse.postgres.database import Database, revisions
 OLDEST_VERSION = 15
 """The oldest major version of PostgreSQL that this program is tested with."""
 
+CONNECTIONS = 40
+"""How many connections the code location (20, while its sensors evaluate), the daemon (8) and a web server hold."""
+
+CONNECTIONS_OF_A_RUN = 20
+"""How many connections a run holds at most: 8 to the warehouse, the others to Dagster's tables."""
+
 _SERVER = text("""
     SELECT current_setting('server_version_num')::integer / 10000 AS major,
            split_part(current_setting('server_version'), ' ', 1) AS version,
@@ -40,6 +46,17 @@ class DatabaseHealth:
     newest_schema: str
     is_known_schema: bool
     missing_right: MissingRightError | None = None
+
+
+def most_connections(database: Database) -> int:
+    """Return how many connections users who are not superusers may have at once.
+
+    Raises:
+        WarehouseUnavailableError: The server cannot be reached.
+    """
+    allowed = "current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer"
+    with database.begin() as connection:
+        return int(connection.exec_driver_sql(f"SELECT {allowed}").scalar_one())
 
 
 def check_health(database: Database) -> DatabaseHealth:

@@ -12,6 +12,7 @@ from dagster._daemon.types import DaemonHeartbeat
 from sqlalchemy import text
 
 from seller_platform.cli.doctor.command import (
+    examine_connections,
     examine_dagster,
     examine_postgresql,
     examine_secrets,
@@ -220,6 +221,20 @@ def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Data
     assert (old.schema, old.is_known_schema) == ("0030", False)
     assert old.newest_schema == sound.schema
     assert (of_reader.may_create, of_reader.is_read_only, of_reader.may_read) == (False, True, False)
+
+
+def test_connections_that_runs_need_are_compared_with_those_allowed() -> None:
+    enough, few, unbounded = (examine_connections(allowed, runs) for allowed, runs in ((140, 5), (97, 5), (97, None)))
+
+    assert (enough.level, enough.message) == (FindingLevel.OK, "5 runs at once may need 140, and it allows 140")
+    assert (few.level, few.next_step) == (
+        FindingLevel.WARN,
+        "set `max_connections` to 150 and restart it, or lower `max_concurrent_runs` in dagster.yaml",
+    )
+    assert (unbounded.level, unbounded.message) == (
+        FindingLevel.WARN,
+        "it allows 97, and any number of runs may execute at once",
+    )
 
 
 @pytest.fixture
