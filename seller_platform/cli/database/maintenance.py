@@ -34,12 +34,14 @@ class PruneDocument(Document, frozen=True):
     Attributes:
         rows: Rows of snapshots by dataset.
         dagster: Rows of Dagster's tables by kind.
+        exported_files: Files of exported tables; null where SELLER_PLATFORM_EXPORT_DIR is not set.
     """
 
     dry_run: bool
     rows: dict[str, int]
     receipts: int
     dagster: dict[str, int]
+    exported_files: int | None
 
 
 @click.command()
@@ -102,7 +104,8 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
     """Delete old snapshots except one a month, receipts that nothing refers to, and old events and runs of Dagster.
 
     Rows of dated lists are never deleted. Every partition keeps its last state in Dagster, and the schedule
-    `prune_daily` does the same with the defaults.
+    `prune_daily` does the same with the defaults. Tables that SELLER_PLATFORM_EXPORT_DIR holds are compacted, and their
+    files are deleted a week after they were replaced.
     """
     from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
     from seller_platform.orchestration.instance.retention import prune_instance
@@ -120,7 +123,13 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
         before = now - timedelta(days=dagster_days or settings.dagster_retention_days)
         with open_instance(settings.home) as instance:
             dagster = prune_instance(instance, before=before, dry=dry_run)
-    output.document(PruneDocument(dry_run=dry_run, rows=pruned.rows, receipts=pruned.receipts, dagster=dict(dagster)))
+        files = None
+        if settings.export_dir is not None:
+            from seller_platform.warehouse.readers.delta import prune_tables  # it needs the extra `lake`
+
+            files = prune_tables(installation.database, settings.export_dir, dry=dry_run)
+    output.document(PruneDocument(dry_run, pruned.rows, pruned.receipts, dict(dagster), files))
     rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
     rows += [(f"{name} of Dagster", count) for name, count in dagster.items()]
+    rows += [] if files is None else [("files of exports", files)]
     output.table("Would be removed" if dry_run else "Removed", ("what", "rows"), rows)

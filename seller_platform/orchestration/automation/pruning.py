@@ -1,4 +1,4 @@
-"""The daily job that deletes old snapshots, receipts, events and runs, as `seller-platform prune` does."""
+"""The daily job that deletes old rows, events, runs and files of exports, as `seller-platform prune` does."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +11,7 @@ from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAY
 _NIGHTLY = "0 4 * * *"
 
 
-@dg.op(config_schema={}, description="Deletes old snapshots, receipts, and events and runs of Dagster.")
+@dg.op(config_schema={}, description="Deletes old snapshots, receipts, events and runs, and files of exports.")
 def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> None:
     # It imports dagster-postgres and Alembic, which the definitions do without.
     from seller_platform.orchestration.instance.retention import prune_instance
@@ -24,16 +24,22 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
         unchanged_before=now.date() - timedelta(days=UNCHANGED_DAYS),
         dry=False,
     )
-    before = now - timedelta(days=read_settings().dagster_retention_days)
+    settings = read_settings()
+    before = now - timedelta(days=settings.dagster_retention_days)
     dagster = prune_instance(context.instance, before=before, dry=False)
     counts = {**pruned.rows, "receipts": pruned.receipts, **dagster}
+    if settings.export_dir is not None:
+        from seller_platform.warehouse.readers.delta import prune_tables  # it needs the extra `lake`
+
+        counts["exported files"] = prune_tables(warehouse.database, settings.export_dir, dry=False)
     context.add_output_metadata({name.replace(" ", "_"): count for name, count in counts.items()})
 
 
 @dg.job(
     name="prune",
     description="Deletes old snapshots except one a month, receipts that nothing refers to, and events, runs and "
-    "executions of checks that are older than SELLER_PLATFORM_DAGSTER_RETENTION_DAYS. Every partition keeps its state.",
+    "executions of checks that are older than SELLER_PLATFORM_DAGSTER_RETENTION_DAYS. Every partition keeps its state. "
+    "Exported tables are compacted, and their files are deleted a week after they were replaced.",
 )
 def prune_job() -> None:
     delete_old()

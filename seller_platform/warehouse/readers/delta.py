@@ -30,7 +30,7 @@ from seller_platform.warehouse.marts.tables import BUILD_ID
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
-from seller_platform.warehouse.readers.relations import ACCOUNT, Selection, Source, exported_to, relation_of
+from seller_platform.warehouse.readers.relations import ACCOUNT, SOURCES, Selection, Source, exported_to, relation_of
 
 try:
     from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
@@ -49,11 +49,11 @@ Partition: TypeAlias = tuple[str | None, Window | None]
 """A partition of an asset: its account, None for a list of all accounts; its month, None for all of the account."""
 
 KEPT = timedelta(days=7)
-"""How long former versions can be read."""
+"""How long a version can be read after it was replaced. `as_of` of the warehouse has older moments."""
 
 _EXTRA, _LOAD_ID, _LOG = "extra", "load_id", "_delta_log"
 _ROWS_PER_BATCH = 100_000
-_BYTES_PER_COMMIT = 2 << 30
+_SLICES_PER_COMMIT, _BYTES_PER_COMMIT = 1_000, 2 << 30  # a condition of many slices needs much of the stack
 _ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 _MONTHS = sql.SQL("SELECT DISTINCT date_trunc('month', {day})::date FROM {table} WHERE account = %(account)s")
 
@@ -106,7 +106,7 @@ class _Slice:
 def export_partitions(
     database: Database, source: Source, partitions: Collection[Partition], folder: str, *, run_id: str | None = None
 ) -> dict[Partition, Exported | SellerPlatformError]:
-    """Make partitions of a Delta table equal to the stored rows, in one commit; of more than 2 GiB, in several.
+    """Make partitions of a Delta table equal to the stored rows, in a commit for each 1,000 slices or 2 GiB.
 
     Args:
         folder: That of the tables: a path, or a URL in an object store.
@@ -147,6 +147,37 @@ def export_partitions(
                     digest = bytes.fromhex(result.digest) if isinstance(result, Exported) else None
                     keep_try(connection, derived, states[partition], run_id=run_id, digest=digest, error=error)
     return {each: results[each] if each in results else _not_loaded(source, *each) for each in partitions}
+
+
+def prune_tables(database: Database, folder: str, *, dry: bool) -> int:
+    """Compact the tables of a folder, and delete files that only versions of more than a week ago have.
+
+    Files that a killed export left are deleted with them. The log of a table gets a checkpoint, so that the table is
+    opened without reading all commits.
+
+    Args:
+        dry: Count only.
+
+    Returns:
+        How many files were deleted.
+
+    Raises:
+        SellerPlatformError: A table cannot be read or written.
+    """
+    files = 0
+    for source in SOURCES:
+        with database.connect() as connection, releasing(connection):
+            hold(connection, f"export|{source.table}")
+            url = f"{folder}/{source.name}"
+            with _store_errors(url):
+                if DeltaTable.is_deltatable(url):
+                    table = DeltaTable(url)
+                    if not dry:
+                        table.optimize.compact()
+                        table.create_checkpoint()
+                        table.cleanup_metadata()
+                    files += len(table.vacuum(dry_run=dry, full=True))
+    return files
 
 
 def _not_loaded(source: Source, account: str | None, month: Window | None) -> NotLoadedError:
@@ -192,7 +223,8 @@ class _Export:
                     changed += new
                     for each in {*slices} - {*new}:
                         each.file.unlink()
-                    if sum(each.file.stat().st_size for each in changed) > _BYTES_PER_COMMIT:
+                    size = sum(each.file.stat().st_size for each in changed)
+                    if size > _BYTES_PER_COMMIT or len(changed) > _SLICES_PER_COMMIT:
                         self._commit(table, changed)
                         changed = []
                 self._commit(table, changed)

@@ -17,6 +17,7 @@ from seller_platform_tests.support.dagster_instance import postgres_instance
 
 def test_the_daily_job_deletes_old_events(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.setenv("SELLER_PLATFORM_EXPORT_DIR", str(tmp_path / "lake"))
     warehouse = WarehouseResource(database_url=database.url)
     repository = dg.Definitions.merge(
         pruning_definitions(), dg.Definitions(resources={"warehouse": warehouse})

@@ -1,8 +1,11 @@
 """Tests that other engines read Delta tables exactly, and that failures keep their former rows."""
 
+import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -22,13 +25,15 @@ from seller_platform.failpoints import VARIABLE
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import partition_states
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.arrow import read_arrow
-from seller_platform.warehouse.readers.delta import Exported, export_partitions
-from seller_platform.warehouse.readers.relations import Selection, exported_to, relation_of
+from seller_platform.warehouse.readers.arrow import read_arrow, schema_of
+from seller_platform.warehouse.readers.delta import Exported, export_partitions, prune_tables
+from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, exported_to, relation_of
 from seller_platform_tests.support.engines import connect_duckdb, read_by_engines
 from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ACCOUNT = "S1/É:='.EU"
@@ -263,6 +268,50 @@ def test_what_cannot_be_written_or_held_leaves_the_former_rows(database: Databas
     assert isinstance(exported, Exported)
     assert isinstance(absent, NotLoadedError)
     assert sorted(_stored(tmp_path)["order_total"].to_pylist()) == [1, 2]
+
+
+def test_pruning_deletes_replaced_files_after_a_week_and_nothing_else(database: Database, tmp_path: Path) -> None:
+    for total in (1, 2, 3):
+        _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
+        _export(database, tmp_path, MARCH)
+    table = tmp_path / "orders"
+    (left_by_a_kill,) = {path.parent for path in table.rglob("*.parquet")}
+    (left_by_a_kill / "part-0.parquet").touch()
+    for path in table.rglob("*.parquet"):
+        os.utime(path, (0, 0))
+    # Only the rows of the first version were replaced eight days ago.
+    log = table / "_delta_log" / f"{2:020}.json"
+    eight_days_ago = int(time.time() - 8 * 86_400) * 1_000
+    log.write_text(re.sub(r'"deletionTimestamp":\d+', f'"deletionTimestamp":{eight_days_ago}', log.read_text()))
+
+    counted = prune_tables(database, str(tmp_path), dry=True)
+    deleted = prune_tables(database, str(tmp_path), dry=False)
+
+    assert (counted, deleted, len(list(left_by_a_kill.iterdir()))) == (2, 2, 2)
+    assert _stored(tmp_path)["order_total"].to_pylist() == [3]
+    former = DeltaTable(table, version=2)
+    assert former.to_pyarrow_table()["order_total"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.table)
+def test_every_list_and_mart_becomes_a_table(database: Database, tmp_path: Path, source: Source) -> None:
+    relation = relation_of(source)
+    month = MARCH if relation.is_monthly else None
+    if isinstance(source, Dataset):
+        mark_loaded(database, source, ACCOUNT, MARCH)
+    else:
+        build_partition(database, source, ACCOUNT, month)
+    partition = (ACCOUNT if relation.has_account_parts else None, month)
+
+    (result,) = export_partitions(database, source, [partition], str(tmp_path)).values()
+
+    exported = DeltaTable(tmp_path / source.name)
+    assert isinstance(result, Exported)
+    assert exported.metadata().name == source.table
+    keys = ["account"] * relation.has_account_parts + ["month"] * (relation.day is not None)
+    assert exported.metadata().partition_columns == keys
+    of_stored = {field.name: field.type for field in schema_of(relation)}
+    assert of_stored.items() <= {field.name: field.type for field in _stored(tmp_path, source.name).schema}.items()
 
 
 def test_a_folder_of_something_else_is_refused(database: Database, tmp_path: Path) -> None:
