@@ -27,6 +27,7 @@ after one that failed.
 - `marts`: a mart, and the check that it is current
 - `model`: judges what is stored
 - `plan`: what happens in a run
+- `planning`: judges what a planner finds due
 - `reports`: the reports of the upstream, also on a socket
 - `runs`: plays a run
 - `scheduler`: gives the turn to one actor at a time

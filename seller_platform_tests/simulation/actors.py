@@ -24,7 +24,7 @@ from seller_platform.ingest.connections.key_rotation import rotate_key_file
 from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
-from seller_platform.ingest.loads.planner import Planner
+from seller_platform.ingest.loads.planner import Planner, postpone
 from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.automation.runs import plan_loads
@@ -39,10 +39,10 @@ from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform_tests.simulation.marts import build_due
 from seller_platform_tests.simulation.plan import PROCESSES
-from seller_platform_tests.simulation.tables import counts_of, rows_as_of, rows_of
+from seller_platform_tests.simulation.planning import judge_division, judge_due
+from seller_platform_tests.simulation.tables import counts_of, named_problems, rows_as_of, rows_of
 from seller_platform_tests.simulation.threads import ActorFuture
 from seller_platform_tests.simulation.walks import walk as walk_pages
-from seller_platform_tests.support.receipts import latest_receipts
 
 if TYPE_CHECKING:
     from seller_platform_tests.simulation.world import Process, World
@@ -86,6 +86,7 @@ def _ended(world: "World", process: "Process", loads: Iterable[SliceResult], run
     world.model.judge_end(run_id)
     if any(isinstance(result.error, ReadingHeldError) for result in results):
         world.model.judge_holds([each.id for each in open_holds(process.database)])
+        world.model.judge_problems(named_problems(world.server.own))
     return results
 
 
@@ -110,10 +111,19 @@ def refresh(world: "World", process: "Process", random: Random) -> None:
 
 def refresh_due(world: "World", process: "Process") -> list[SliceResult]:
     """Load what a schedule finds due, and return the results."""
-    account = account_of(process.database, world.account.key)
-    planner = Planner(process.database, [account], world.months[0].start, world.clock.now(), adaptive=False)
+    account, now, since = account_of(process.database, world.account.key), world.clock.now(), world.months[0].start
+    per_day = None if process.api.meter is None else world.per_day
+    planner = Planner(process.database, [account], since, now, adaptive=False, requests_per_day=per_day)
+    room = None if per_day is None else per_day - world.upstream.requests[now.date()]
+    before = [world.model.days_of(dataset, since, now) for dataset in world.datasets]
+    due = planner.due(world.datasets, scheduled=True)
+    for dataset, days in zip(world.datasets, before, strict=True):
+        judge_due(dataset, due, days, world.model.days_of(dataset, since, now))
+    division = planner.divide(due)
+    judge_division(due, division, room)
+    postpone(process.database, division)
     results = []
-    for run in plan_loads(planner.due(world.datasets, scheduled=True), listed=[account.key]):
+    for run in plan_loads(division.fitting, listed=[account.key]):
         (_, first), (_, last) = read_partition_key(run.first or ""), read_partition_key(run.last or "")
         months = [None] if first is None or last is None else list(Window(first.start, last.end).months())
         requests = [
@@ -395,13 +405,14 @@ class _Others:
 
 
 def undo(world: "World", process: "Process", random: Random) -> None:
-    """Revert a load."""
-    receipts = [each for each in latest_receipts(process.database) if each.dataset != "report_rows"]
-    if not receipts:
+    """Revert a load that changed rows of days which were loaded before; where there is none, load some."""
+    if not world.model.revertible_loads():
+        update(world, process, random)
+    if not (loads := world.model.revertible_loads()):
         return
-    chosen = random.choice(receipts)
+    chosen = random.choice(loads)
     try:
-        world.say(f"reverted {chosen.id}: {revert(process.database, chosen.id).rows} rows")
+        world.say(f"reverted {chosen}: {revert(process.database, chosen).rows} rows")
     except RequestError as error:
         world.say(type(error).__name__)
 

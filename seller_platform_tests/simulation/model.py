@@ -10,6 +10,7 @@ from seller_platform.contract import Dataset, Window
 from seller_platform_tests.simulation import tables as read
 from seller_platform_tests.simulation.facts import Facts, Violation, check, window_of
 from seller_platform_tests.simulation.holds import Holds
+from seller_platform_tests.simulation.planning import Days
 from seller_platform_tests.simulation.tables import Receipt, Rows, Stored, Tables
 from seller_platform_tests.simulation.upstream import Group, UpstreamModel, grouped
 
@@ -21,6 +22,7 @@ class Model:
         self._upstream, self._per_day = upstream, per_day
         self._datasets = {each.name: each for each in upstream.datasets}
         self._last = Tables()
+        self._ever: dict[int, Receipt] = {}
         self._facts = Facts(upstream)
         self.holds = Holds(self._facts)
         self._floors: dict[tuple[str, Group], int] = {}
@@ -40,6 +42,7 @@ class Model:
         for name, rows in tables.rows.items():
             self._judge_change(name, rows, tables, [each for each in new if each["dataset"] == name])
         self._last = tables
+        self._ever |= tables.receipts
         self._facts.remember(tables.receipts, self._upstream.clock.now(), is_pruned=self.is_pruned)
 
     def _judge_change(self, name: str, rows: Counter[Stored], tables: Tables, new: list[Receipt]) -> None:
@@ -79,12 +82,12 @@ class Model:
     ) -> None:
         name, first, load = dataset.name, receipt["window_start"], f"{dataset.name}: load {receipt['id']}"
         before = read.rows_inside(all_before, first, receipt["window_end"])
+        self._before[receipt["id"]] = before
         if reverted := (receipt["notes"] or {}).get("reverts_load"):
             self.reverted = True
             self.judge_reader(f"{load} reverts load {reverted}", rows, self._before[reverted])
             self._floors = {key: floor for key, floor in self._floors.items() if key[0] != name}
             return
-        self._before[receipt["id"]] = before
         counts = {receipt["rows"], receipt["announced"] if receipt["verdict"] == "match" else receipt["rows"]}
         check(f"{load} says {counts} rows and stores {rows.total()}", counts == {rows.total()})
         groups = read.groups_of(dataset, self._upstream.channels, first, receipt["window_end"])
@@ -142,7 +145,12 @@ class Model:
         self.told |= {each for each, receipt in receipts if all(receipt[name] == told[name] for name in names)}
 
     def judge_holds(self, listed: list[int]) -> None:
-        """Check the listed holds: those readings of whose days later loads have not published or held all again."""
+        """Check the listed holds."""
+        held = self._held()
+        check(f"the readings {held} are held, and {listed} are listed", sorted(held) == sorted(listed))
+
+    def _held(self) -> list[int]:
+        """Return the readings that are held: those of whose days later loads have not published or held all again."""
         receipts, held = self._last.receipts, list[int]()
         for number, receipt in receipts.items():
             same = [each for each in receipts.values() if each["id"] > number and each["dataset"] == receipt["dataset"]]
@@ -150,7 +158,34 @@ class Model:
             is_whole = receipt["verdict"] == "held" and receipt["notes"]["held"]["covers_all"]
             is_over = bool(same) if is_whole else days >= set(window_of(receipt).each_day())
             held += [number] * (receipt["verdict"] == "held" and not is_over)
-        check(f"the readings {held} are held, and {listed} are listed", sorted(held) == sorted(listed))
+        return held
+
+    def days_of(self, dataset: Dataset, since: date, now: datetime) -> Days:
+        """Return the days of a list that are due at a moment, and those that are not."""
+        return Days.of(dataset, self._ever.values(), self._held(), since, now, self._upstream.zone)
+
+    def judge_problems(self, named: Counter[tuple[str, int]]) -> None:
+        """Check the readings that `platform.problems` names: of each slice the newest that is held, and mismatched."""
+        receipts, newest = self._last.receipts, dict[object, tuple[str, int]]()
+        mismatched = [
+            number
+            for number, receipt in receipts.items()
+            if receipt["verdict"] == "mismatch"
+            and not any(
+                later["id"] > number
+                and later["verdict"] != "held"
+                and later["dataset"] == receipt["dataset"]
+                and later["window_start"] <= receipt["window_start"]
+                and later["window_end"] >= receipt["window_end"]
+                for later in receipts.values()
+            )
+        ]
+        for kind, numbers in (("held", self._held()), ("mismatched", mismatched)):
+            for number in sorted(numbers):
+                name, month = receipts[number]["dataset"], receipts[number]["window_start"][:7]
+                is_dated = name in self._datasets and self._datasets[name].is_dated
+                newest[kind, name, month if is_dated else None] = (kind, number)
+        self.judge_reader("platform.problems", named, Counter(newest.values()))
 
     def former_rows(self, random: Random) -> tuple[str, str, Rows] | None:
         """Return a dataset, a former moment, and the rows that were stored then; None if nothing was stored yet."""
@@ -158,6 +193,23 @@ class Model:
             return None
         name, moment, _, _ = random.choice(self._steps)
         return name, moment, read.rows_then(self._steps, name, moment)
+
+    def revertible_loads(self) -> list[int]:
+        """Return the published loads of lists that changed rows of days which were loaded before."""
+        published = [each for each in self._last.receipts.values() if each["verdict"] != "held"]
+        return [
+            later["id"]
+            for later in published
+            if later["changed"]
+            and later["dataset"] in self._datasets
+            and any(
+                each["id"] < later["id"]
+                and each["dataset"] == later["dataset"]
+                and each["window_start"] < later["window_end"]
+                and each["window_end"] > later["window_start"]
+                for each in published
+            )
+        ]
 
     def states_of(self, name: str) -> int:
         """Return how many states of a dataset were published, the empty one included."""

@@ -55,7 +55,7 @@ FOCI: dict[str, tuple[tuple[str, str], dict[str, int], dict[str, int]]] = {
         {"answer": 3, "kill": 4, "restart": 1},
     ),
     "reports": (("report", "report"), {"report": 3, "poll": 7, "advance": 3}, {"answer": 3, "kill": 3}),
-    "budget": (("load", "report"), {"load": 5, "report": 2, "poll": 3, "refresh": 2, "change": 1}, {"answer": 2}),
+    "budget": (("load", "report"), {"load": 5, "report": 2, "poll": 3, "refresh": 5, "change": 1}, {"answer": 2}),
 }
 """What actors do at first and later, what goes wrong, and how often each is chosen, by the subject of a run."""
 

@@ -332,3 +332,9 @@ def kept_slices(connection: psycopg.Connection[Any]) -> tuple[Counter[Any], Coun
         connection.execute("DELETE FROM platform.slices")
         fill_slices(connection)
         return kept, Counter(connection.execute(_SLICES).fetchall())
+
+
+def named_problems(connection: psycopg.Connection[Any]) -> Counter[Any]:
+    """Return the kind and the load of each reading that is held or mismatched, as `platform.problems` names them."""
+    named = "SELECT kind, load_id FROM platform.problems WHERE kind IN ('held', 'mismatched')"
+    return Counter(connection.execute(named).fetchall())

@@ -118,6 +118,7 @@ class UpstreamModel:
         obeys_filter: Whether it lists orders by sales channel, where it is asked to.
 
     Attributes:
+        knows_channels: Whether it has the channels under the names that it is asked for; otherwise it lists no order.
         accounts: The numbers of the accounts that the user may read.
         requests: The requests of each day of UTC, except those for tokens.
         sent: When each of these was sent, be it in vain.
@@ -135,6 +136,7 @@ class UpstreamModel:
     ) -> None:
         self.clock, self.random, self.datasets, self.page_size = clock, random, datasets, page_size
         self.channels: Sequence[str | None] = CHANNELS if obeys_filter else (None,)
+        self.knows_channels = obeys_filter or random.random() < 0.5
         self.accounts, self.requests = [1, 2, 3], Counter[date]()
         self.sent: list[datetime] = []
         self.account = replace(ACCOUNT, timezone=random.choice(ZONES))
@@ -352,6 +354,8 @@ class UpstreamModel:
     def _chosen(self, rows: Sequence[Row], asked: Mapping[str, str]) -> list[Row]:
         """Return the rows of a list that are asked for."""
         channel = asked.get("sales_channel")
+        if channel is not None and not self.knows_channels:
+            return []
         return [
             row
             for row in rows

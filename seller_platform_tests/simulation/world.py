@@ -42,7 +42,7 @@ from seller_platform_tests.simulation.marts import judge_marts
 from seller_platform_tests.simulation.model import Model
 from seller_platform_tests.simulation.plan import PROCESSES, Item, Plan
 from seller_platform_tests.simulation.scheduler import Actor, Scheduler
-from seller_platform_tests.simulation.tables import kept_slices, kept_sums, read_tables
+from seller_platform_tests.simulation.tables import kept_slices, kept_sums, named_problems, read_tables
 from seller_platform_tests.simulation.threads import use_scheduler
 from seller_platform_tests.simulation.upstream import (
     BASE_URL,
@@ -381,10 +381,12 @@ class World:
         self._settle_registry(process)
         self.model.judge_quiet()
         self.model.judge_reader("slices", *kept_slices(self.server.own))
+        self.model.judge_problems(named_problems(self.server.own))
         for dataset in self.datasets:
             self.judge_sums(dataset.name)
         for _ in range(2):
             actors.read(self, process, Random(self._runs))
+        actors.prune_receipts(self, process, Random(self._runs))
 
     def _settle_registry(self, process: Process) -> None:
         """Compare the stored grant, secret and accounts with those of the upstream."""
