@@ -1,15 +1,22 @@
 """Ticks of the sensor of marts and exports, and the partitions that they request."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dagster as dg
 from dagster._core.execution.backfill import PartitionBackfill
 
 from seller_platform.clocks import utc_now
-from seller_platform.orchestration.automation.following import SENSOR
+from seller_platform.contract import LISTS
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.orchestration.assets.accounts import accounts_asset
+from seller_platform.orchestration.assets.cost_periods import cost_asset
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.marts import mart_definitions
+from seller_platform.orchestration.automation.following import SENSOR, Follower, following_definitions
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform_tests.support.platform import HISTORY_START
 
 
 @dataclass
@@ -77,3 +84,17 @@ class Ticks:
         return {f"{account}|{month}" for account in accounts for month in months if since <= month <= until} or {
             *accounts
         }
+
+
+def definitions_of_marts(database_url: str, followers: Sequence[Follower]) -> dg.Definitions:
+    """Return every dataset and mart, which read a warehouse and no upstream, and the sensor of some marts."""
+    inputs = [accounts_asset(ACCOUNTS), cost_asset(), *(asset_for(dataset, HISTORY_START) for dataset in LISTS)]
+    resources = {
+        "warehouse": WarehouseResource(database_url=database_url),
+        "seller_api": dg.ResourceDefinition.none_resource(),
+    }
+    return dg.Definitions.merge(
+        dg.Definitions(assets=inputs, resources=resources),
+        mart_definitions(HISTORY_START),
+        following_definitions(followers, HISTORY_START),
+    )

@@ -1,5 +1,6 @@
 """Tests the evaluations of each check over an upstream that breaks its rule."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -120,54 +121,37 @@ def test_a_list_that_keeps_changing_fails_the_check_of_its_partition(
     assert platform.materialized(TRANSACTIONS) == set()
 
 
-def test_keys_that_rows_share_are_counted(platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = independent_upstream.daily_rows
-    monkeypatch.setattr(independent_upstream, "daily_rows", lambda month: [*honest(month), honest(month)[0]])
-
-    loads(DAILY)
-
-    evaluation = _evaluation(platform, DAILY, "keys_are_unique")
-    assert not evaluation.passed
-    assert evaluation.severity is dg.AssetCheckSeverity.WARN
-    assert "1 of 4 rows have the key of another row" in str(evaluation.description)
-
-
-def test_rows_without_their_key_are_stored_and_named(
-    platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("sku", "check", "words"),
+    [
+        ("SKU 1", "keys_are_unique", "have the key of another row"),
+        (None, "keys_are_present", r"have no value in their key: row 4 of page 1 \(sku\)"),
+        (
+            "a\0\ud800",
+            "text_is_as_sent",
+            r"have text that PostgreSQL does not store .*: row 4 of page 1 \(sku\)\. U\+FFFD is stored in its place",
+        ),
+    ],
+)
+def test_a_row_that_breaks_a_rule_is_stored_and_named(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, sku: str | None, check: str, words: str
 ) -> None:
     honest = independent_upstream.daily_rows
     monkeypatch.setattr(
-        independent_upstream, "daily_rows", lambda month: [*honest(month), {**honest(month)[0], "sku": None}]
+        independent_upstream, "daily_rows", lambda month: [*honest(month), {**honest(month)[0], "sku": sku}]
     )
 
-    loads(DAILY)
+    platform.discover()
+    platform.run([DAILY], JANUARY, JANUARY)
 
-    evaluation = _evaluation(platform, DAILY, "keys_are_present")
+    evaluation = _evaluation(platform, DAILY, check)
+    is_error = evaluation.severity is dg.AssetCheckSeverity.ERROR
     assert not evaluation.passed
-    assert evaluation.severity is dg.AssetCheckSeverity.ERROR
-    assert "1 of 4 rows have no value in their key: row 4 of page 1 (sku)" in str(evaluation.description)
-    with platform.database.begin() as connection:
-        stored = connection.execute(text("SELECT count(*), count(sku) FROM seller.daily_product_sales")).one()
-    assert tuple(stored) == (4, 3)
-
-
-def test_text_that_cannot_be_stored_is_a_warning_that_names_the_row(
-    platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest = independent_upstream.daily_rows
-    monkeypatch.setattr(
-        independent_upstream, "daily_rows", lambda month: [*honest(month), {**honest(month)[0], "sku": "a\0\ud800"}]
-    )
-
-    loads(DAILY)
-
-    evaluation = _evaluation(platform, DAILY, "text_is_as_sent")
-    assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert "1 of 4 rows have text that PostgreSQL does not store" in str(evaluation.description)
-    assert ": row 4 of page 1 (sku). U+FFFD is stored in its place" in str(evaluation.description)
+    assert is_error is (check == "keys_are_present")
+    assert re.search(f"1 of 4 rows {words}", str(evaluation.description))
     with platform.database.begin() as connection:
         skus = connection.execute(text("SELECT sku FROM seller.daily_product_sales")).scalars().all()
-    assert "a\ufffd\ufffd" in skus
+    assert (len(skus), set(skus)) == (4, {"SKU 1", sku and sku.replace("\0\ud800", "\ufffd\ufffd")})
 
 
 def test_a_field_that_is_not_declared_is_named(platform: Platform, loads: Any) -> None:

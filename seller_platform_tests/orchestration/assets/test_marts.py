@@ -13,20 +13,14 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.loader import LoadingContextForTest
 from sqlalchemy import text
 
-from seller_platform.contract import LISTS, Window, dataset_named
-from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
+from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import SettingsError
-from seller_platform.orchestration.assets.accounts import accounts_asset
-from seller_platform.orchestration.assets.cost_periods import cost_asset
-from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, report_builds
 from seller_platform.orchestration.assets.reporting import checks_for
-from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
-from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.formulas import EntryPattern, Formula, FormulaLine, Part
@@ -35,7 +29,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.platform import HISTORY_START
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import copy_rows
-from seller_platform_tests.support.ticks import Ticks
+from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
 
 PROFIT, PLAN = mart_named("account_profit_daily"), mart_named("restock_plan")
 ACCOUNTS = ("S1.US", "S2.DE", "S3.JP")
@@ -82,16 +76,7 @@ class Marts:
 def marts(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Marts]:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
-    inputs = [accounts_asset(LISTED), cost_asset(), *(asset_for(dataset, HISTORY_START) for dataset in LISTS)]
-    resources = {
-        "warehouse": WarehouseResource(database_url=database_url),
-        "seller_api": dg.ResourceDefinition.none_resource(),
-    }
-    definitions = dg.Definitions.merge(
-        dg.Definitions(assets=inputs, resources=resources),
-        mart_definitions(HISTORY_START),
-        following_definitions(mart_followers(), HISTORY_START),
-    )
+    definitions = definitions_of_marts(database_url, mart_followers())
     with dg.DagsterInstance.ephemeral() as instance:
         add_accounts(instance, ACCOUNTS)
         yield Marts(database, instance, definitions, Ticks(definitions, instance, database_url))

@@ -11,23 +11,21 @@ from dagster._core.execution.api import execute_run
 from dagster._core.execution.backfill import BulkActionStatus
 from sqlalchemy import text
 
-from seller_platform.contract import LISTS, Window, dataset_named
+from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
-from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.component import EXECUTOR
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
-from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.platform import MONTHS, Platform
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.ticks import Ticks
+from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
 
 PROFIT = mart_named("account_profit_daily")
 PROFIT_FOLLOWER = next(each for each in mart_followers() if each.mart is PROFIT)
@@ -42,16 +40,7 @@ DUE = {"marts/account_profit_daily": {PARTITION}}
 def ticks(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ticks]:
     """The sensor of one mart, of which a month of an account is due."""
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    inputs = [accounts_asset(LISTED), cost_asset(), *(asset_for(dataset, HISTORY_START) for dataset in LISTS)]
-    resources = {
-        "warehouse": WarehouseResource(database_url=database_url),
-        "seller_api": dg.ResourceDefinition.none_resource(),
-    }
-    definitions = dg.Definitions.merge(
-        dg.Definitions(assets=inputs, resources=resources),
-        mart_definitions(HISTORY_START),
-        following_definitions([PROFIT_FOLLOWER], HISTORY_START),
-    )
+    definitions = definitions_of_marts(database_url, [PROFIT_FOLLOWER])
     for name in INPUTS[:2]:
         mark_loaded(database, dataset_named(name), ACCOUNT, JANUARY)
     with dg.DagsterInstance.ephemeral() as instance:
