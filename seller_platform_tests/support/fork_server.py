@@ -1,9 +1,10 @@
-"""Runs the platform's commands in processes forked from one that has imported it.
+"""Runs the platform's commands in processes forked from one that has imported it, and serves all processes of a run.
 
 Such a command starts at once, while a new interpreter spends one to three seconds on imports. Otherwise it runs as from
 a shell: its process has its own arguments, environment, folder and streams, and ends as interpreters do.
 """
 
+import fcntl
 import gc
 import json
 import os
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 import seller_platform
+from seller_platform_tests.support.watchdog import folder_of_the_run
 
 _COMMAND = "seller_platform.cli"
 # These read settings when they are imported, so each command imports them itself.
@@ -51,7 +53,7 @@ class ForkedCommand:
         self._status, keeper_end = socket.socketpair()
         with keeper_end:
             descriptors = [output.fileno(), errors.fileno(), keeper_end.fileno()]
-            socket.send_fds(_server()[0], [json.dumps(request).encode()], descriptors)
+            socket.send_fds(_connection()[0], [json.dumps(request).encode()], descriptors)
         self.pid = self._number()
 
     def __enter__(self) -> Self:
@@ -96,42 +98,59 @@ class ForkedCommand:
 
 
 def end_server() -> None:
-    """End the server of this process, if there is one."""
-    if _server.cache_info().currsize:
-        this_end, process = _server()
-        this_end.close()
-        process.wait()
-        _server.cache_clear()
+    """Leave the server, which ends when no process of the tests uses it, and wait for it if this process started it."""
+    if _connection.cache_info().currsize:
+        connection, server = _connection()
+        connection.close()
+        _connection.cache_clear()
+        if server is not None:
+            server.wait()
 
 
 @cache
-def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """Start the server of this process, and return this end of its socket.
+def _connection() -> tuple[socket.socket, subprocess.Popen[bytes] | None]:
+    """Connect to the server of all processes of this run, and return it if this process has started it."""
+    address, server = folder_of_the_run() / "fork-server", None
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with address.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            connection.connect(str(address))
+        except OSError:  # none was started, or its last user has left it
+            address.unlink(missing_ok=True)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+                listener.bind(str(address))
+                listener.listen()
+                command = [sys.executable, "-m", __name__, str(listener.fileno())]
+                server = subprocess.Popen(command, pass_fds=[listener.fileno()], stdin=subprocess.DEVNULL)
+            connection.connect(str(address))
+    return connection, server
 
-    The server ends when that end is closed.
-    """
-    this_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with server_end:
-        command = [sys.executable, "-m", __name__, str(server_end.fileno())]
-        return this_end, subprocess.Popen(command, pass_fds=[server_end.fileno()], stdin=subprocess.DEVNULL)
 
-
-def _serve(requests: socket.socket) -> None:
-    """Fork a process for each request, and run its command there."""
+def _serve(listener: socket.socket) -> None:
+    """Fork a process for each request, and run its command there, until the last user of the server has left it."""
     _import_everything()
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise copy all pages of the parent
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the keepers
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 3)
-        if not data:
-            return
-        if os.fork() == 0:
-            requests.close()
-            _keep(json.loads(data), *descriptors)
-            return
-        for descriptor in descriptors:
-            os.close(descriptor)
+    users = [listener.accept()[0]]
+    while users:
+        for ready in select.select([listener, *users], [], [])[0]:
+            if ready is listener:
+                users.append(listener.accept()[0])
+                continue
+            data, descriptors, _, _ = socket.recv_fds(ready, _LARGEST_REQUEST, 3)
+            if not data:
+                ready.close()
+                users.remove(ready)
+                continue
+            if os.fork() == 0:
+                for each in (listener, *users):
+                    each.close()
+                _keep(json.loads(data), *descriptors)
+                return
+            for descriptor in descriptors:
+                os.close(descriptor)
 
 
 def _keep(request: dict[str, Any], output: int, errors: int, status: int) -> None:
