@@ -175,7 +175,7 @@ def test_a_format_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     assert result.stderr.startswith("error: SELLER_PLATFORM_LOG_FORMAT")
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.nightly), "2"])
 def test_the_service_writes_a_line_for_each_request(
     database: Database, database_url: str, tmp_path: Path, workers: str
 ) -> None:

@@ -106,7 +106,7 @@ def load_wide(broken: Broken, **how: Any) -> Ended:
 
 @pytest.mark.parametrize(
     "room",
-    [64 << 10, 8 << 20, *(pytest.param(room, marks=pytest.mark.nightly) for room in ((8 << 20) + 4096, 10 << 20))],
+    [8 << 20, *(pytest.param(room, marks=pytest.mark.nightly) for room in (64 << 10, (8 << 20) + 4096, 10 << 20))],
 )
 def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
     broken: Broken, mount: Callable[[int], Path], room: int
@@ -126,7 +126,9 @@ def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
 
 @pytest.mark.usefixtures("open_to_the_server")
 @pytest.mark.parametrize(
-    "room", [64 << 10, pytest.param(1 << 20, marks=pytest.mark.nightly), 20 << 20], ids=lambda size: f"{size} bytes"
+    "room",
+    [*(pytest.param(room, marks=pytest.mark.nightly) for room in (64 << 10, 1 << 20)), 20 << 20],
+    ids=lambda size: f"{size} bytes",
 )
 def test_a_disk_without_room_for_the_files_of_a_server_is_named(mount: Callable[[int], Path], room: int) -> None:
     disk = mount(room)
@@ -143,7 +145,9 @@ def test_a_disk_without_room_for_the_files_of_a_server_is_named(mount: Callable[
 
 @pytest.mark.usefixtures("open_to_the_server")
 @pytest.mark.parametrize(
-    "room", [0, pytest.param(12 << 10, marks=pytest.mark.nightly), 512 << 10], ids=lambda size: f"{size} bytes"
+    "room",
+    [*(pytest.param(room, marks=pytest.mark.nightly) for room in (0, 12 << 10)), 512 << 10],
+    ids=lambda size: f"{size} bytes",
 )
 def test_a_command_on_a_full_disk_names_it_and_leaves_no_server(
     mount: Callable[[int], Path], room: int, tmp_path: Path
