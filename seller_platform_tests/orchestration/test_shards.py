@@ -7,7 +7,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from seller_platform.orchestration.jobs.holds import accept_job
 from sqlalchemy import text
 
 from seller_platform.contract import Account, dataset_named
@@ -15,6 +14,7 @@ from seller_platform.errors import UpstreamUnavailableError
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.reporting import report
 from seller_platform.orchestration.component import SellerPlatformComponent
+from seller_platform.orchestration.jobs.acceptance import accept_job
 from seller_platform.orchestration.partitions import account_partitions, add_accounts, partition_key
 from seller_platform.orchestration.placement import Placement, Shard
 from seller_platform.orchestration.resources import WarehouseResource
