@@ -1,5 +1,6 @@
 """Another team's Dagster project mounts ours with `dg`, adds an asset of its own, and loads a partition."""
 
+import json
 import os
 import subprocess
 import sys
@@ -64,8 +65,9 @@ def order_lines(orders: pd.DataFrame) -> dg.MaterializeResult:
 """
 
 
+@pytest.mark.parametrize("executor", ["in_process", pytest.param("multiprocess", marks=pytest.mark.nightly)])
 def test_a_foreign_project_mounts_our_assets_and_builds_on_them(
-    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
 ) -> None:
     project, home = tmp_path / "shop", tmp_path / "dagster"
     for name, text in _PROJECT.items():
@@ -106,7 +108,8 @@ def test_a_foreign_project_mounts_our_assets_and_builds_on_them(
             add_accounts(instance, independent_upstream.KEYS.values())
         run("scaffold", "defs", COMPONENT, "market")
         (project / "src" / "shop" / "defs" / "order_lines.py").write_text(_OWN_ASSET)
-        run("launch", "--assets", "key:market/seller/orders or key:order_lines", "--partition", MONTH)
+        config = ("--config-json", json.dumps({"execution": {"config": {executor: {}}}}))
+        run("launch", "--assets", "key:market/seller/orders or key:order_lines", "--partition", MONTH, *config)
 
     with dg.DagsterInstance.from_config(str(home)) as instance:
         for key in (["market", "seller", "orders"], ["order_lines"]):
