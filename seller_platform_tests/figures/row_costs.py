@@ -60,7 +60,8 @@ def measure(*, months_of_each: int = 6, rows: int = 20_000, runs: int = 3) -> Sa
                 add(name, (whole[0] - cost[0], whole[1] - cost[1], whole[2] - cost[2]))
             with psycopg.connect(site.database_url, autocommit=True) as connection:
                 connection.execute(_WITHOUT_RECEIPTS)
-                add("receipts", _cost(server, connection, lambda: connection.execute(_RECEIPTS)))
+                cpu, wal, _ = _cost(server, connection, lambda: connection.execute(_RECEIPTS))
+                add("receipts", (cpu, wal, 0))
     return samples
 
 

@@ -15,7 +15,7 @@ BUDGETS = {
     "client": 4_640,
     "warehouse": 16_160,
     "contract": 1_380,
-    "tests": 55_953,
+    "tests": 55_954,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
