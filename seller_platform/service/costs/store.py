@@ -40,7 +40,7 @@ _READ = """
 SELECT requested.account, requested.sku, period.from_date, period.to_date, period.cost_elements::text
 FROM unnest(%(accounts)s::text[], %(skus)s::text[]) AS requested (account, sku)
 JOIN seller.cost_periods AS period ON period.account = requested.account AND period.sku = requested.sku
-WHERE period.local_day = {newest_day}
+WHERE period.local_day = {newest_day} AND period.account = ANY(%(accounts)s::text[])
 ORDER BY period.account COLLATE "C", period.sku COLLATE "C", period.from_date, period.to_date
 """
 

@@ -230,7 +230,8 @@ _OF_ONE_ACCOUNT = """(
 
 _OF_ACCOUNTS = """chosen
     JOIN {table} AS stored
-      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day"""
+      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+     AND stored.account = ANY(%(accounts)s::text[])"""
 
 _OF_MERGED_PARTS = """chosen
     CROSS JOIN LATERAL (
@@ -303,6 +304,7 @@ FROM (
     FROM chosen
     JOIN {table} AS stored
       ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+     AND stored.account = ANY(%(accounts)s::text[])
     WHERE chosen.currency IS DISTINCT FROM %(currency)s
 ) AS needed
 CROSS JOIN LATERAL (VALUES (needed.currency), (%(currency)s)) AS rate_of (currency)

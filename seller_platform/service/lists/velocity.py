@@ -49,6 +49,7 @@ _SOURCE = """(
         ) AS requested (account, first_day, last_day, length)
         JOIN {sales} AS sold
           ON sold.account = requested.account AND sold.local_day BETWEEN requested.first_day AND requested.last_day
+         AND sold.account = ANY(%(accounts)s::text[])
         GROUP BY requested.account, sold.sku, requested.length
     ) AS sales ON sales.account = page.account AND sales.sku = page.sku
     LEFT JOIN service.products AS product ON product.account = page.account AND product.sku = page.sku

@@ -52,6 +52,7 @@ stock AS (
     SELECT products.position, sum(stored.afn_fulfillable_quantity) AS inventory
     FROM chosen
     JOIN seller.inventory AS stored ON stored.account = chosen.account AND stored.local_day = chosen.stock_day
+     AND stored.account = ANY(%(accounts)s::text[])
     JOIN page_products AS products ON products.account = stored.account AND products.sku = stored.sku
     GROUP BY 1
 ),
@@ -59,6 +60,7 @@ shelves AS (
     SELECT products.position, sum(stored.quantity) AS local_inventory
     FROM chosen
     JOIN seller.warehouse_stock AS stored ON stored.account = chosen.account AND stored.local_day = chosen.shelf_day
+     AND stored.account = ANY(%(accounts)s::text[])
     JOIN page_products AS products ON products.account = stored.account AND products.sku = stored.sku
     GROUP BY 1
 ),
@@ -69,6 +71,7 @@ empty_days AS (
         FROM chosen
         JOIN seller.inventory AS stored
           ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+         AND stored.account = ANY(%(accounts)s::text[])
         JOIN page_products AS products ON products.account = stored.account AND products.sku = stored.sku
         GROUP BY 1, 2
     ) AS days

@@ -14,6 +14,7 @@ stocked AS MATERIALIZED (
     SELECT DISTINCT ON (account, sku COLLATE "C") stored.account, stored.sku, stored.asin, stored.product_name
     FROM chosen
     JOIN seller.inventory AS stored ON stored.account = chosen.account AND stored.local_day = chosen.stock_day
+     AND stored.account = ANY(%(accounts)s::text[])
     WHERE NOT EXISTS (
         SELECT FROM service.products AS product WHERE product.account = stored.account AND product.sku = stored.sku
     )

@@ -57,6 +57,7 @@ sold AS MATERIALIZED (
     FROM chosen
     JOIN seller.daily_product_sales AS stored
       ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+     AND stored.account = ANY(%(accounts)s::text[])
 ),
 needed AS (
     SELECT chosen.currency, sold.day FROM chosen JOIN sold USING (account)
@@ -65,6 +66,7 @@ needed AS (
     FROM chosen
     JOIN seller.transactions AS stored
       ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+     AND stored.account = ANY(%(accounts)s::text[])
      AND stored.transaction_type = 'Fee' AND stored.amount IS NOT NULL
     UNION
     SELECT used.currency, sold.day
@@ -73,6 +75,7 @@ needed AS (
                max(coalesce(period.to_date, 'infinity')) AS last_day
         FROM chosen
         JOIN seller.cost_periods AS period ON period.account = chosen.account AND period.local_day = chosen.cost_day
+         AND period.account = ANY(%(accounts)s::text[])
         CROSS JOIN LATERAL jsonb_array_elements(
             CASE WHEN jsonb_typeof(period.cost_elements) = 'array' THEN period.cost_elements ELSE '[]' END
         ) AS element
