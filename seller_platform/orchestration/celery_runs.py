@@ -6,8 +6,9 @@ clients of Redis and RabbitMQ. Celery does not notice that a worker's machine is
 PostgreSQL as long as its process runs: a started run without a lock has failed.
 
 A worker acknowledges a run when it has ended, so that a run that was taken and not begun is given to another worker.
-Therefore a broker may give a run to a second worker while the first one executes it: Redis does so after five minutes,
-RabbitMQ after half an hour. The second one sees the lock and leaves the run alone.
+Therefore Redis gives a run to a second worker while the first one executes it, after five minutes. The second one sees
+the lock and leaves the run alone. RabbitMQ would end the first worker's channel after half an hour, and Celery the
+worker; from RabbitMQ 3.12 on the queue has another time for it.
 """
 
 import logging
@@ -33,6 +34,9 @@ _QUEUE = "dagster"
 _REDELIVERY_SECONDS = 300
 """When Redis gives a run that was not acknowledged to another worker."""
 
+_LONGEST_RUN_SECONDS = 7 * 24 * 3600
+"""How long RabbitMQ waits until a run is acknowledged."""
+
 
 class _RunTask(Task):  # type: ignore[misc]  # celery has no types
     """A task that executes one run and holds the run's lock meanwhile."""
@@ -52,6 +56,7 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
 
     def __init__(self, inst_data: Any = None) -> None:
         super().__init__(**_arguments(), inst_data=inst_data)
+        _set_longest_run(self.celery)
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
@@ -102,6 +107,12 @@ def _database() -> Database:
     return Database(warehouse_url(read_settings()), connections=2)
 
 
+def _set_longest_run(application: Celery) -> None:
+    """Let RabbitMQ wait for the end of a run; other brokers ignore the argument."""
+    for queue in application.conf.task_queues:
+        queue.queue_arguments["x-consumer-timeout"] = _LONGEST_RUN_SECONDS * 1000
+
+
 def _declare_queue(application: Celery) -> None:
     """Create the queue in the broker, under a lock.
 
@@ -116,6 +127,7 @@ def _application() -> Celery:
     arguments = _arguments()
     del arguments["default_queue"]
     application: Celery = make_app(arguments)  # type: ignore[no-untyped-call]  # dagster-celery's, without types
+    _set_longest_run(application)
     base: Any = _RunTask  # an option of Celery's tasks, which dagster-celery passes on
     create_execute_job_task(application, base=base)
     create_resume_job_task(application, base=base)
