@@ -23,6 +23,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.documentation import PAGES, README
 from seller_platform_tests.documents.markdown import Document
 from seller_platform_tests.documents.shell import PASSWORD, Shell
+from seller_platform_tests.support.engines import install_duckdb_extension
 from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.processes import environment, free_port
 
@@ -52,6 +53,8 @@ NOT_TYPED = {
     "pip install ../seller-platform dagster-dg-cli 'typer<0.26'": ".ci/run installs all three",
     "pip install -e '.[notebook]'": "requirements.lock has what the tests need of it",
     "dg scaffold defs seller_platform.SellerPlatformComponent market": "journeys/test_mounted_project.py runs it",
+    "pip install 'seller-platform[lake]'": "requirements.lock has what the tests need of it",
+    "seller-platform export --folder s3://bucket/lake": "warehouse/readers/test_delta.py asks a store that refuses",
     "dg dev": "journeys/test_mounted_project.py launches the same assets with `dg launch`",
     "seller-platform dev": "journeys/test_ui.py runs it",
     "seller-platform database remove": "cli/database/test_removal.py deletes servers",
@@ -120,6 +123,9 @@ class Reader:
                 self.shell.variables.pop(variable, None)
             self.shell.approve = partial(approve, email="ann@shop.example", password=PASSWORD)
             (folder / "first_look.ipynb").unlink(missing_ok=True)  # the page about reading has copied it
+        if page == "consume":
+            install_duckdb_extension(self.clone.parent)
+            self.shell.variables["HOME"] = str(self.clone.parent)
         if page == "costs":
             (lines,) = Document(PAGES / "costs.md").blocks("csv")
             (folder / "costs.csv").write_text(self.shell.spelled(lines))

@@ -1,5 +1,6 @@
 """Engines of other authors that read Delta tables."""
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,23 @@ from deltalake import DeltaTable, QueryBuilder
 Rows = list[tuple[Any, ...]]
 
 
+(_DELTA,) = Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension")
+
+
 def connect_duckdb() -> duckdb.DuckDBPyConnection:
     """Return a connection with the extension `delta`, which is loaded from its package and not downloaded."""
-    (extension,) = Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension")
     connection = duckdb.connect(config={"autoinstall_known_extensions": False})
-    connection.load_extension(str(extension))
+    connection.load_extension(str(_DELTA))
     return connection
+
+
+def install_duckdb_extension(home: Path) -> None:
+    """Put the extension where `INSTALL delta` of a user stores it, so that nothing is downloaded."""
+    with duckdb.connect() as connection:
+        platform, version = connection.sql("SELECT platform, version() FROM pragma_platform()").fetchall()[0]
+    folder = home / ".duckdb" / "extensions" / version / platform
+    folder.mkdir(parents=True)
+    shutil.copy(_DELTA, folder)
 
 
 def _duckdb(table: Path, columns: Sequence[str]) -> Rows:

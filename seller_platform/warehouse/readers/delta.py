@@ -7,6 +7,7 @@ table has with this digest is not written again, so the next export completes on
 """
 
 import io
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,6 +55,7 @@ KEPT = timedelta(days=7)
 _EXTRA, _LOAD_ID, _LOG = "extra", "load_id", "_delta_log"
 _ROWS_PER_BATCH = 100_000
 _SLICES_PER_COMMIT, _BYTES_PER_COMMIT = 1_000, 2 << 30  # a condition of many slices needs much of the stack
+_DECORATION, _LONGEST_CAUSES = re.compile(r"\x1b\[[\d;]*m|↳"), 400
 _ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 _MONTHS = sql.SQL("SELECT DISTINCT date_trunc('month', {day})::date FROM {table} WHERE account = %(account)s")
 
@@ -168,10 +170,11 @@ def prune_tables(database: Database, folder: str, *, dry: bool) -> int:
     for source in SOURCES:
         with database.connect() as connection, releasing(connection):
             hold(connection, f"export|{source.table}")
+            connection.commit()
             url = f"{folder}/{source.name}"
             with _store_errors(url):
-                if DeltaTable.is_deltatable(url):
-                    table = DeltaTable(url)
+                table = DeltaTable(url) if DeltaTable.is_deltatable(url) else None
+                if table is not None and table.metadata().name == source.table:
                     if not dry:
                         table.optimize.compact()
                         table.create_checkpoint()
@@ -358,10 +361,13 @@ def _store_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as error:
+        # A tree of causes on several lines, with colours.
+        causes = " ".join(_DECORATION.sub("", str(error)).split())
         raise SellerPlatformError(
-            f"{url}: cannot be written ({str(error).partition(chr(10))[0]}). The former rows are unchanged",
+            f"{url}: cannot be written ({causes[:_LONGEST_CAUSES]}). The former rows are unchanged",
             code="ExportFolderError",
-            step="Make the folder writable, or name another one with `--folder` or SELLER_PLATFORM_EXPORT_DIR.",
+            step="Make the folder writable, or name another one with `--folder` or SELLER_PLATFORM_EXPORT_DIR. Object "
+            "stores take their keys from the environment, such as AWS_ACCESS_KEY_ID.",
         ) from error
 
 

@@ -314,6 +314,33 @@ def test_every_list_and_mart_becomes_a_table(database: Database, tmp_path: Path,
     assert of_stored.items() <= {field.name: field.type for field in _stored(tmp_path, source.name).schema}.items()
 
 
+def test_an_object_store_that_refuses_is_named_without_its_keys(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
+    # A server in this process could not answer: deltalake waits for it with Python's lock.
+    command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        try:
+            assert server.stdout is not None
+            url = server.stdout.readline().partition("(")[2].partition("/)")[0]
+            for name, value in (("ENDPOINT_URL", url), ("ALLOW_HTTP", "true"), ("REGION", "eu-north-1")):
+                monkeypatch.setenv(f"AWS_{name}", value)
+            monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key-of-test")
+            monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-test")
+            (result,) = export_partitions(database, ORDERS, [(ACCOUNT, MARCH)], "s3://bucket/lake").values()
+        finally:
+            server.kill()
+
+    assert isinstance(result, SellerPlatformError)
+    assert result.code == "ExportFolderError"
+    assert "s3://bucket/lake/orders: cannot be written" in str(result)
+    assert "404 Not Found" in str(result)
+    assert "AWS_ACCESS_KEY_ID" in str(result)
+    assert "-of-test" not in str(result)
+    assert str(result).isprintable()
+
+
 def test_a_folder_of_something_else_is_refused(database: Database, tmp_path: Path) -> None:
     _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
     old, foreign, file = tmp_path / "old", tmp_path / "foreign", tmp_path / "file"
