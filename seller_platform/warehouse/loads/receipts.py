@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, bindparam, exists, or_, select, text
 
 from seller_platform.contract import DATASETS, Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.advisory_locks import lock
+from seller_platform.warehouse.postgres.advisory_locks import lock_within
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.slices import DAYS_OF_SLICE
 from seller_platform.warehouse.schema.tables import LOADS, SLICES
@@ -92,28 +92,38 @@ _UNREPORTED = text("""
 """)
 _REPORTED = text("UPDATE platform.slices SET reported_load_id = load_id WHERE load_id = ANY (:loads)")
 _REPORTS = "reports of loads"
+# A sensor may take 60 s.
+_REPORTS_WAIT_SECONDS = 20.0
 
 
 @contextmanager
 def unreported_loads(
-    database: Database, datasets: Collection[Dataset], accounts: Collection[str] | None, *, limit: int, after: int = 0
+    database: Database,
+    datasets: Collection[Dataset],
+    accounts: Collection[str] | None,
+    *,
+    limit: int,
+    after: int = 0,
+    wait_seconds: float = _REPORTS_WAIT_SECONDS,
 ) -> Iterator[Sequence[Receipt]]:
     """Lend the newest loads of slices that Dagster does not know, which are reported in the block, oldest first.
 
-    Other processes wait until the block ends, so that each load is reported once.
+    Other processes wait until the block ends, so that each load is reported once. None are lent to a process that waits
+    for too long: those that another process lends are reported by it, or by the next tick of the sensor.
 
     Args:
         accounts: The keys of their accounts; None for all.
         limit: How many loads at most.
         after: Only loads with higher numbers.
+        wait_seconds: How long it waits for another process.
     """
     of_accounts = None if accounts is None else list(accounts)
     bound = {"datasets": [each.name for each in datasets], "accounts": of_accounts, "limit": limit, "after": after}
     with database.begin() as connection:
-        if not connection.execute(_UNREPORTED, {**bound, "limit": 1}).one_or_none():
+        is_any = connection.execute(_UNREPORTED, {**bound, "limit": 1}).one_or_none() is not None
+        if not is_any or not lock_within(connection, _REPORTS, wait_seconds):
             yield ()
             return
-        lock(connection, _REPORTS)
         yield [Receipt.of(row) for row in connection.execute(_UNREPORTED, bound).mappings()]
 
 

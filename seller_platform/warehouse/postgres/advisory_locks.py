@@ -4,6 +4,7 @@ A lock has a number, or a name of which PostgreSQL computes the number. Programs
 side: names and numbers never change. The service executes the statements itself, on asynchronous connections.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import LiteralString
@@ -19,6 +20,7 @@ TRY_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(hashtextextended(%(n
 TRY_LOCK_NUMBER: LiteralString = "SELECT pg_try_advisory_xact_lock(%(number)s)"
 """Returns whether the lock of a number was free; if so, holds it until the transaction ends."""
 
+_PAUSE_SECONDS = 0.05
 _TRY_SHARE = "SELECT pg_try_advisory_xact_lock_shared(hashtextextended(%(name)s, 0))"
 _LOCK_NUMBER = "SELECT pg_advisory_xact_lock(%(number)s)"
 _SHARE_NUMBER = "SELECT pg_advisory_xact_lock_shared(%(number)s)"
@@ -45,6 +47,16 @@ def share_number(connection: Connection, number: int) -> None:
 def try_lock(connection: Connection, name: str) -> bool:
     """Return whether the lock of a name was free. If so, hold it until the transaction ends."""
     return bool(connection.exec_driver_sql(TRY_LOCK, {"name": name}).scalar_one())
+
+
+def lock_within(connection: Connection, name: str, seconds: float) -> bool:
+    """Return whether the lock of a name became free within some seconds. If so, hold it until the transaction ends."""
+    deadline = time.monotonic() + seconds
+    while not try_lock(connection, name):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_PAUSE_SECONDS)
+    return True
 
 
 def try_share(connection: Connection, name: str) -> bool:

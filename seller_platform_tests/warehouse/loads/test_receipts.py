@@ -7,7 +7,7 @@ import time_machine
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.receipts import days_read, stored_windows
+from seller_platform.warehouse.loads.receipts import days_read, stored_windows, unreported_loads
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
@@ -44,3 +44,15 @@ def test_the_windows_of_many_loads_are_read_as_few(database: Database) -> None:
         ("transactions", Window(MARCH.start, date(2026, 3, 25))),
         ("sales_by_product", Window(MARCH.start, date(2026, 3, 11))),
     ]
+
+
+def test_loads_that_another_process_reports_are_not_awaited_for_ever(database: Database) -> None:
+    mark_loaded(database, TRANSACTIONS, "S.JP", MARCH)
+
+    with (
+        unreported_loads(database, [TRANSACTIONS], None, limit=10) as lent,
+        unreported_loads(database, [TRANSACTIONS], None, limit=10, wait_seconds=0) as waiting,
+    ):
+        assert (len(lent), len(waiting)) == (1, 0)
+    with unreported_loads(database, [TRANSACTIONS], None, limit=10, wait_seconds=0) as later:
+        assert len(later) == 1
