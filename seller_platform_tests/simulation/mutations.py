@@ -24,6 +24,7 @@ import seller_platform
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.schema.functions import create_functions
+from seller_platform.warehouse.schema.problems import create_problems
 from seller_platform.warehouse.schema.slices import keep_slices
 from seller_platform_tests.simulation.plan import Plan
 from seller_platform_tests.simulation.runs import Player, served
@@ -150,6 +151,7 @@ def play(folder: Path, seeds: Sequence[int], results: Connection) -> None:
     with Database(server.database(name)) as database, database.begin() as connection:
         create_functions(connection)
         keep_slices(connection)
+        create_problems(connection)
     for seed in seeds:
         outcome = player.play(Plan.of(seed))
         if outcome.failure is not None:
