@@ -28,37 +28,21 @@ ORDER = "A1FOREIGN-platform-02-650"
 def platform(
     postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Platform]:
-    """A platform with every account's orders and more, for tests that only read."""
+    """A platform with every account's orders and more."""
     with lent_platform(postgres, databases, tmp_path_factory.mktemp("home")) as opened:
-        _load(opened)
+        opened.discover()
+        for name in ("orders", "transactions", "daily_product_sales"):
+            opened.months(dataset_named(name))
+        for name in ("inventory", "notifications"):
+            opened.run([dataset_named(name)], KEYS[0], KEYS[-1])
         yield opened
 
 
 @pytest.fixture
 def variables(platform: Platform, tmp_path: Path) -> dict[str, str]:
     """A fresh shell's, over that platform."""
-    return _shell(platform, tmp_path)
-
-
-@pytest.fixture
-def own_platform(postgres: EmbeddedServer, databases: Databases, tmp_path: Path) -> Iterator[Platform]:
-    """An equal platform that only this test uses."""
-    with lent_platform(postgres, databases, tmp_path) as opened:
-        _load(opened)
-        yield opened
-
-
-def _load(platform: Platform) -> None:
-    platform.discover()
-    for name in ("orders", "transactions", "daily_product_sales"):
-        platform.months(dataset_named(name))
-    for name in ("inventory", "notifications"):
-        platform.run([dataset_named(name)], KEYS[0], KEYS[-1])
-
-
-def _shell(platform: Platform, home: Path) -> dict[str, str]:
     own = {"SELLER_PLATFORM_DATABASE_URL": platform.database.url, "SELLER_PLATFORM_DAGSTER_URL": "http://dagster:3000"}
-    return environment(home, **own)
+    return environment(tmp_path, **own)
 
 
 def _explain(variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -104,31 +88,6 @@ def test_a_row_of_a_paged_list_is_explained_with_its_page_load_and_run(
     assert row["load"]["requests"] >= row["load"]["pages"] >= row["page"]
     assert row["run"]["url"] == f"http://dagster:3000/runs/{row['load']['run_id']}"
     assert [load["load_id"] for load in row["history"]] == [row["load_id"]]
-
-
-def test_what_was_confirmed_and_restated_since_is_told(own_platform: Platform, tmp_path: Path) -> None:
-    platform, variables = own_platform, _shell(own_platform, tmp_path)
-    (before,) = _rows(variables, "orders", ORDER)
-    february = partition_key(independent_upstream.KEYS["A1FOREIGN"], MONTHS[1])
-    platform.run([dataset_named("orders")], february, february)
-    (confirmed,) = _rows(variables, "orders", ORDER)
-    with platform.database.begin() as connection:
-        connection.execute(text("UPDATE platform.loads SET digest = '\\x00' WHERE dataset = 'orders'"))
-        connection.execute(
-            text("UPDATE seller.orders SET order_total = 0, row_hash = NULL WHERE platform_order_id = :o"), {"o": ORDER}
-        )
-    platform.run([dataset_named("orders")], february, february)
-    (restated,) = _rows(variables, "orders", ORDER)
-
-    assert confirmed["load_id"] == before["load_id"]
-    assert len(confirmed["confirmed_load_ids"]) == 1
-    assert restated["load_id"] > confirmed["load_id"]
-    assert [load["changed"] for load in restated["history"]] == [True, False, True]
-    assert "order_total EUR" in restated["history"][-1]["restatement"]
-    assert restated["first_load_id"] == before["load_id"]
-    (former,) = restated["former_versions"]
-    assert former["gone_load_id"] == restated["load_id"]
-    assert former["differed"] == {"order_total": "0"}
 
 
 def test_equal_entries_of_a_ledger_are_all_shown(variables: dict[str, str]) -> None:
@@ -182,3 +141,28 @@ def test_every_dataset_can_be_asked(platform: Platform, variables: dict[str, str
 
     assert row["request"]["url"] == f"{platform.upstream.url}/api/user/accounts"
     assert row["connection"] == "default"
+
+
+def test_what_was_confirmed_and_restated_since_is_told(platform: Platform, variables: dict[str, str]) -> None:
+    """The last one, because it changes the rows that the others read."""
+    (before,) = _rows(variables, "orders", ORDER)
+    february = partition_key(independent_upstream.KEYS["A1FOREIGN"], MONTHS[1])
+    platform.run([dataset_named("orders")], february, february)
+    (confirmed,) = _rows(variables, "orders", ORDER)
+    with platform.database.begin() as connection:
+        connection.execute(text("UPDATE platform.loads SET digest = '\\x00' WHERE dataset = 'orders'"))
+        connection.execute(
+            text("UPDATE seller.orders SET order_total = 0, row_hash = NULL WHERE platform_order_id = :o"), {"o": ORDER}
+        )
+    platform.run([dataset_named("orders")], february, february)
+    (restated,) = _rows(variables, "orders", ORDER)
+
+    assert confirmed["load_id"] == before["load_id"]
+    assert len(confirmed["confirmed_load_ids"]) == 1
+    assert restated["load_id"] > confirmed["load_id"]
+    assert [load["changed"] for load in restated["history"]] == [True, False, True]
+    assert "order_total EUR" in restated["history"][-1]["restatement"]
+    assert restated["first_load_id"] == before["load_id"]
+    (former,) = restated["former_versions"]
+    assert former["gone_load_id"] == restated["load_id"]
+    assert former["differed"] == {"order_total": "0"}
