@@ -6,16 +6,16 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 2_610,
-    "cli": 9_350,
-    "orchestration": 7_350,
-    "service": 13_550,
+    "root": 2_640,
+    "cli": 9_430,
+    "orchestration": 7_480,
+    "service": 13_570,
     "sandbox": 2_400,
-    "ingest": 4_050,
-    "client": 4_640,
-    "warehouse": 16_160,
+    "ingest": 4_060,
+    "client": 4_630,
+    "warehouse": 16_610,
     "contract": 1_380,
-    "tests": 55_954,
+    "tests": 57_630,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
