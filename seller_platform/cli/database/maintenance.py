@@ -47,7 +47,7 @@ class PruneDocument(Document, frozen=True):
 @click.command()
 @click.option(
     "--partitions",
-    type=click.IntRange(1, 1_000),
+    type=click.IntRange(1, 128),
     help=f"Partitions of each table with rows of accounts, in a new database; by default {FEW_PARTITIONS}.",
 )
 @json_option(MigrateDocument)
@@ -57,7 +57,8 @@ def migrate(*, partitions: int | None, output: Output) -> None:
     Every program migrates when it starts. Run this first where several programs start at once, or where they have
     fewer rights. Readers continue meanwhile.
 
-    A database keeps the number of partitions that it was created with: one for about 100 million rows of a table.
+    A database keeps the number of partitions that it was created with; the page `growing` of the documentation says how
+    many to choose.
     """
     from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
 

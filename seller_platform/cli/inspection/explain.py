@@ -124,10 +124,11 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     """Show the source of a stored row: request, page, time, run and restatements.
 
     KEY is the row's key, such as the id of an order, followed by the values of further key columns. Write the value of
-    another column as column=value. The newest snapshot is searched, unless local_day=DAY names another.
+    another column as column=value. The newest snapshot is searched, unless local_day=DAY names another. Name
+    the account where tables are large: without it, the rows of all accounts are searched.
 
     \b
-    seller-platform explain orders 028-1234567-1234567
+    seller-platform explain orders 028-1234567-1234567 --account A1B2.US
     seller-platform explain transactions order_id=028-1234567-1234567
     seller-platform explain inventory SKU-1 local_day=2026-03-01 --account A1B2.US
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart

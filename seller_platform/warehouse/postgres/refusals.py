@@ -1,4 +1,4 @@
-"""PostgreSQL's refusals as errors: missing rights, a full disk, a server that only reads."""
+"""PostgreSQL's refusals as errors: missing rights, a full disk, too few locks, a server that only reads."""
 
 import errno
 import os
@@ -11,6 +11,7 @@ from seller_platform.errors import DatabaseFullError, MissingRightError, Warehou
 from seller_platform.files import free_room
 
 _MISSING_RIGHT, _FULL_DISK, _READ_ONLY = "42501", "53100", "25006"
+_LOCKS = "max_locks_per_transaction"
 DATA_LINK = "data"
 """In the folder of a socket that is not that of the data, the link to the data."""
 # The connection was lost, or the server starts, stops or recovers.
@@ -45,6 +46,12 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
             f"{where} can only be read: {message}",
             code="ReadOnlyDatabaseError",
             step="Name the primary server in the URL of the database, or a user that may write.",
+        )
+    if _LOCKS in str(driver):
+        return WarehouseError(
+            f"{where} has too few locks for one transaction: {message}",
+            code="TooFewLocksError",
+            step="Raise max_locks_per_transaction of the server and restart it, or choose fewer partitions.",
         )
     if state == _MISSING_RIGHT:
         statement = getattr(error, "statement", None)

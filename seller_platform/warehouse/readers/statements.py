@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg.pq import Format
 
 from seller_platform.errors import RequestError
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import PARTITIONS, Database, driver_of
 from seller_platform.warehouse.schema.readers import READABLE_OF_PLATFORM, READABLE_SCHEMAS, make_query_role
 
 ROWS_PER_BLOCK = 2_000
@@ -205,7 +205,8 @@ def _require_readable(driver: psycopg.Connection[Any], statement: str) -> None:
     with _own_errors(statement, offset=len(explain)):
         (plan,) = driver.execute(explain + statement, prepare=True).fetchone() or (None,)
     for schema, table in _relations(plan if not isinstance(plan, str) else json.loads(plan)):
-        is_readable = (schema in (*READABLE_SCHEMAS, *_SYSTEM_SCHEMAS) and table not in _SAMPLES) or (
+        # A plan names the partitions of a table, which are all of the schemas seller and history.
+        is_readable = (schema in (*READABLE_SCHEMAS, PARTITIONS, *_SYSTEM_SCHEMAS) and table not in _SAMPLES) or (
             schema == "platform" and table in READABLE_OF_PLATFORM
         )
         if not is_readable:

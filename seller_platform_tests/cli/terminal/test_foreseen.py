@@ -81,12 +81,15 @@ def test_a_right_that_dagster_lacks_is_named_as_well(
     [
         ("53100", "DatabaseFullError", "the disk of PostgreSQL at"),
         ("25006", "ReadOnlyDatabaseError", "can only be read"),
+        ("53200", "TooFewLocksError", "has too few locks for one transaction"),
     ],
 )
-def test_a_full_disk_of_the_server_and_one_that_only_reads_are_named(
+def test_a_server_that_is_full_or_read_only_or_has_few_locks_is_named(
     database: Database, state: str, code: str, words: str
 ) -> None:
-    statement = f"DO $$ BEGIN RAISE EXCEPTION 'could not write' USING ERRCODE = '{state}'; END $$"
+    hint = "You might need to increase max_locks_per_transaction." if state == "53200" else ""
+    raised_here = f"RAISE EXCEPTION 'could not write' USING ERRCODE = '{state}', HINT = '{hint}'"
+    statement = f"DO $$ BEGIN {raised_here}; END $$"
 
     with pytest.raises(WarehouseError, match=words) as raised, database.begin() as connection:
         connection.execute(text(statement))
