@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -33,6 +33,8 @@ _WITHOUT_TLS = "SSL support is not compiled in"
 _OPTIONAL_TLS = ("allow", "prefer")
 _REQUIRED_TLS = "require"
 _SERVICE = "seller_platform"
+_SECONDS_TO_END = 1.0
+"""How long a program may take to end after SIGTERM."""
 
 
 @dataclass(frozen=True)
@@ -200,12 +202,22 @@ def _service_file(server: DumpServer, shown: dict[str, str], secrets: dict[str, 
 
 
 def _run(program: _Program, what: str, arguments: list[str], variables: dict[str, str]) -> str:
-    done: subprocess.CompletedProcess[str] = subprocess.run(
-        [str(program.path), *arguments], env=_variables(**variables), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise _failure(what, program.path.name, done.stderr)
-    return done.stdout
+    command = [str(program.path), *arguments]
+    with subprocess.Popen(
+        command, env=_variables(**variables), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            output, errors = running.communicate()
+        except BaseException:
+            # After SIGTERM pg_dump ends its workers and their queries. After SIGKILL they would go on.
+            running.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                running.communicate(timeout=_SECONDS_TO_END)
+            running.kill()
+            raise
+    if running.returncode:
+        raise _failure(what, program.path.name, errors)
+    return output
 
 
 def _failure(what: str, program: str, errors: str) -> BackupError:

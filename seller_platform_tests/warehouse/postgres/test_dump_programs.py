@@ -1,6 +1,7 @@
 """Tests that backups and restores protect their connections as the URL and the server demand."""
 
 import os
+import signal
 import socket
 import ssl
 import struct
@@ -17,6 +18,7 @@ from psycopg import sql
 from seller_platform.errors import BackupError, WarehouseUnavailableError
 from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import conninfo
+from seller_platform.warehouse.postgres.dump_programs import DumpServer, dump
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.root_user import is_root, server_user
 from seller_platform_tests.support.folders import temporary_folder
@@ -28,6 +30,14 @@ from seller_platform_tests.support.watchdog import folder_of_the_run
 
 PASSWORD = "canary of a password"
 
+# A pg_dump that interrupts the program that has started it, and ends after SIGTERM.
+_INTERRUPTED_PROGRAM = """#!/bin/sh
+[ "$1" = --version ] && echo "pg_dump (PostgreSQL) 99.0" && exit
+trap 'kill $!; touch {ended}; exit 1' TERM
+sleep 60 >/dev/null 2>&1 &
+kill -USR1 $PPID
+wait
+"""
 _SSL_REQUEST = struct.pack("!II", 8, 80_877_103)
 _TLS_RECORDS = (20, 21, 22, 23)
 
@@ -194,6 +204,26 @@ def test_a_secret_without_a_variable_is_no_argument_either(
 
     assert "sslmode=require" in recorded.read_text()
     assert "canary" not in recorded.read_text()
+
+
+def test_an_interrupted_backup_lets_pg_dump_end_its_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    program, ended = tmp_path / "pg_dump", tmp_path / "ended"
+    program.write_text(_INTERRUPTED_PROGRAM.format(ended=ended))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    server = DumpServer({}, "shop", major=99, is_local=True, is_encrypted=False)
+    former = signal.signal(signal.SIGUSR1, interrupt)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            dump(server, tmp_path / "backup", jobs=2)
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+
+    assert ended.exists()
 
 
 def _record_arguments(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
