@@ -52,6 +52,21 @@ def free_room(folder: Path) -> str:
         return ""
 
 
+def replace_folder(folder: Path, draft: Path, *, former: Path) -> None:
+    """Move a folder to the path `former`, if it exists, and move the draft to its path.
+
+    An error leaves the folder as it was. The caller defers signals, because one between the moves would not.
+    """
+    with suppress(FileNotFoundError):
+        folder.rename(former)
+    try:
+        draft.rename(folder)
+    except OSError:
+        if former.exists():
+            former.rename(folder)
+        raise
+
+
 @contextmanager
 def draft_beside(path: Path, draft: Path | None = None) -> Iterator[Path]:
     """Yield the path of a temporary file in the same folder, and delete that file after the block.

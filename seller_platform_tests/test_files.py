@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.files import create_atomically, draft_beside, write_atomically
+from seller_platform.files import create_atomically, draft_beside, replace_folder, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -76,3 +76,15 @@ def test_a_draft_is_deleted_when_its_block_ends_without_replacing_the_file(file:
 
     assert file.read_bytes() == b"old content"
     assert names(file.parent) == ["kept"]
+
+
+def test_a_folder_that_cannot_be_replaced_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    (folder / "file").touch()
+
+    with pytest.raises(FileNotFoundError):
+        replace_folder(folder, tmp_path / "no draft", former=tmp_path / "former")
+
+    assert names(tmp_path) == ["kept"]
+    assert names(folder) == ["file"]

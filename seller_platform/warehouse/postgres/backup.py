@@ -15,9 +15,10 @@ from typing import IO, Any
 import psycopg
 from sqlalchemy import Connection, text
 
+from seller_platform import interruption
 from seller_platform.counts import count_of
 from seller_platform.errors import BackupError
-from seller_platform.files import draft_beside
+from seller_platform.files import draft_beside, replace_folder
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.dump_programs import (
     DAMAGED,
@@ -94,9 +95,8 @@ def _back_up_to_folder(server: DumpServer, folder: Path, jobs: int) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as drafts:
         draft = Path(drafts) / "backup"
         dump(server, draft, jobs)
-        if folder.exists():
-            folder.rename(Path(drafts) / "former")
-        draft.rename(folder)
+        with interruption.deferred():
+            replace_folder(folder, draft, former=Path(drafts) / "former")
 
 
 def restore(url: str, file: Path, *, jobs: int = 1) -> list[str]:
