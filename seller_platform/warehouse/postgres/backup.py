@@ -189,13 +189,13 @@ def _execute(driver: psycopg.Connection[Any], file: Path, contents: list[str], *
 
 
 def _execute_script(driver: psycopg.Connection[Any], script: IO[bytes]) -> None:
-    statements = b""
+    statements = bytearray()
     for line in script:
         if not _COPY.fullmatch(line):
             statements += line
             continue
         driver.execute(_UNREADABLE.sub(b"", statements))
-        statements = b""
+        statements.clear()
         with driver.cursor().copy(line) as copy:
             for rows in _rows(script):
                 copy.write(rows)
