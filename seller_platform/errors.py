@@ -818,6 +818,7 @@ class BackupError(WarehouseError):
     next_step = "Do what the message says; the database and the former backup are unchanged."
 
     def __init__(self, what: str, problem: str, step: str) -> None:
+        self.problem, self.step = problem, step
         super().__init__(f"backup or restore of {what}: {problem}. {step}")
 
 

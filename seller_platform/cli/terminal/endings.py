@@ -33,7 +33,7 @@ _KEPT = {
     ("revert",): f"{_WHOLE}; `seller-platform diff` shows it.",
     ("migrate",): f"{_WHOLE}; run `seller-platform migrate` again.",
     ("backup",): "No backup was written; a former file is unchanged.",
-    ("restore",): "The database has all rows of the backup or none; `seller-platform doctor` says what it has.",
+    ("restore",): "The database has all rows of the backup or none; with `--jobs`, drop it and create it again.",
     ("prune",): "What was deleted stays deleted; `seller-platform prune` goes on.",
     ("keys", "rotate"): "Every secret can be decrypted; `seller-platform keys rotate` goes on.",
     ("sandbox", "load"): "Run `seller-platform sandbox load` again; it replaces what is there.",

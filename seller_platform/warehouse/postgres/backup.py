@@ -17,9 +17,9 @@ from sqlalchemy import Connection, text
 
 from seller_platform import interruption
 from seller_platform.counts import count_of
-from seller_platform.errors import BackupError
+from seller_platform.errors import BackupError, SellerPlatformError
 from seller_platform.files import draft_beside, replace_folder
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, Database, driver_of
 from seller_platform.warehouse.postgres.dump_programs import (
     DAMAGED,
     DumpServer,
@@ -39,6 +39,7 @@ _GRANTS = re.compile(r"\d+; \d+ \d+ (ACL|DEFAULT ACL) ")
 _SECTIONS = ("--section=pre-data", "--section=data", "--section=post-data")
 # Entries that need no other entry of their section.
 _AT_ONCE = re.compile(r"\d+; \d+ \d+ (?P<kind>TABLE DATA|INDEX) (?!ATTACH)")
+_VERSION = re.compile(rf"\d+; \d+ \d+ TABLE DATA {VERSION_SCHEMA} {VERSION_TABLE} ")
 _SCHEMA = re.compile(r"\d+; \d+ \d+ SCHEMA - (?P<name>\S+) ")
 _GRANT = re.compile(r"(GRANT|REVOKE|ALTER DEFAULT PRIVILEGES) .*;")
 # Lines of a script that only psql, or only PostgreSQL 17 and newer, can read.
@@ -46,6 +47,9 @@ _UNREADABLE = re.compile(rb"(?m)^(\\(un)?restrict \w+|SET transaction_timeout = 
 _COPY, _END_OF_COPY = re.compile(rb"COPY .+ FROM stdin;\n"), b"\\.\n"
 _COPY_BYTES = 1 << 16
 _NAME_A_BACKUP = "Name a file that `seller-platform backup` has written"
+_NAME_AN_EMPTY_DATABASE = (
+    f"Name an empty database of PostgreSQL {OLDEST_VERSION} or newer in SELLER_PLATFORM_DATABASE_URL"
+)
 # Tables of extensions come with the extension.
 _TABLES = text("""
     SELECT count(*) FROM pg_class AS class JOIN pg_namespace AS namespace ON namespace.oid = class.relnamespace
@@ -122,18 +126,13 @@ def restore(url: str, file: Path, *, jobs: int = 1) -> list[str]:
         raise BackupError(str(file), "it is no backup", _NAME_A_BACKUP)
     contents = read_dump(file, "--list").splitlines()
     with Database(url, connections=jobs) as database:
-        try:
-            with database.begin() as connection:
-                existing = _schemas_of_empty(connection, file, database.where)
-                new = [line for line in contents if not ((named := _SCHEMA.match(line)) and named["name"] in existing)]
-                _execute(driver_of(connection), file, new, *(_SECTIONS if jobs == 1 else _SECTIONS[:1]))
-            if jobs > 1:
+        with _explained(file, database.where), database.begin() as connection:
+            existing = _schemas_of_empty(connection, file, database.where)
+            new = [line for line in contents if not ((named := _SCHEMA.match(line)) and named["name"] in existing)]
+            _execute(driver_of(connection), file, new, *(_SECTIONS if jobs == 1 else _SECTIONS[:1]))
+        if jobs > 1:
+            with _explained(file, database.where, is_in_part=True):
                 _execute_at_once(database, file, new, jobs)
-        except psycopg.Error as error:
-            step = f"Name an empty database of PostgreSQL {OLDEST_VERSION} or newer in SELLER_PLATFORM_DATABASE_URL"
-            if isinstance(error, psycopg.DataError):
-                step = DAMAGED
-            raise BackupError(str(file), f"PostgreSQL at {database.where} said: {_message(error)}", step) from error
         return _restore_grants(database, file, [line for line in contents if _GRANTS.match(line)])
 
 
@@ -163,14 +162,43 @@ def _schemas_of_empty(connection: Connection, file: Path, where: str) -> set[str
     return set(connection.execute(_SCHEMAS).scalars())
 
 
+@contextmanager
+def _explained(file: Path, where: str, *, is_in_part: bool = False) -> Iterator[None]:
+    """Raise errors of PostgreSQL as `BackupError`; where the database has a part of the backup, all errors."""
+    try:
+        yield
+    except (psycopg.Error, SellerPlatformError, OSError) as error:
+        steps = []
+        match error:
+            case psycopg.Error():
+                problem = f"PostgreSQL at {where} said: {_message(error)}"
+                steps.append(DAMAGED if isinstance(error, psycopg.DataError) else _NAME_AN_EMPTY_DATABASE)
+            case _ if not is_in_part:
+                raise
+            case BackupError():
+                problem, steps = error.problem, [error.step]
+            case SellerPlatformError():
+                problem = error.problem_alone
+            case _:
+                problem = str(error)
+        if is_in_part:
+            steps.append(f"The database {where} has a part of it: drop it, and create it again before the next try")
+        raise BackupError(str(file), problem, ". ".join(steps)) from error
+
+
 def _execute_at_once(database: Database, file: Path, contents: list[str], jobs: int) -> None:
-    """Copy the rows of a backup, then create its indexes, several at once; then its keys and triggers."""
+    """Copy the rows of a backup, then create its indexes, several at once; then its keys and triggers.
+
+    The version comes last: without it no program accepts the database.
+    """
 
     def execute(lines: list[str], section: str) -> None:
         with database.begin() as connection:
             _execute(driver_of(connection), file, lines, section)
 
     _, data, after = _SECTIONS
+    version = [line for line in contents if _VERSION.match(line)]
+    contents = [line for line in contents if line not in version]
     with ThreadPoolExecutor(jobs) as threads:
         for kind, section in (("TABLE DATA", data), ("INDEX", after)):
             lines = [line for line in contents if (found := _AT_ONCE.match(line)) and found["kind"] == kind]
@@ -178,6 +206,7 @@ def _execute_at_once(database: Database, file: Path, contents: list[str], jobs: 
     rest = [line for line in contents if not _AT_ONCE.match(line)]
     execute(rest, data)
     execute(rest, after)
+    execute(version, data)
 
 
 def _execute(driver: psycopg.Connection[Any], file: Path, contents: list[str], *sections: str) -> None:

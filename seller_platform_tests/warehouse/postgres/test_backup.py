@@ -123,6 +123,38 @@ def test_a_database_that_holds_something_is_not_restored_over(
         restore(database_url, tmp_path / "backup")
 
 
+def test_a_restore_with_jobs_that_fails_leaves_no_database_of_the_platform(
+    filled: Database, postgres: EmbeddedServer, tmp_path: Path
+) -> None:
+    elsewhere = postgres.database("test_in_part")
+    back_up(filled.url, tmp_path / "backup", jobs=2)
+    with filled.begin() as connection:
+        index = connection.execute(text("SELECT min(indexname) FROM pg_indexes WHERE schemaname = 'seller'")).scalar()
+    with psycopg.connect(elsewhere) as taken:
+        taken.execute(f"CREATE SCHEMA seller; CREATE SEQUENCE seller.{index}")
+
+    with pytest.raises(BackupError, match=r"already exists\..+ drop it, and create it again before the next try"):
+        restore(elsewhere, tmp_path / "backup", jobs=2)
+
+    with Database(elsewhere) as database:
+        assert database.version() is None
+    drop_database(postgres, "test_in_part")
+
+
+def test_a_file_that_is_missing_in_a_backup_leaves_a_database_to_drop(
+    filled: Database, postgres: EmbeddedServer, tmp_path: Path
+) -> None:
+    elsewhere = postgres.database("test_in_part")
+    back_up(filled.url, tmp_path / "backup", jobs=2)
+    for file in (tmp_path / "backup").glob("*.dat.gz"):
+        file.unlink()
+
+    with pytest.raises(BackupError, match=r"name another backup\. The database .+ has a part of it: drop it"):
+        restore(elsewhere, tmp_path / "backup", jobs=2)
+
+    drop_database(postgres, "test_in_part")
+
+
 @pytest.mark.parametrize("share", [0.1, 0.999])
 def test_a_backup_that_was_cut_short_restores_nothing(
     filled: Database, postgres: EmbeddedServer, tmp_path: Path, share: float
