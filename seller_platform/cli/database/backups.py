@@ -36,7 +36,9 @@ class RestoreDocument(Document, frozen=True):
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace FILE even if it is no backup.")
+@click.option(
+    "--force", is_flag=True, help="Replace FILE even if it is no backup; with --jobs, only a folder that has a toc.dat."
+)
 @click.option("--jobs", type=_jobs, help="Make FILE a folder, and write so many tables or partitions at once.")
 @json_option(BackupDocument)
 def backup(*, file: Path, force: bool, jobs: int | None, output: Output) -> None:
