@@ -24,10 +24,17 @@ from seller_platform_tests.support.receipts import latest_receipts
 
 TRANSACTIONS, STOCK, ACCOUNTS = (dataset_named(name) for name in ("transactions", "warehouse_stock", "accounts"))
 DAILY, SALES = dataset_named("daily_product_sales"), dataset_named("sales_by_date")
-ACCOUNT = "SELLER.market"
+ACCOUNT, OTHER = "SELLER.market", "SELLER.US"
 DAYS = Window(date(2026, 3, 1), date(2026, 3, 11))
 SETTLED = frozenset(DAYS.each_day())
 NOON = datetime(2026, 3, 20, 12, tzinfo=UTC)
+_ROWS = text("SELECT ctid::text, * FROM seller.transactions WHERE account = :account ORDER BY 1")
+_ROWS_WITH_EQUAL_CTIDS = text("""
+SELECT ctid::text, * FROM seller.transactions AS stored
+WHERE account = :account
+  AND EXISTS (SELECT FROM seller.transactions AS other WHERE account <> :account AND other.ctid = stored.ctid)
+ORDER BY 1
+""")
 
 
 def _entries(
@@ -58,8 +65,9 @@ def _load(
     window: Window = DAYS,
     announces: bool = True,
     at: datetime = NOON,
+    account: str = ACCOUNT,
 ) -> Receipt:
-    with open_load(database, Slice(dataset, ACCOUNT, window)) as load:
+    with open_load(database, Slice(dataset, account, window)) as load:
         load.spool.write(rows, page=1)
         facts = LoadFacts(1, 1, 0, len(rows) if announces else None, CountVerdict.MATCH)
         return load.store(facts, started_at=at, judge=judge)
@@ -169,6 +177,22 @@ def test_what_can_be_true_is_published(
 
     assert receipt.verdict is CountVerdict.MATCH
     assert _count(database) == len(after)
+
+
+def test_rows_of_another_account_with_equal_ctids_stay_apart(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(text("TRUNCATE seller.transactions"))  # ctids begin anew
+    for account in (ACCOUNT, OTHER):
+        _load(database, _entries(600), account=account)
+    with database.begin() as connection:
+        before = connection.execute(_ROWS_WITH_EQUAL_CTIDS, {"account": OTHER}).all()
+
+    receipt = _load(database, [*_entries(1, amount="2.500"), *_entries(594, first=1)], Judge(SETTLED))
+
+    assert receipt.verdict is CountVerdict.MATCH  # ten missing rows of settled days are held
+    with database.begin() as connection:
+        after = connection.execute(_ROWS, {"account": OTHER}).all()
+    assert (len(before), after) == (600, before)
 
 
 def test_an_amount_that_is_gone_from_every_row_is_held(database: Database) -> None:

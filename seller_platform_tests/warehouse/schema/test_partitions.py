@@ -1,7 +1,8 @@
 """Tests that what is done for one account touches one partition of each table.
 
 PostgreSQL counts the scans and the changes of each partition, whatever executes them: statements, views, triggers or
-COPY. So a plan that reads another account's partition is noticed without a list of statements.
+COPY. So a plan that reads another account's partition is noticed without a list of statements, unless it reads rows by
+their ctid: PostgreSQL does not count such scans. `loads/test_holds.py` tests the statements that do.
 """
 
 from collections.abc import Callable, Iterator
