@@ -63,7 +63,7 @@ def database(postgres: EmbeddedServer) -> Iterator[Database]:
                     connection.execute(
                         sql.SQL(
                             "INSERT INTO {table} (account, {others}) SELECT 'other ' || number, {others} "
-                            "FROM {table}, generate_series(1, 20000 / (SELECT count(*) + 1 FROM {table})) AS number"
+                            "FROM {table}, generate_series(1, 2 + 2000 / (SELECT count(*) + 1 FROM {table})) AS number"
                         ).format(
                             table=sql.Identifier(schema, table.name),
                             others=sql.SQL(", ").join(map(sql.Identifier, others)),
