@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from seller_platform_tests.figures.__main__ import FIGURES
 from seller_platform_tests.figures.results import Samples
 
@@ -24,6 +26,21 @@ def test_the_arguments_of_a_figure_are_its_options() -> None:
 
     assert "--rounds ROUNDS  default: 500" in shown.stdout
     assert (refused.returncode, "invalid int value: 'many'" in refused.stderr) == (2, True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "growth --rows 200 --others 2 --partitions 2 --runs 1 --repeats 1",
+        "row_costs --months-of-each 1 --rows 500 --runs 1",
+    ],
+    ids=lambda arguments: arguments.partition(" ")[0],
+)
+def test_slow_figures_are_printed_in_a_small_form(arguments: str) -> None:
+    shown = figures(*arguments.split())
+
+    assert (shown.stderr, "│" in shown.stdout) == ("", True)  # so few rows may break a promise
 
 
 def test_samples_are_shown_as_medians_and_ratios() -> None:
