@@ -209,7 +209,7 @@ class _Export:
         if not partitions:
             return {}
         failed, exported = dict[Partition, SellerPlatformError](), dict[Partition, tuple[list[_Slice], int]]()
-        changed: list[_Slice] = []
+        changed, size = list[_Slice](), 0
         try:
             with _store_errors(self._url):
                 table = self._open()
@@ -226,10 +226,10 @@ class _Export:
                     changed += new
                     for each in {*slices} - {*new}:
                         each.file.unlink()
-                    size = sum(each.file.stat().st_size for each in changed)
+                    size += sum(each.file.stat().st_size for each in new)
                     if size > _BYTES_PER_COMMIT or len(changed) > _SLICES_PER_COMMIT:
                         self._commit(table, changed)
-                        changed = []
+                        changed, size = [], 0
                 self._commit(table, changed)
                 version = table.version()
         except SellerPlatformError as error:
