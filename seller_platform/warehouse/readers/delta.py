@@ -7,6 +7,7 @@ table has with this digest is not written again, so the next export completes on
 """
 
 import io
+import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -34,7 +35,7 @@ from seller_platform.warehouse.readers.arrow import read_batches, schema_of
 from seller_platform.warehouse.readers.relations import ACCOUNT, SOURCES, Selection, Source, exported_to, relation_of
 
 try:
-    from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties, write_deltalake
     from deltalake.exceptions import DeltaError
 except ImportError as error:
     raise SettingsError(
@@ -271,6 +272,16 @@ class _Export:
         metadata = table.metadata()
         if (metadata.name, metadata.partition_columns) != (self._source.table, self._keys):
             raise _foreign(f"{self._url} is a Delta table of another program")
+        types = {field.name: field.type for field in table.schema().fields}
+        for field in Schema.from_arrow(self._schema).fields:
+            # A write would convert the values to the type of the table, and lose digits.
+            if field.type != types.get(field.name, field.type):
+                former, now = (json.loads(each.to_json()) for each in (types[field.name], field.type))
+                raise SellerPlatformError(
+                    f"{self._url}: the column {field.name} was of type {former} and is of type {now} now",
+                    code="ChangedColumnError",
+                    step="Move the table away: the next exports write all stored rows into a new one.",
+                )
         return table
 
     def _slices(

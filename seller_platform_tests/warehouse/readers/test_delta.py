@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from sqlalchemy import text
 
-from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract import Dataset, Kind, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import VARIABLE
@@ -172,6 +172,26 @@ def test_a_new_column_is_added_and_former_rows_lack_it(database: Database, tmp_p
     assert exported.replaced == 1
     assert table.schema.field("product_name").type == pa.string()
     assert sorted(table["platform_order_id"].to_pylist()) == ["o1", "o2"]
+
+
+def test_a_column_of_another_type_is_not_converted(database: Database, tmp_path: Path) -> None:
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
+    columns = [replace(each, kind=Kind.INTEGER) if each.name == "order_total" else each for each in ORDERS.columns]
+    former = replace(ORDERS, columns=tuple(columns))
+    _export(database, tmp_path, MARCH, source=former)
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal("1.75"))])
+
+    (refused,) = export_partitions(database, ORDERS, [(ACCOUNT, MARCH)], str(tmp_path)).values()
+    (tmp_path / "orders").rename(tmp_path / "moved")
+    _export(database, tmp_path, MARCH)
+
+    assert isinstance(refused, SellerPlatformError)
+    assert refused.code == "ChangedColumnError"
+    assert f"{tmp_path}/orders: the column order_total was of type long and is of type decimal(28,8)" in str(refused)
+    assert [_stored(tmp_path, name)["order_total"].to_pylist() for name in ("moved", "orders")] == [
+        [1],
+        [Decimal("1.75")],
+    ]
 
 
 def test_a_version_has_the_rows_of_its_moment_after_a_revert_too(database: Database, tmp_path: Path) -> None:
