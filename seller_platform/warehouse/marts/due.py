@@ -270,6 +270,15 @@ def keep_try(
     driver_of(connection).execute(_KEEP, values)
 
 
+def forget_tries(connection: Connection, derived: Derived) -> None:
+    """Delete the tries after which something was made, so that all of it is due again.
+
+    Those that failed stay, because they are due again after an hour.
+    """
+    statement = "DELETE FROM platform.derived_partitions WHERE folder = %s AND name = %s AND error IS NULL"
+    driver_of(connection).execute(statement, (derived.folder, derived.name))
+
+
 def waited_for(database: Database, reasons: Sequence[str]) -> frozenset[str]:
     """Return for which of these problems of inputs a partition of a mart was not built.
 

@@ -27,7 +27,7 @@ from sqlalchemy import Connection
 from seller_platform.contract import Kind, Window
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError, SettingsError
 from seller_platform.failpoints import reach
-from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, keep_try, partition_states
+from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, forget_tries, keep_try, partition_states
 from seller_platform.warehouse.marts.tables import BUILD_ID
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -141,7 +141,7 @@ def export_partitions(
                 for state in partition_states(connection, derived, accounts, months)
             }
             loaded = [each for each in partitions if not states[each].missing]
-            results = _Export(connection, source, folder, Path(spool), run_id).replace(loaded)
+            results = _Export(database, connection, source, folder, Path(spool), run_id=run_id).replace(loaded)
         reach("export.committed")
         if run_id is not None:
             with connection.begin():
@@ -193,9 +193,20 @@ def _not_loaded(source: Source, account: str | None, month: Window | None) -> No
 class _Export:
     """Reads slices of a table into temporary files, and replaces those that changed."""
 
-    def __init__(self, connection: Connection, source: Source, folder: str, spool: Path, run_id: str | None) -> None:
-        self._connection, self._source, self._spool, self._run_id = connection, source, spool, run_id
-        self._relation, self._url, self._numbers = relation_of(source), f"{folder}/{source.name}", count()
+    def __init__(
+        self,
+        database: Database,
+        connection: Connection,
+        source: Source,
+        folder: str,
+        spool: Path,
+        *,
+        run_id: str | None,
+    ) -> None:
+        self._database, self._connection, self._source = database, connection, source
+        self._spool, self._run_id, self._numbers = spool, run_id, count()
+        self._relation, self._derived = relation_of(source), exported_to(source, folder)
+        self._url = f"{folder}/{source.name}"
         self._id = BUILD_ID if self._relation.is_mart else _LOAD_ID
         of_lists = () if self._relation.is_mart else ((_EXTRA, Kind.JSON),)
         self._beside = (*of_lists, (self._id, Kind.INTEGER))
@@ -254,6 +265,10 @@ class _Export:
             local = None if "://" in self._url else Path(self._url)
             if local is not None and local.exists() and any(each.name != _LOG for each in local.iterdir()):
                 raise _foreign(f"{self._url} holds files that are no Delta table")
+            # A table that was lost or moved away is written again as a whole. The transaction of the export only reads.
+            # If the process is killed before the table exists, the next export comes here again.
+            with self._database.begin() as connection:
+                forget_tries(connection, self._derived)
             table = DeltaTable.create(
                 self._url,
                 self._schema,

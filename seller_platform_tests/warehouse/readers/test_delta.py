@@ -261,6 +261,23 @@ def _due(database: Database, folder: Path) -> int:
         return len(partition_states(connection, derived, [ACCOUNT], [MARCH, APRIL], only_due=True))
 
 
+def test_a_table_that_was_lost_is_written_again_as_a_whole(database: Database, tmp_path: Path) -> None:
+    may = Window.month_of(date(2026, 5, 1))
+    for month in (MARCH, APRIL):
+        _load(database, ORDERS, month, [_order(str(month), day=str(month.start))])
+    export_partitions(database, ORDERS, [(ACCOUNT, MARCH), (ACCOUNT, APRIL)], str(tmp_path), run_id="first")
+    exported = _due(database, tmp_path)
+    (tmp_path / "orders").rename(tmp_path / "moved")
+    _load(database, ORDERS, may, [_order("o3", day="2026-05-02")])
+
+    export_partitions(database, ORDERS, [(ACCOUNT, may)], str(tmp_path), run_id="second")
+    lost = _due(database, tmp_path)
+    export_partitions(database, ORDERS, [(ACCOUNT, MARCH), (ACCOUNT, APRIL)], str(tmp_path), run_id="third")
+
+    assert (exported, lost, _due(database, tmp_path)) == (0, 2, 0)
+    assert _stored(tmp_path).num_rows == 3
+
+
 def test_exports_of_one_table_wait_for_one_another(database: Database, tmp_path: Path) -> None:
     def load_and_export(month: Window) -> None:
         for total in range(1, 5):
