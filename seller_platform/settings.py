@@ -351,13 +351,17 @@ def export_folder(folder: str) -> str:
     """Return the folder of exported tables as it is stored: an absolute path, or a URL without a slash at its end.
 
     Raises:
-        ValueError: It is a URL of another store, or without a bucket; or no path.
+        ValueError: It is a URL of another store, without a bucket, or with keys in it; or no path. The message does not
+            repeat the value.
     """
     scheme, is_url, place = folder.rstrip("/").partition("://")
     if not is_url:
         return str(_absolute_path(Path(folder)))
     if scheme not in _OBJECT_STORES or not place.partition("/")[0]:
         raise ValueError(f"must be a folder, or a URL such as s3://bucket/folder ({', '.join(_OBJECT_STORES)})")
+    # The URL is shown in messages and in Dagster. Of abfss, a container stands before the @.
+    if any(sign in place for sign in ("?#" if scheme == "abfss" else "?#@")):
+        raise ValueError("must be a URL without keys and queries; object stores take their keys from the environment")
     return f"{scheme}://{place}"
 
 

@@ -77,6 +77,10 @@ def test_values_are_read_and_an_empty_one_is_none(monkeypatch: pytest.MonkeyPatc
         ("SELLER_PLATFORM_SERVICE_PUBLIC_URL", "https://canary.example/path"),
         ("SELLER_PLATFORM_SERVICE_PUBLIC_URL", "https://user@canary.example"),
         ("SELLER_PLATFORM_SERVICE_PUBLIC_URL", "https://canary.example:port"),
+        ("SELLER_PLATFORM_EXPORT_DIR", "ftp://canary/lake"),
+        ("SELLER_PLATFORM_EXPORT_DIR", "s3://key:canary/secret@bucket/lake"),
+        ("SELLER_PLATFORM_EXPORT_DIR", "az://container/lake?sig=canary"),
+        ("SELLER_PLATFORM_EXPORT_DIR", "abfss://container@account.dfs.core.windows.net/lake#canary"),
         ("SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES", "*"),
         ("SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES", "127.0.0.1,canary.example"),
     ],
@@ -90,6 +94,16 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
         read_settings()
 
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["s3://bucket/lake", "gs://bucket", "az://container/lake", "abfss://container@account.dfs.core.windows.net/lake"],
+)
+def test_the_folder_of_exports_may_be_a_url(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_EXPORT_DIR", f"{url}/")
+
+    assert read_settings().export_dir == url
 
 
 def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,7 @@ def test_an_amount_that_no_table_holds_fails_its_month_alone(shop: Shop, variabl
         ([PROFIT.table, "--month", "2026-03"], "seller-platform marts build account_profit_daily"),
         (["--month", "2026-03", "--to", "2026-04"], "--month is a single month, --from and --to are several"),
         (["--folder", "ftp://host/lake"], "s3://bucket/folder"),
+        (["--folder", "s3://key:canary@bucket/lake"], "must be a URL without keys"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_with_the_next_step(
@@ -134,6 +135,7 @@ def test_what_cannot_be_exported_is_refused_with_the_next_step(
 
     assert result.returncode == 2, result.stderr
     assert message in " ".join(result.stderr.split())
+    assert "canary" not in result.stderr
 
 
 def test_without_a_folder_both_ways_to_name_it_are_told(variables: dict[str, str]) -> None:
