@@ -104,7 +104,7 @@ class Spool:
     def restart(self) -> None:
         """Delete every row."""
         self._forget()
-        with self._spool_errors():
+        with spool_errors(self._name):
             for file in (self._file, self._bodies):
                 file.seek(0)
                 file.truncate()
@@ -132,7 +132,7 @@ class Spool:
         self.pages[key] = facts
         self._count(facts)
         self._late.append(_LatePage(len(body), decode, tags, page))
-        with self._spool_errors():
+        with spool_errors(self._name):
             self._bodies.write(body)
 
     def _count(self, facts: PageFacts) -> None:
@@ -156,7 +156,7 @@ class Spool:
         hashes = writer.hashes(lines)
         self._hashes += hashes
         block = writer.block(lines, hashes, account=account, load_id=self.load_id, page=page, with_extra=extras)
-        with self._spool_errors():
+        with spool_errors(self._name):
             self._file.write(block)
         days = Counter(map(itemgetter(-1), rows))
         return PageFacts(len(rows), sum_of_hashes(hashes), {str(day): rows for day, rows in days.items()})
@@ -164,10 +164,10 @@ class Spool:
     def _decode_late(self) -> None:
         """Decode the known pages that were written late."""
         late, self._late = self._late, []
-        with self._spool_errors():
+        with spool_errors(self._name):
             self._bodies.seek(0)
         for page in late:
-            with self._spool_errors():
+            with spool_errors(self._name):
                 body = self._bodies.read(page.size)
             rows, extras = page.decode(body)
             self._written(rows, page.tags, extras, self._account, page.number)
@@ -198,7 +198,7 @@ class Spool:
     def _blocks(self, chosen: Iterable[bool] | None) -> Iterator[bytes]:
         """Yield whole lines of what was written."""
         self._decode_late()
-        with self._spool_errors():
+        with spool_errors(self._name):
             self._file.seek(0)
         if chosen is not None:
             lines = compress(self._file, chosen)
@@ -214,17 +214,22 @@ class Spool:
             with suppress(OSError):  # on a full disk it tries once more to write rows that are not needed any more
                 file.close()
 
-    @contextmanager
-    def _spool_errors(self) -> Iterator[None]:
-        """Turn an OSError into one of ours. A write may fail as late as in the step after it."""
-        try:
-            yield
-        except OSError as error:
-            folder = tempfile.tempdir or "the folder for temporary files"
-            problem, room = error.strerror or str(error), free_room(Path(folder))
-            problem = f"{problem} ({room})" if room else problem
-            raise WarehouseError(
-                f"{self._name}: its rows cannot be kept in {folder} while it is read: {problem}",
-                code="SpoolError",
-                step="Nothing was stored; make room there, or name another folder by TMPDIR, and try again.",
-            ) from error
+
+@contextmanager
+def spool_errors(name: str) -> Iterator[None]:
+    """Turn an OSError into one of ours. A write may fail as late as in the step after it.
+
+    Args:
+        name: What the rows are of.
+    """
+    try:
+        yield
+    except OSError as error:
+        folder = tempfile.tempdir or "the folder for temporary files"
+        problem, room = error.strerror or str(error), free_room(Path(folder))
+        problem = f"{problem} ({room})" if room else problem
+        raise WarehouseError(
+            f"{name}: its rows cannot be kept in {folder} while it is read: {problem}",
+            code="SpoolError",
+            step="The former rows are unchanged; make room there, or name another folder by TMPDIR, and try again.",
+        ) from error

@@ -8,6 +8,7 @@ table has with this digest is not written again, so the next export completes on
 
 import io
 import json
+import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -15,10 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from hashlib import sha256
-from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, TypeAlias
+from tempfile import TemporaryFile
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from psycopg import sql
@@ -27,6 +27,7 @@ from sqlalchemy import Connection
 from seller_platform.contract import Kind, Window
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError, SettingsError
 from seller_platform.failpoints import reach
+from seller_platform.warehouse.loads.spool import spool_errors
 from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, forget_tries, keep_try, partition_states
 from seller_platform.warehouse.marts.tables import BUILD_ID
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
@@ -81,16 +82,17 @@ class Exported:
 
 @dataclass(frozen=True)
 class _Slice:
-    """The rows of an account and a month, in a temporary file.
+    """The rows of an account and a month, in the temporary file.
 
     Attributes:
         account: None for all rows of the table.
         month: Its first day; None for all rows of the account.
+        start: Where they begin in the file.
     """
 
     account: str | None
     month: date | None
-    file: Path
+    start: int
     rows: int
     digest: str
     load_ids: tuple[int, ...]
@@ -125,11 +127,7 @@ def export_partitions(
             partitions completes this one.
     """
     derived = exported_to(source, folder)
-    with (
-        database.connect() as connection,
-        releasing(connection),
-        TemporaryDirectory(prefix="seller-platform-export-") as spool,
-    ):
+    with database.connect() as connection, releasing(connection):
         hold(connection, f"export|{source.table}")
         connection.commit()
         with connection.begin():
@@ -141,7 +139,7 @@ def export_partitions(
                 for state in partition_states(connection, derived, accounts, months)
             }
             loaded = [each for each in partitions if not states[each].missing]
-            results = _Export(database, connection, source, folder, Path(spool), run_id=run_id).replace(loaded)
+            results = _Export(database, connection, source, folder, run_id).replace(loaded)
         reach("export.committed")
         if run_id is not None:
             with connection.begin():
@@ -191,20 +189,12 @@ def _not_loaded(source: Source, account: str | None, month: Window | None) -> No
 
 
 class _Export:
-    """Reads slices of a table into temporary files, and replaces those that changed."""
+    """Reads slices of a table into a temporary file, and replaces those that changed."""
 
     def __init__(
-        self,
-        database: Database,
-        connection: Connection,
-        source: Source,
-        folder: str,
-        spool: Path,
-        *,
-        run_id: str | None,
+        self, database: Database, connection: Connection, source: Source, folder: str, run_id: str | None
     ) -> None:
-        self._database, self._connection, self._source = database, connection, source
-        self._spool, self._run_id, self._numbers = spool, run_id, count()
+        self._database, self._connection, self._source, self._run_id = database, connection, source, run_id
         self._relation, self._derived = relation_of(source), exported_to(source, folder)
         self._url = f"{folder}/{source.name}"
         self._id = BUILD_ID if self._relation.is_mart else _LOAD_ID
@@ -221,28 +211,31 @@ class _Export:
         if not partitions:
             return {}
         failed, exported = dict[Partition, SellerPlatformError](), dict[Partition, tuple[list[_Slice], int]]()
-        changed, size = list[_Slice](), 0
+        changed = list[_Slice]()
         try:
-            with _store_errors(self._url):
+            with spool_errors(self._url), _Spool() as spool, _store_errors(self._url):
                 table = self._open()
                 for partition in partitions:
+                    slices, new, start = list[_Slice](), list[_Slice](), spool.tell()
                     try:
                         # With a savepoint, the snapshot outlasts a reading that ends early.
                         with self._connection.begin_nested():
-                            slices = [self._read(*each) for each in self._slices(table, *partition)]
+                            for each in self._slices(table, *partition):
+                                slices.append(self._read(spool, *each))
+                                if table.transaction_version(slices[-1].application) == slices[-1].number:
+                                    spool.shorten(slices[-1].start)
+                                else:
+                                    new.append(slices[-1])
                     except InexactNumberError as error:
                         failed[partition] = error
+                        spool.shorten(start)
                         continue
-                    new = [each for each in slices if table.transaction_version(each.application) != each.number]
                     exported[partition] = (slices, len(new))
                     changed += new
-                    for each in {*slices} - {*new}:
-                        each.file.unlink()
-                    size += sum(each.file.stat().st_size for each in new)
-                    if size > _BYTES_PER_COMMIT or len(changed) > _SLICES_PER_COMMIT:
-                        self._commit(table, changed)
-                        changed, size = [], 0
-                self._commit(table, changed)
+                    if spool.tell() > _BYTES_PER_COMMIT or len(changed) > _SLICES_PER_COMMIT:
+                        self._commit(table, spool, changed)
+                        changed = []
+                self._commit(table, spool, changed)
                 version = table.version()
         except SellerPlatformError as error:
             return {partition: failed.get(partition, error) for partition in partitions}
@@ -312,12 +305,13 @@ class _Export:
         for first in sorted(stored | {date.fromisoformat(each[MONTH]) for each in exported}):
             yield account, first
 
-    def _read(self, account: str | None, month: date | None) -> _Slice:
-        """Write the stored rows of a slice into a temporary file."""
+    def _read(self, spool: "_Spool", account: str | None, month: date | None) -> _Slice:
+        """Append the stored rows of a slice to the temporary file."""
         window = None if month is None else Window.month_of(month)
         parts = None if account is None else [Selection(account, window)]
-        path, rows, load_ids = self._spool / str(next(self._numbers)), 0, set[int]()
-        with path.open("wb") as file, _Digesting(file) as sink, pa.ipc.new_stream(sink, self._schema) as stream:
+        start, rows, load_ids = spool.tell(), 0, set[int]()
+        spool.digest = sha256()
+        with spool_errors(self._url), pa.ipc.new_stream(spool, self._schema) as stream:
             for batch in read_batches(
                 self._connection, self._relation, parts, beside=self._beside, rows_per_batch=_ROWS_PER_BATCH
             ):
@@ -327,10 +321,10 @@ class _Export:
                     columns.setdefault(MONTH, pa.repeat(pa.scalar(month, pa.date32()), batch.num_rows))
                 stream.write_batch(pa.record_batch([columns[name] for name in self._schema.names], self._schema))
                 rows += batch.num_rows
-        return _Slice(account, month, path, rows, sink.digest, tuple(sorted(load_ids)))
+        return _Slice(account, month, start, rows, spool.digest.hexdigest(), tuple(sorted(load_ids)))
 
-    def _commit(self, table: DeltaTable, slices: Sequence[_Slice]) -> None:
-        """Replace slices in one version of the table, and delete their temporary files."""
+    def _commit(self, table: DeltaTable, spool: "_Spool", slices: Sequence[_Slice]) -> None:
+        """Replace slices in one version of the table, and empty the temporary file."""
         if not slices:
             return
         moment: datetime = self._connection.exec_driver_sql("SELECT now()").scalar_one()
@@ -339,7 +333,7 @@ class _Export:
         reach("export.read")
         write_deltalake(
             table,
-            pa.RecordBatchReader.from_batches(self._schema, _batches(slices)),
+            pa.RecordBatchReader.from_batches(self._schema, _batches(spool, slices)),
             mode="overwrite",
             predicate=_predicate(slices) if self._keys else None,
             schema_mode="merge",
@@ -349,13 +343,13 @@ class _Export:
                 app_transactions=[Transaction(each.application, each.number) for each in slices],
             ),
         )
-        for each in slices:
-            each.file.unlink()
+        spool.shorten(0)
 
 
-def _batches(slices: Iterable[_Slice]) -> Iterator[pa.RecordBatch]:
+def _batches(spool: "_Spool", slices: Iterable[_Slice]) -> Iterator[pa.RecordBatch]:
     for each in slices:
-        with pa.OSFile(str(each.file)) as file, pa.ipc.open_stream(file) as stream:
+        spool.seek(each.start)
+        with pa.ipc.open_stream(spool) as stream:
             yield from stream
 
 
@@ -406,19 +400,25 @@ def _foreign(problem: str) -> SellerPlatformError:
     )
 
 
-class _Digesting(io.RawIOBase):
-    """A file that computes the digest of what is written to it."""
+class _Spool(io.FileIO):
+    """A temporary file without a name, which a killed process does not leave, and a digest of what is written to it.
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._hash = file, sha256()
+    It has no buffer, so that on a full disk a write fails, and none of the steps after it.
+    """
 
-    @property
-    def digest(self) -> str:
-        return self._hash.hexdigest()
-
-    def writable(self) -> bool:
-        return True
+    def __init__(self) -> None:
+        with TemporaryFile() as file:
+            super().__init__(os.dup(file.fileno()), "r+b")
+        self.digest = sha256()
 
     def write(self, data: Any) -> int:
-        self._hash.update(data)
-        return self._file.write(data)
+        self.digest.update(data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[super().write(rest) :]
+        return len(data)
+
+    def shorten(self, size: int) -> None:
+        """Delete what is behind a position, and continue there."""
+        self.truncate(size)
+        self.seek(size)

@@ -2,9 +2,11 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -231,6 +233,8 @@ with Database(sys.argv[1]) as database:
 @pytest.mark.parametrize("failpoint", ["export.created", "export.read", "export.committed"])
 def test_a_killed_export_is_completed_by_the_next(database: Database, tmp_path: Path, failpoint: str) -> None:
     folder, partitions = tmp_path / "lake", [(ACCOUNT, MARCH), (ACCOUNT, APRIL)]
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     for total in (1, 2):
         _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
         _load(database, ORDERS, APRIL, [_order("o2", Decimal(total), day="2026-04-02")])
@@ -239,7 +243,7 @@ def test_a_killed_export_is_completed_by_the_next(database: Database, tmp_path: 
 
     killed = subprocess.run(
         [sys.executable, "-c", _EXPORT, database.url, str(folder)],
-        env=environment(tmp_path, **{VARIABLE: failpoint}),
+        env=environment(tmp_path, TMPDIR=str(temporary), **{VARIABLE: failpoint}),
         check=False,
         timeout=PATIENCE_SECONDS,
     )
@@ -248,6 +252,7 @@ def test_a_killed_export_is_completed_by_the_next(database: Database, tmp_path: 
     results = export_partitions(database, ORDERS, partitions, str(folder), run_id="next")
 
     assert killed.returncode == -signal.SIGKILL
+    assert not list(temporary.iterdir())
     assert read == {"export.created": [], "export.read": [1, 1], "export.committed": [2, 2]}[failpoint]
     assert (due, _due(database, folder)) == (2, 0)
     replaced = 0 if failpoint == "export.committed" else 1
@@ -305,6 +310,25 @@ def test_what_cannot_be_written_or_held_leaves_the_former_rows(database: Databas
     assert isinstance(exported, Exported)
     assert isinstance(absent, NotLoadedError)
     assert sorted(_stored(tmp_path)["order_total"].to_pylist()) == [1, 2]
+
+
+def test_a_full_disk_of_temporary_files_is_not_taken_for_the_folder(database: Database, tmp_path: Path) -> None:
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
+    _export(database, tmp_path, MARCH)
+    _load(database, ORDERS, MARCH, [_order(f"o{number}") for number in range(5_000)])
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limit[1]))
+        (result,) = export_partitions(database, ORDERS, [(ACCOUNT, MARCH)], str(tmp_path)).values()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+    assert isinstance(result, SellerPlatformError)
+    assert result.code == "SpoolError"
+    assert f"{tmp_path}/orders: its rows cannot be kept in {tempfile.gettempdir()}" in str(result)
+    assert "make room there" in str(result)
+    assert _stored(tmp_path)["order_total"].to_pylist() == [1]
 
 
 def test_pruning_deletes_replaced_files_after_a_week_and_nothing_else(database: Database, tmp_path: Path) -> None:
