@@ -894,13 +894,15 @@ class SlicesFailedError(SellerPlatformError):
 
 
 class PartitionsFailedError(SellerPlatformError):
-    """Some partitions were not built or exported; the others were."""
+    """Some partitions were not built or exported, or some tables not pruned; the others were."""
 
     next_step = "Fix the causes that the message lists, and run the command again: all others stay."
 
-    def __init__(self, failures: Mapping[str, str], exit_code: int = 1, *, done: str = "built") -> None:
+    def __init__(
+        self, failures: Mapping[str, str], exit_code: int = 1, *, what: str = "partition", done: str = "built"
+    ) -> None:
         self.failures, self.exit_code = dict(failures), exit_code
-        count = count_of(len(self.failures), "partition", "was")
+        count = count_of(len(self.failures), what, "was")
         super().__init__(f"{count} not {done}; all others were:{_by_problem(failures)}")
 
 

@@ -156,6 +156,18 @@ def test_a_folder_that_cannot_be_written_is_named(variables: dict[str, str], tmp
     assert "name another one with `--folder`" in " ".join(result.stderr.split())
 
 
+def test_prune_prints_what_it_deleted_also_if_a_table_cannot_be_read(variables: dict[str, str], tmp_path: Path) -> None:
+    log = tmp_path / "orders" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("no JSON")
+
+    result = run(["prune", "--dry-run"], {**variables, "SELLER_PLATFORM_EXPORT_DIR": str(tmp_path)})
+
+    assert result.returncode == 1
+    assert "files of exports" in result.stdout
+    assert f"{tmp_path}/orders" in "".join(result.stderr.split())
+
+
 def test_without_the_extra_its_installation_is_named(variables: dict[str, str]) -> None:
     program = "import sys; sys.modules['deltalake'] = None; from seller_platform.cli import main; sys.exit(main())"
 

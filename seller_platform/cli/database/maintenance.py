@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from seller_platform.cli.installation import open_installation, open_stored_installation
-from seller_platform.cli.output import Document, Output, json_option
+from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
@@ -28,7 +28,7 @@ class MigrateDocument(Document, frozen=True):
     version: str | None
 
 
-class PruneDocument(Document, frozen=True):
+class PruneDocument(Outcome, frozen=True):
     """How many rows were deleted, or would be.
 
     Attributes:
@@ -113,6 +113,11 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
 
     now = datetime.now(UTC)
     with open_stored_installation() as installation:
+        settings = installation.settings
+        if settings.export_dir is not None:
+            # It needs the extra `lake`. Without it, nothing is deleted.
+            from seller_platform.warehouse.readers.delta import prune_tables
+
         pruned = remove_old(
             installation.database,
             snapshots_before=now.date() - timedelta(days=snapshot_days),
@@ -120,17 +125,14 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
             unchanged_before=now.date() - timedelta(days=UNCHANGED_DAYS),
             dry=dry_run,
         )
-        settings = installation.settings
         before = now - timedelta(days=dagster_days or settings.dagster_retention_days)
         with open_instance(settings.home) as instance:
             dagster = prune_instance(instance, before=before, dry=dry_run)
-        files = None
+        files, error = None, None
         if settings.export_dir is not None:
-            from seller_platform.warehouse.readers.delta import prune_tables  # it needs the extra `lake`
-
-            files = prune_tables(installation.database, settings.export_dir, dry=dry_run)
-    output.document(PruneDocument(dry_run, pruned.rows, pruned.receipts, dict(dagster), files))
+            files, error = prune_tables(installation.database, settings.export_dir, dry=dry_run)
     rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
     rows += [(f"{name} of Dagster", count) for name, count in dagster.items()]
     rows += [] if files is None else [("files of exports", files)]
     output.table("Would be removed" if dry_run else "Removed", ("what", "rows"), rows)
+    output.outcome(PruneDocument(dry_run, pruned.rows, pruned.receipts, dict(dagster), files), error)

@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
+from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS, prune
 
@@ -16,7 +18,11 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
     # It imports dagster-postgres and Alembic, which the definitions do without.
     from seller_platform.orchestration.instance.retention import prune_instance
 
-    now = datetime.now(UTC)
+    settings, now = read_settings(), datetime.now(UTC)
+    if settings.export_dir is not None:
+        # It needs the extra `lake`. Without it, nothing is deleted.
+        from seller_platform.warehouse.readers.delta import prune_tables
+
     pruned = prune(
         warehouse.database,
         snapshots_before=now.date() - timedelta(days=SNAPSHOT_DAYS),
@@ -24,15 +30,16 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
         unchanged_before=now.date() - timedelta(days=UNCHANGED_DAYS),
         dry=False,
     )
-    settings = read_settings()
     before = now - timedelta(days=settings.dagster_retention_days)
     dagster = prune_instance(context.instance, before=before, dry=False)
     counts = {**pruned.rows, "receipts": pruned.receipts, **dagster}
+    error = None
     if settings.export_dir is not None:
-        from seller_platform.warehouse.readers.delta import prune_tables  # it needs the extra `lake`
-
-        counts["exported files"] = prune_tables(warehouse.database, settings.export_dir, dry=False)
-    context.add_output_metadata({name.replace(" ", "_"): count for name, count in counts.items()})
+        counts["exported files"], error = prune_tables(warehouse.database, settings.export_dir, dry=False)
+    metadata = {name.replace(" ", "_"): count for name, count in counts.items()}
+    if error is not None:
+        raise ForeseenError(str(error), {**metadata, EXIT_CODE: error.exit_code})
+    context.add_output_metadata(metadata)
 
 
 @dg.job(

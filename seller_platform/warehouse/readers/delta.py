@@ -25,7 +25,13 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import Kind, Window
-from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError, SettingsError
+from seller_platform.errors import (
+    InexactNumberError,
+    NotLoadedError,
+    PartitionsFailedError,
+    SellerPlatformError,
+    SettingsError,
+)
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.spool import spool_errors
 from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, forget_tries, keep_try, partition_states
@@ -150,7 +156,7 @@ def export_partitions(
     return {each: results[each] if each in results else _not_loaded(source, *each) for each in partitions}
 
 
-def prune_tables(database: Database, folder: str, *, dry: bool) -> int:
+def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, PartitionsFailedError | None]:
     """Compact the tables of a folder, and delete files that only versions of more than a week ago have.
 
     Files that a killed export left are deleted with them. The log of a table gets a checkpoint, so that the table is
@@ -160,26 +166,26 @@ def prune_tables(database: Database, folder: str, *, dry: bool) -> int:
         dry: Count only.
 
     Returns:
-        How many files were deleted.
-
-    Raises:
-        SellerPlatformError: A table cannot be read or written.
+        How many files were deleted, and an error with the tables that cannot be read or written. All others are pruned.
     """
-    files = 0
+    files, failures = 0, dict[str, str]()
     for source in SOURCES:
         with database.connect() as connection, releasing(connection):
             hold(connection, f"export|{source.table}")
             connection.commit()
             url = f"{folder}/{source.name}"
-            with _store_errors(url):
-                table = DeltaTable(url) if DeltaTable.is_deltatable(url) else None
-                if table is not None and table.metadata().name == source.table:
-                    if not dry:
-                        table.optimize.compact()
-                        table.create_checkpoint()
-                        table.cleanup_metadata()
-                    files += len(table.vacuum(dry_run=dry, full=True))
-    return files
+            try:
+                with _store_errors(url):
+                    table = DeltaTable(url) if DeltaTable.is_deltatable(url) else None
+                    if table is not None and table.metadata().name == source.table:
+                        if not dry:
+                            table.optimize.compact()
+                            table.create_checkpoint()
+                            table.cleanup_metadata()
+                        files += len(table.vacuum(dry_run=dry, full=True))
+            except SellerPlatformError as error:
+                failures[source.table] = str(error)
+    return files, PartitionsFailedError(failures, what="table", done="pruned") if failures else None
 
 
 def _not_loaded(source: Source, account: str | None, month: Window | None) -> NotLoadedError:

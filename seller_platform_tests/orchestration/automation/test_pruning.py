@@ -1,5 +1,6 @@
 """Tests the daily job that deletes what is old."""
 
+import sys
 from datetime import date
 from pathlib import Path
 
@@ -15,7 +16,10 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import postgres_instance
 
 
-def test_the_daily_job_deletes_old_events(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _prune(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[dg.ExecuteInProcessResult, list[dg.EventLogRecord]]:
+    """Run the job where an asset has two events, and return its result and the events that stayed."""
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     monkeypatch.setenv("SELLER_PLATFORM_EXPORT_DIR", str(tmp_path / "lake"))
     warehouse = WarehouseResource(database_url=database.url)
@@ -28,12 +32,46 @@ def test_the_daily_job_deletes_old_events(database: Database, tmp_path: Path, mo
         with database.begin() as connection:
             connection.execute(text("UPDATE dagster.event_logs SET timestamp = timestamp - interval '31 days'"))
 
-        result = repository.get_job("prune").execute_in_process(instance=instance)
+        result = repository.get_job("prune").execute_in_process(instance=instance, raise_on_error=False)
 
-        (kept,) = instance.fetch_materializations(dg.AssetKey("it"), limit=5).records
+        return result, [*instance.fetch_materializations(dg.AssetKey("it"), limit=5).records]
+
+
+def test_the_daily_job_deletes_old_events(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result, (kept,) = _prune(database, tmp_path, monkeypatch)
+
     assert result.success
     assert kept.asset_materialization is not None
     assert kept.asset_materialization.metadata["rows"].value == 2
+
+
+def test_a_table_that_cannot_be_read_fails_the_job_with_what_it_deleted(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "lake" / "orders" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("no JSON")
+
+    result, kept = _prune(database, tmp_path, monkeypatch)
+
+    failure = result.failure_data_for_node("delete_old")
+    assert failure is not None
+    assert failure.user_failure_data is not None
+    assert f"{log.parent}: cannot be" in str(failure.user_failure_data.description)
+    assert failure.user_failure_data.metadata["exported_files"].value == 0
+    assert len(kept) == 1
+
+
+def test_without_the_extra_of_exports_nothing_is_deleted(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "seller_platform.warehouse.readers.delta", raising=False)
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+
+    result, kept = _prune(database, tmp_path, monkeypatch)
+
+    assert not result.success
+    assert len(kept) == 2
 
 
 def test_the_definitions_have_the_job_and_its_schedule() -> None:

@@ -345,10 +345,16 @@ def test_pruning_deletes_replaced_files_after_a_week_and_nothing_else(database: 
     eight_days_ago = int(time.time() - 8 * 86_400) * 1_000
     log.write_text(re.sub(r'"deletionTimestamp":\d+', f'"deletionTimestamp":{eight_days_ago}', log.read_text()))
 
-    counted = prune_tables(database, str(tmp_path), dry=True)
-    deleted = prune_tables(database, str(tmp_path), dry=False)
+    # A table that comes earlier cannot be read.
+    (tmp_path / "accounts" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "accounts" / "_delta_log" / f"{0:020}.json").write_text("no JSON")
+
+    counted, _ = prune_tables(database, str(tmp_path), dry=True)
+    deleted, error = prune_tables(database, str(tmp_path), dry=False)
 
     assert (counted, deleted, len(list(left_by_a_kill.iterdir()))) == (2, 2, 2)
+    assert "1 table was not pruned; all others were:" in str(error)
+    assert f"{tmp_path}/accounts" in str(error)
     assert _stored(tmp_path)["order_total"].to_pylist() == [3]
     former = DeltaTable(table, version=2)
     assert former.to_pyarrow_table()["order_total"].to_pylist() == [2]
