@@ -12,6 +12,7 @@ from sqlalchemy import text
 from seller_platform.contract import Account, dataset_named
 from seller_platform.errors import UpstreamUnavailableError
 from seller_platform.orchestration.alerting.sensors import alert_definitions
+from seller_platform.orchestration.assets.exports import export_followers, export_key
 from seller_platform.orchestration.assets.reporting import report
 from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.jobs.acceptance import accept_job
@@ -20,17 +21,18 @@ from seller_platform.orchestration.placement import Placement, Shard
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, newest_checks
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, hold_february, newest_checks
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 IN_THIRD, IN_FIRST = sorted(independent_upstream.KEYS.values())
 FIRST, THIRD = (Placement(key_prefix=(f"shard_{number}",), shard=Shard(number, 3)) for number in (1, 3))
-ORDERS = dataset_named("orders")
+ACCOUNTS, ORDERS = dataset_named("accounts"), dataset_named("orders")
 AT = datetime(2026, 3, 20, 11, tzinfo=UTC)
 _KEYS = [f"A{number:03}.US" for number in range(60)]
 _MONTHS = ["2026-01-01", "2026-02-01", "2026-03-01"]
@@ -131,21 +133,44 @@ def test_loads_of_commands_are_reported_by_the_shard_of_their_account(platform: 
         assert check.metadata["slices"].value == 1
 
 
-def test_a_held_reading_is_accepted_by_the_component_of_its_account(platform: Platform) -> None:
-    assert _run(platform, FIRST, "seller/accounts", None).success
-    load = store_receipt(platform.database, ORDERS, IN_THIRD, MONTHS[1])
-    job = accept_job(FIRST)
-
-    result = job.execute_in_process(
+def _accept(platform: Platform, placement: Placement, load: int) -> str:
+    """Accept a held reading, and return the error of the step; nothing without one."""
+    result = accept_job(placement).execute_in_process(
         instance=platform.instance,
         resources=platform.resources,
-        run_config={"ops": {FIRST.name_of("accept"): {"config": {"load": load}}}},
+        run_config={"ops": {placement.name_of("accept"): {"config": {"load": load}}}},
         raise_on_error=False,
     )
+    return "".join(str(event.step_failure_data.error) for event in result.all_events if event.is_step_failure)
 
-    (failure,) = [event for event in result.all_events if event.is_step_failure]
-    expected = f"load {load} is of {IN_THIRD}, which this component does not read"
-    assert expected in str(failure.step_failure_data.error)
+
+def test_a_held_reading_is_accepted_by_the_component_of_its_account(platform: Platform) -> None:
+    platform.discover()
+    hold_february(platform, IN_THIRD)
+    (held,) = open_holds(platform.database)
+
+    of_first, of_third = (_accept(platform, each, held.id) for each in (FIRST, THIRD))
+
+    assert f"load {held.id} is of {IN_THIRD}, which this component does not read" in of_first
+    assert (of_third, open_holds(platform.database)) == ("", ())
+
+
+def test_only_the_first_shard_accepts_and_exports_the_list_of_accounts(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_EXPORT_DIR", str(tmp_path))
+    load = store_receipt(platform.database, ACCOUNTS, "default", MONTHS[1])
+
+    of_first, of_third = (_accept(platform, each, load) for each in (FIRST, THIRD))
+    exports = {key for each in (FIRST, THIRD) for key in _definitions(each).resolve_asset_graph().get_all_asset_keys()}
+
+    assert f"the reading of load {load} is not held" in of_first
+    assert f"load {load} is of default, which this component does not read" in of_third
+    assert FIRST.key(export_key(ACCOUNTS)) in exports
+    assert THIRD.key(export_key(ACCOUNTS)) not in exports
+    assert THIRD.key(export_key(ORDERS)) in exports
+    followers = {each.source.name for each in export_followers(str(tmp_path), THIRD)}
+    assert ("accounts" in followers, "orders" in followers) == (False, True)
 
 
 def test_a_shard_alerts_its_accounts_and_the_first_one_also_grants(

@@ -9,8 +9,9 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from sqlalchemy import text
 
-from seller_platform.contract import LISTS, Dataset, Window
+from seller_platform.contract import LISTS, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.checks import checks_of
@@ -60,6 +61,20 @@ class Platform:
 
     def materialized(self, dataset: Dataset) -> set[str]:
         return self.instance.get_materialized_partitions(asset_key(dataset))
+
+
+def hold_february(platform: Platform, account: str) -> None:
+    """Store orders of an account that the upstream does not list, and read the month again."""
+    orders, february = dataset_named("orders"), MONTHS[1]
+    platform.months(orders, first=february, last=february)
+    statement = """
+        INSERT INTO seller.orders (platform_order_id, purchase_date, sku, local_day, account, load_id, page)
+        SELECT 'extra-' || number, '2026-02-20', 'SKU', '2026-02-20', :account, 1, 1 FROM generate_series(1, 500) number
+    """
+    with platform.database.begin() as connection:
+        connection.execute(text("UPDATE platform.loads SET digest = '\\x00' WHERE dataset = 'orders'"))
+        connection.execute(text(statement), {"account": account})
+    platform.months(orders, first=february, last=february)
 
 
 def newest_checks(

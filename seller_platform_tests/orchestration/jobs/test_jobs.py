@@ -8,7 +8,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from sqlalchemy import text
 
 from seller_platform.contract import LISTS, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
@@ -22,7 +21,14 @@ from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, newest_checks, open_platform
+from seller_platform_tests.support.platform import (
+    HISTORY_START,
+    MONTHS,
+    Platform,
+    hold_february,
+    newest_checks,
+    open_platform,
+)
 from seller_platform_tests.support.postgres import Databases
 
 ORDERS = dataset_named("orders")
@@ -130,7 +136,7 @@ def test_every_field_of_the_launchpad_has_a_description(desk: Desk) -> None:
 
 
 def test_held_readings_are_accepted_with_a_name_and_a_reason(desk: Desk) -> None:
-    _hold_february(desk.platform)
+    hold_february(desk.platform, ACCOUNT)
     (held,) = open_holds(desk.platform.database)
 
     wrong, _ = desk.failure(desk.launch("accept_held", "accept", load=1), "accept")
@@ -151,21 +157,8 @@ def test_held_readings_are_accepted_with_a_name_and_a_reason(desk: Desk) -> None
     assert newest_checks(desk.platform.instance, ORDERS)["reading_is_plausible"].passed
 
 
-def _hold_february(platform: Platform) -> None:
-    """Store orders that the upstream does not list, and read the month again."""
-    platform.months(ORDERS, first=FEBRUARY, last=FEBRUARY)
-    statement = """
-        INSERT INTO seller.orders (platform_order_id, purchase_date, sku, local_day, account, load_id, page)
-        SELECT 'extra-' || number, '2026-02-20', 'SKU', '2026-02-20', :account, 1, 1 FROM generate_series(1, 500) number
-    """
-    with platform.database.begin() as connection:
-        connection.execute(text("UPDATE platform.loads SET digest = '\\x00' WHERE dataset = 'orders'"))
-        connection.execute(text(statement), {"account": ACCOUNT})
-    platform.months(ORDERS, first=FEBRUARY, last=FEBRUARY)
-
-
 def test_a_load_of_other_days_does_not_pass_the_check_while_a_day_is_held(desk: Desk) -> None:
-    _hold_february(desk.platform)
+    hold_february(desk.platform, ACCOUNT)
 
     report_checks(desk.platform.instance, desk.platform.database, WHOLE, [ORDERS])
 
