@@ -216,6 +216,19 @@ class Planner:
         never = {(dataset.name, day.account): _NEVER_SETTLED for dataset in datasets for day in self.days}
         return days_due(self.database, datasets, self.days, since=since, lookbacks=never)
 
+    def of_refresh(self, read: Sequence[Dataset], datasets: Sequence[Dataset]) -> Division:
+        """Divide the slices of some of the datasets of the daily refresh, and return those of these datasets.
+
+        Where requests are limited, all slices of the refresh are planned, also those of the accounts that share them.
+        """
+        if self.requests_per_day is None:
+            return Division(self.refreshed(read))
+        names = {dataset.name for dataset in read}
+        refreshed = self._with_sharing.refreshed(datasets)
+        return self._own(
+            self._with_sharing.divide(refreshed), [each for each in refreshed if each.dataset.name in names]
+        )
+
     def beside_refresh(self, plan: Callable[["Planner"], Sequence[DueSlice]], datasets: Sequence[Dataset]) -> Division:
         """Divide slices that are planned beside the daily refresh of these datasets, of which they may be a part.
 
@@ -223,10 +236,17 @@ class Planner:
         """
         if self.requests_per_day is None:
             return Division(plan(self))
-        every = replace(self, accounts=[*self.accounts, *self.sharing])
+        every = self._with_sharing
         slices = plan(every)
         at_refresh = max(self.now, self.now.astimezone(UTC).replace(hour=REFRESH_HOUR, minute=0))
-        division = every.divide([*replace(every, now=at_refresh).refreshed(datasets), *slices])
+        return self._own(every.divide([*replace(every, now=at_refresh).refreshed(datasets), *slices]), slices)
+
+    @cached_property
+    def _with_sharing(self) -> "Planner":
+        return replace(self, accounts=[*self.accounts, *self.sharing])
+
+    def _own(self, division: Division, slices: Sequence[DueSlice]) -> Division:
+        """Return of a division only these slices, and of them only those of its accounts."""
         own = {each.key for each in self.accounts}
         slices = [each for each in slices if each.account in own]
         later = {each: division.later[each] for each in slices if each in division.later}

@@ -64,12 +64,12 @@ def schedule_definitions(
         name: str,
         description: str,
         read: Sequence[Dataset],
-        slices: Callable[[Planner, Sequence[Dataset]], Sequence[DueSlice]],
+        slices: Callable[[Planner, Sequence[Dataset]], Sequence[DueSlice]] | None = None,
         *,
         cron: str,
         default_status: dg.DefaultScheduleStatus,
     ) -> dg.ScheduleDefinition:
-        """Return the schedule that reads slices of datasets."""
+        """Return the schedule that reads slices of datasets, by default those of the daily refresh."""
 
         @dg.schedule(
             cron,
@@ -95,7 +95,11 @@ def schedule_definitions(
                 context.scheduled_execution_time,
                 placement.of_other_shards(known),
             )
-            division = planner.beside_refresh(lambda each: slices(each, read), datasets)
+            division = (
+                planner.of_refresh(read, datasets)
+                if slices is None
+                else planner.beside_refresh(lambda each: slices(each, read), datasets)
+            )
             keep_too_large(warehouse.database, division)
             reason = reason_of(division.later)
             listed = account_partitions(context.instance, placement.accounts_name)
@@ -121,7 +125,6 @@ def schedule_definitions(
                 f"refresh_{area}",
                 "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
                 of_name,
-                Planner.refreshed,
                 cron=_REFRESH,
                 default_status=status,
             )

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 
 import httpx
 import time_machine
@@ -117,7 +116,7 @@ class BudgetDays:
         with Database(self.url) as database:
             planner = self._planner(database, now)
             areas = [[each for each in DATASETS if (each.area == "sales") is is_sales] for is_sales in (True, False)]
-            divisions = [planner.beside_refresh(partial(Planner.refreshed, datasets=area), DATASETS) for area in areas]
+            divisions = [planner.of_refresh(area, DATASETS) for area in areas]
         with ThreadPoolExecutor(2) as processes:
             for load in [processes.submit(self._load, division.fitting, now) for division in divisions]:
                 load.result()
