@@ -104,14 +104,16 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
     return land
 
 
-class _SensorState(msgspec.Struct, frozen=True):
+class _SensorState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The cursor of the sensor.
 
     Attributes:
         due: The time of the next request of each connection, as an ISO timestamp.
+        loads: The load of each connection that was reported last.
     """
 
     due: dict[str, str] = msgspec.field(default_factory=dict)
+    loads: dict[str, int] = msgspec.field(default_factory=dict)
 
     def is_due(self, connection: str, now: datetime, every: timedelta) -> bool:
         """Return whether to ask a connection, which is asked in such intervals."""
@@ -129,7 +131,11 @@ class _SensorState(msgspec.Struct, frozen=True):
             **dict.fromkeys(answers.receipts, (now + every).isoformat()),
             **{name: (now + _pause_after(error, every)).isoformat() for name, error in answers.failures.items()},
         }
-        return _SensorState({name: at for name, at in due.items() if name in names})
+        loads = {**self.loads, **{name: receipt.id for name, receipt in answers.receipts.items()}}
+        return _SensorState(
+            {name: at for name, at in due.items() if name in names},
+            {name: load for name, load in loads.items() if name in names},
+        )
 
 
 @dataclass(frozen=True)
@@ -164,7 +170,9 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         )
         answers = _ask([by_name[name] for name in due], seller_api, database.url, tick_seconds)
         if not placement.is_first_shard:
-            answers = _Answers(_read_since(instance.get_latest_materialization_event(key), database, by_name), {})
+            newest = newest_receipts(database, dataset).items()
+            new = {name: each for name, each in newest if name in by_name and each.id != stored.loads.get(name)}
+            answers = _Answers(new, {})
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
@@ -185,15 +193,6 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         )
 
     return discover_accounts
-
-
-def _read_since(shown: dg.EventLogEntry | None, database: Database, names: Collection[str]) -> Mapping[str, Receipt]:
-    """Return the loads of these connections that ended after a materialization."""
-    return {
-        name: receipt
-        for name, receipt in newest_receipts(database, ACCOUNTS).items()
-        if name in names and (shown is None or receipt.finished_at.timestamp() > shown.timestamp)
-    }
 
 
 def _interval(requests_per_day: int | None) -> timedelta:
