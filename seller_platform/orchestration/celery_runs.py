@@ -5,10 +5,13 @@ itself, the database of the warehouse, unless SELLER_PLATFORM_CELERY_BROKER_URL 
 clients of Redis and RabbitMQ. Celery does not notice that a worker's machine is gone. Here a run holds a lock in
 PostgreSQL as long as its process runs: a started run without a lock has failed.
 
-A worker acknowledges a run when it has ended, so that a run that was taken and not begun is given to another worker.
-Therefore Redis gives a run to a second worker while the first one executes it, after five minutes. The second one sees
-the lock and leaves the run alone. RabbitMQ would end the first worker's channel after half an hour, and Celery the
-worker; from RabbitMQ 3.12 on the queue has another time for it.
+A worker acknowledges a run when it has ended, so that Redis and RabbitMQ give a run that was taken and not begun to
+another worker. PostgreSQL does not: such a run fails after the hour of `start_timeout_seconds` in `docker/celery.yaml`.
+Therefore Redis or RabbitMQ is the better broker.
+
+Redis gives a run to a second worker while the first one executes it, after five minutes. The second one sees the lock
+and leaves the run alone. RabbitMQ would end the first worker's channel after half an hour, and Celery the worker; from
+RabbitMQ 3.12 on the queue has another time for it.
 """
 
 import logging
