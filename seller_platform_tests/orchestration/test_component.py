@@ -32,7 +32,7 @@ def _settings(**values: Any) -> Settings:
 
 
 def _definitions(**attributes: Any) -> dg.Definitions:
-    return SellerPlatformComponent(**attributes).definitions(_settings(export_dir=Path("exports")), HISTORY_START)
+    return SellerPlatformComponent(**attributes).definitions(_settings(export_dir="/srv/exports"), HISTORY_START)
 
 
 def _keys(definitions: dg.Definitions) -> set[str]:
@@ -272,7 +272,7 @@ def test_events_of_a_mounted_project_have_its_keys(
     platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     component = SellerPlatformComponent(key_prefix=PREFIX, group="market")
-    definitions = component.definitions(_settings(export_dir=tmp_path / "files"), HISTORY_START)
+    definitions = component.definitions(_settings(export_dir=str(tmp_path / "files")), HISTORY_START)
     month = partition_key(KEYS[0], MONTHS[1])
     steps: list[tuple[list[str], str]] = [
         (["seller/accounts"], ""),

@@ -275,7 +275,7 @@ def test_the_line_for_passwords_is_short_and_no_network_takes_all_of_it() -> Non
 
 def test_who_waits_too_long_for_a_turn_is_asked_to_come_back() -> None:
     async def wait() -> None:
-        queue = PasswordQueue(longest_wait_seconds=0.01)
+        queue = PasswordQueue(longest_wait_seconds=0.5)
         async with queue.seat("192.0.2.1"), queue.seat("192.0.2.2"):
             with pytest.raises(LoginsBusyError, match="Try again in"):
                 async with queue.seat("192.0.2.3"):
