@@ -6,16 +6,16 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 2_640,
-    "cli": 9_430,
-    "orchestration": 7_480,
+    "root": 2_670,
+    "cli": 9_440,
+    "orchestration": 7_500,
     "service": 13_570,
     "sandbox": 2_400,
-    "ingest": 4_060,
+    "ingest": 4_080,
     "client": 4_630,
-    "warehouse": 16_610,
+    "warehouse": 16_710,
     "contract": 1_380,
-    "tests": 57_630,
+    "tests": 57_920,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
