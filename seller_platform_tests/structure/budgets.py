@@ -8,14 +8,14 @@ from seller_platform_tests.structure.source import PRODUCT, TESTS
 BUDGETS = {
     "root": 2_670,
     "cli": 9_440,
-    "orchestration": 7_500,
+    "orchestration": 7_510,
     "service": 13_570,
     "sandbox": 2_400,
     "ingest": 4_080,
     "client": 4_630,
     "warehouse": 16_710,
     "contract": 1_380,
-    "tests": 57_920,
+    "tests": 57_930,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

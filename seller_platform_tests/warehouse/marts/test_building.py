@@ -18,6 +18,7 @@ from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 from seller_platform_tests.support.statements import at_each_statement
 
 PROFIT, HEALTH, PLAN = map(mart_named, ("account_profit_daily", "inventory_health", "restock_plan"))
+PERFORMANCE = mart_named("product_performance_monthly")
 _DAYS = "SELECT local_day, product_sales FROM marts.account_profit_daily ORDER BY local_day"
 
 
@@ -77,6 +78,18 @@ def test_a_build_is_due_unless_it_has_the_rows_of_each_load(shop: Shop) -> None:
         outdated += stored != built
 
     assert outdated > 3
+
+
+def test_a_month_is_due_after_a_load_of_the_month_before_if_it_reads_it(shop: Shop) -> None:
+    def is_current_after_load_of(month: date) -> bool:
+        mark_loaded(shop.database, dataset_named("daily_product_sales"), ACCOUNT, Window.month_of(month))
+        with shop.database.begin() as connection:
+            (state,) = partition_states(connection, Derived.of(PERFORMANCE), [ACCOUNT], [MARCH])
+        return state.is_current
+
+    shop.build(PERFORMANCE)
+
+    assert [is_current_after_load_of(date(2026, month, 1)) for month in (1, 4, 2)] == [True, True, False]
 
 
 @pytest.mark.parametrize("change", ["version = 'former'", "error = 'InputProblemError'"])
