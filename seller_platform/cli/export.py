@@ -97,7 +97,7 @@ def export(
     folder: str | None,
     output: Output,
 ) -> None:
-    """Write what was loaded and built as Delta tables, partitioned by account and month.
+    """Write lists and marts as Delta tables, partitioned by account and month.
 
     TABLE is a list or a mart, such as orders or marts.account_profit_daily; without one, all are written. The tables
     are those of the assets `export/`, such as `PATH/orders`, and each gets one new version. Months whose rows have not
