@@ -33,7 +33,7 @@ _WITHOUT_TLS = "SSL support is not compiled in"
 _OPTIONAL_TLS = ("allow", "prefer")
 _REQUIRED_TLS = "require"
 _SERVICE = "seller_platform"
-_SECONDS_TO_END = 1.0
+_SECONDS_TO_END = 10.0
 """How long a program may take to end after SIGTERM."""
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from traceback import walk_stack
+from types import FrameType
 
 import psycopg
 import pytest
@@ -35,8 +37,7 @@ _INTERRUPTED_PROGRAM = """#!/bin/sh
 [ "$1" = --version ] && echo "pg_dump (PostgreSQL) 99.0" && exit
 trap 'kill $!; touch {ended}; exit 1' TERM
 sleep 60 >/dev/null 2>&1 &
-kill -USR1 $PPID
-wait
+while kill -USR1 $PPID; do sleep 0.05; done
 """
 _SSL_REQUEST = struct.pack("!II", 8, 80_877_103)
 _TLS_RECORDS = (20, 21, 22, 23)
@@ -207,9 +208,13 @@ def test_a_secret_without_a_variable_is_no_argument_either(
 
 
 def test_an_interrupted_backup_lets_pg_dump_end_its_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        callers = [each.f_code.co_name for each, _ in walk_stack(frame)]
+        if dump.__name__ in callers and subprocess.Popen.communicate.__name__ in callers and not interrupted:
+            interrupted.append(callers)
+            raise KeyboardInterrupt
 
+    interrupted: list[list[str]] = []
     program, ended = tmp_path / "pg_dump", tmp_path / "ended"
     program.write_text(_INTERRUPTED_PROGRAM.format(ended=ended))
     program.chmod(0o755)
