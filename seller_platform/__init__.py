@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # pandas and SQLAlchemy take most of a second to import: a na
     from seller_platform.orchestration.component import SellerPlatformComponent
     from seller_platform.reading import read
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = ["SellerPlatformComponent", "read"]
 
 _MODULES = {

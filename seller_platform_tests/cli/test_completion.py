@@ -16,7 +16,7 @@ from seller_platform import __version__
 from seller_platform.cli.completion import COMPLETE, complete_names
 from seller_platform.contract import REFRESHED, Account
 from seller_platform.warehouse.marts import MARTS
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, revisions
 from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.stored_rows import connect_accounts
@@ -131,8 +131,8 @@ def in_bash(words: Sequence[str], variables: dict[str, str]) -> str:
     return done.stdout.strip()
 
 
-def test_the_versions_of_the_platform_of_python_and_of_dagster_are_printed(tmp_path: Path) -> None:
+def test_the_versions_of_platform_tables_python_and_dagster_are_printed(tmp_path: Path) -> None:
     printed = run(["--version"], environment(tmp_path)).stdout
 
-    expected = f"seller-platform {__version__} (Python {platform.python_version()}, Dagster {version('dagster')})\n"
-    assert printed == expected
+    others = f"Python {platform.python_version()}, Dagster {version('dagster')}"
+    assert printed == f"seller-platform {__version__} (tables {revisions()[-1]}, {others})\n"

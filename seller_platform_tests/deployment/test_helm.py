@@ -3,6 +3,7 @@
 The chart is not at hand: its part of the instance's configuration is written here as its template writes it.
 """
 
+import re
 from pathlib import Path
 
 import dagster as dg
@@ -11,10 +12,12 @@ import yaml
 from dagster_postgres.event_log import PostgresEventLogStorage
 from sqlalchemy import QueuePool
 
+from seller_platform import __version__
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.deployment.compose_machine import TOP
 
-VALUES = yaml.safe_load((TOP / "docker" / "helm" / "values.yaml").read_text())
+TEXT = (TOP / "docker" / "helm" / "values.yaml").read_text()
+VALUES = yaml.safe_load(TEXT)
 OF_CHART = "".join(
     f"{part}_storage: {{module: dagster_postgres.{part}_storage, class: X, config: {{}}}}\n"
     for part in ("schedule", "run", "event_log")
@@ -41,3 +44,7 @@ def test_the_storage_is_ours_and_in_its_schema(
     assert stored == ['["it"]']
     assert isinstance(events, PostgresEventLogStorage)
     assert isinstance(events._engine.pool, QueuePool)
+
+
+def test_the_values_name_the_image_of_this_version() -> None:
+    assert set(re.findall(r"(?:tag: |seller-platform:)(\S+)", TEXT)) == {__version__}

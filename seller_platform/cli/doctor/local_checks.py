@@ -12,12 +12,14 @@ from shlex import quote
 
 from packaging.requirements import Requirement
 
+from seller_platform import __version__
 from seller_platform.cli.doctor.findings import Finding, fail, ok, warn
 from seller_platform.counts import count_of
 from seller_platform.errors import InvalidSettingError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.secrets import key_file, split_keys
 from seller_platform.warehouse.loads.history_start import is_history_start_set
+from seller_platform.warehouse.postgres.database import revisions
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER
 from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders, is_root
 
@@ -29,6 +31,7 @@ _KEY_SETTING = "SELLER_PLATFORM_SECRET_KEY"
 
 def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
     """Yield the findings that need neither database nor network."""
+    yield ok("Seller Platform", f"{__version__}; its tables have version {revisions()[-1]}")
     yield examine_python(sys.version_info[:3])
     yield examine_packages(requires("seller-platform") or ())
     if is_history_start_set(settings):

@@ -33,10 +33,13 @@ class _Commands(LazyGroup):
 
 def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
-        from importlib.metadata import version  # every other command starts without it
+        # Every other command starts without them.
+        from importlib.metadata import version
+
+        from seller_platform.warehouse.postgres.database import revisions
 
         python, dagster = ".".join(map(str, sys.version_info[:3])), version("dagster")
-        click.echo(f"seller-platform {__version__} (Python {python}, Dagster {dagster})")
+        click.echo(f"seller-platform {__version__} (tables {revisions()[-1]}, Python {python}, Dagster {dagster})")
         context.exit()
 
 
@@ -54,7 +57,7 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
         is_eager=True,
         expose_value=False,
         callback=_print_version,
-        help="Show the versions of Seller Platform, Python and Dagster, and exit.",
+        help="Show the versions of Seller Platform, its tables, Python and Dagster, and exit.",
     )
     @click.option(
         _DEMO_OPTION,

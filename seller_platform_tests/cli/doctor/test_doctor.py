@@ -11,6 +11,7 @@ import pytest
 from dagster._daemon.types import DaemonHeartbeat
 from sqlalchemy import text
 
+from seller_platform import __version__
 from seller_platform.cli.doctor.command import (
     examine_connections,
     examine_dagster,
@@ -24,6 +25,7 @@ from seller_platform.cli.doctor.local_checks import (
     examine_history_start,
     examine_home,
     examine_key,
+    examine_machine,
     examine_packages,
     examine_python,
     examine_root_data,
@@ -39,7 +41,7 @@ from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box, write_keys
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, revisions
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
 from seller_platform.warehouse.postgres.root_user import is_root, remember_folder
@@ -108,6 +110,12 @@ def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> 
 )
 def test_the_machine(finding: Finding, verdict: FindingLevel, message: str) -> None:
     assert message in only([finding], verdict).message
+
+
+def test_the_first_finding_names_the_versions_of_program_and_tables() -> None:
+    first = next(examine_machine(read_settings(), TODAY))
+
+    assert first == ok("Seller Platform", f"{__version__}; its tables have version {revisions()[-1]}")
 
 
 def test_a_home_folder_that_is_sound_or_not_made_yet(tmp_path: Path) -> None:
