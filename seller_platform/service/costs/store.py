@@ -25,7 +25,7 @@ from seller_platform.service.http.bodies import parse_json
 from seller_platform.service.http.parameters import shown
 from seller_platform.service.limits.policy import CostLimits
 from seller_platform.service.lists.daily_totals import apply_costs
-from seller_platform.service.lists.sql import newest_day
+from seller_platform.service.lists.page_queries import newest_day
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.postgres.advisory_locks import LOCK
 from seller_platform.warehouse.sums.costs import ROW_HASH

@@ -1,7 +1,7 @@
 """The list endpoints: one route for each dataset, and the SQL of a page.
 
 - `endpoints`: one route for each dataset
-- `sql`: selects one page
+- `page_queries`: selects one page
 - `rules`: what only one list has
 - `velocity`: sales velocity of the inventory
 - `state`: the loads and other facts that an answer depends on

@@ -41,6 +41,16 @@ from seller_platform.service.http.parameters import (
     size_parameter,
 )
 from seller_platform.service.http.responses import JSON, base_url_of
+from seller_platform.service.lists.page_queries import (
+    Days,
+    ListRequest,
+    PageQuery,
+    RowPage,
+    knows_currency,
+    missing_rates,
+    read_page,
+    read_state,
+)
 from seller_platform.service.lists.pins import (
     AS_OF_PARAMETER,
     Pin,
@@ -51,16 +61,6 @@ from seller_platform.service.lists.pins import (
 )
 from seller_platform.service.lists.replica import Need, computed_headers, require_read, unknown_to_replica
 from seller_platform.service.lists.rules import rules_for
-from seller_platform.service.lists.sql import (
-    Days,
-    ListRequest,
-    PageQuery,
-    RowPage,
-    knows_currency,
-    missing_rates,
-    read_page,
-    read_state,
-)
 from seller_platform.service.lists.state import database_of
 from seller_platform.service.lists.validators import CACHING, PageName, tags_of
 from seller_platform.service.metrics import note_rows

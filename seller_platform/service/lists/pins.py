@@ -17,7 +17,7 @@ from seller_platform.contract.wire import AS_OF
 from seller_platform.errors import ApiError, InvalidParametersError
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import Parameter, parse_form
-from seller_platform.service.lists.sql import ListRequest
+from seller_platform.service.lists.page_queries import ListRequest
 from seller_platform.service.lists.state import ListState
 
 PIN_HOURS = 24

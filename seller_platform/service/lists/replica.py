@@ -18,7 +18,7 @@ from seller_platform.contract import Dataset
 from seller_platform.contract.wire import COMPUTED_BY, REPLICA
 from seller_platform.errors import ApiError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
-from seller_platform.service.lists.sql import Days
+from seller_platform.service.lists.page_queries import Days
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.schema.slices import DAYS_OF_SLICE
 

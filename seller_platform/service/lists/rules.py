@@ -10,8 +10,8 @@ from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import Parameter
+from seller_platform.service.lists.page_queries import PageSource
 from seller_platform.service.lists.replica import Need
-from seller_platform.service.lists.sql import PageSource
 from seller_platform.service.lists.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
 
 SourceOf = Callable[[SelectedAccounts, Mapping[str, date | None], datetime], tuple[PageSource | None, Sequence[Need]]]

@@ -14,8 +14,8 @@ from importlib.metadata import version
 
 from starlette.datastructures import Headers
 
+from seller_platform.service.lists.page_queries import Days, ListRequest
 from seller_platform.service.lists.pins import Pin
-from seller_platform.service.lists.sql import Days, ListRequest
 from seller_platform.service.lists.state import ListState
 
 CACHING = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}

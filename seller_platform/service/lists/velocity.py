@@ -12,8 +12,8 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.errors import InvalidParametersError
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import day_parameter
+from seller_platform.service.lists.page_queries import Days, PageSource, TableOf
 from seller_platform.service.lists.replica import Need
-from seller_platform.service.lists.sql import Days, PageSource, TableOf
 from seller_platform.service.lists.state import NeededDays
 
 VELOCITY_START = day_parameter(

@@ -15,7 +15,7 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS
 from seller_platform.errors import ApiError, NotAdmittedError, NotFoundError
 from seller_platform.service.access import Selector, select_accounts
 from seller_platform.service.lists.endpoints import keeps_own_currency
-from seller_platform.service.lists.sql import ChosenRows, Days, count_rows, open_rows
+from seller_platform.service.lists.page_queries import ChosenRows, Days, count_rows, open_rows
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.jobs import (
     ReportRequestJob,

@@ -25,9 +25,9 @@ from seller_platform.service.lists.endpoints import (
     page_answer,
     require_rates,
 )
+from seller_platform.service.lists.page_queries import ListRequest
 from seller_platform.service.lists.products import knows_parents
 from seller_platform.service.lists.replica import computed_headers, unknown_to_replica
-from seller_platform.service.lists.sql import ListRequest
 from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
 from seller_platform.service.openapi.routes import Cost, Route
 from seller_platform.service.pool import Store

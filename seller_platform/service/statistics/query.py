@@ -16,7 +16,7 @@ from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept_sums
-from seller_platform.service.lists.sql import RowPage, newest_day
+from seller_platform.service.lists.page_queries import RowPage, newest_day
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.months import store_months, store_statement
 from seller_platform.service.statistics.output import answered_rows

@@ -8,7 +8,7 @@ from psycopg import sql
 
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.access import SelectedAccounts
-from seller_platform.service.lists.sql import EXACT_RATE, newest_day
+from seller_platform.service.lists.page_queries import EXACT_RATE, newest_day
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.plan import ComparedDays, statistics_values
 
