@@ -18,6 +18,8 @@ from packaging.requirements import Requirement
 TOP = Path(__file__).parents[1]
 LOCK = TOP / "requirements.lock"
 IMAGE_LOCK = TOP / "docker" / "requirements.lock"
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+"""The versions of Python that are supported."""
 
 _OPTIONS = (
     "--universal",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform_tests.lock import IMAGE_LOCK, LOCK, TOP, extras_of_the_image, requirements
+from seller_platform_tests.lock import IMAGE_LOCK, LOCK, PYTHONS, TOP, extras_of_the_image, requirements
 from seller_platform_tests.sbom import LockedPackage, locked_packages
 
 MACHINES = [
@@ -19,9 +19,7 @@ MACHINES = [
         "platform_system": system,
         "platform_machine": machine,
     }
-    for python, (system, machine) in product(
-        ("3.11", "3.12", "3.13"), (("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "arm64"))
-    )
+    for python, (system, machine) in product(PYTHONS, (("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "arm64")))
 ]
 LOCKS = {LOCK: ["test", *extras_of_the_image()], IMAGE_LOCK: extras_of_the_image()}
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from seller_platform_tests.deployment.compose_machine import IMAGE, services_with_celery
-from seller_platform_tests.lock import TOP
+from seller_platform_tests.lock import PYTHONS, TOP
 
 DIGEST = re.compile(r"\S+:\S+@sha256:[0-9a-f]{64}")
 WORKFLOWS: dict[str, dict[str, Any]] = {
@@ -59,6 +59,13 @@ def test_every_night_the_nightly_tests_and_all_long_forms_run() -> None:
     assert len(long_forms) > 2
     assert job["steps"][-1]["run"] == ".ci/run --locked ${{ matrix.command }}"
     assert commands >= {"pytest -m nightly", "python -m seller_platform_tests.simulation.mutations", *long_forms}
+
+
+def test_every_night_the_release_is_installed_with_each_python() -> None:
+    (job,) = WORKFLOWS["nightly"].values()
+    (command,) = (each["command"] for each in job["strategy"]["matrix"]["include"] if "tests.release" in each["command"])
+
+    assert re.findall(r"--python (\S+)", command) == list(PYTHONS)
 
 
 def test_ci_refuses_an_option_that_it_does_not_have() -> None:

@@ -1,12 +1,16 @@
 """Types the README's first lines in a new clone and a new virtual environment, and executes the notebook.
 
 `python -m seller_platform_tests.documents.clean_environment` takes some minutes, most of them to install packages.
+With `--wheel FILE` it installs this wheel where the README installs the clone, and types the lines in an empty folder.
 """
 
+import argparse
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
 from seller_platform_tests.documentation import README
 from seller_platform_tests.documents.markdown import Document, typed
@@ -19,27 +23,40 @@ _NOTEBOOK = "jupyter execute first_look.ipynb"
 
 def main() -> int:
     """Run every line, print its exit code, and return 1 at the first that fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--wheel", type=Path, help="Install this wheel instead of a clone.")
+    wheel: Path | None = parser.parse_args().wheel
     with temporary_folder() as top:
-        clone = top / "seller platform"
-        subprocess.run(["git", "clone", "--quiet", str(README.parent), str(clone)], check=True)
+        folder = top / "seller platform"
+        if wheel is None:
+            subprocess.run(["git", "clone", "--quiet", str(README.parent), str(folder)], check=True)
+        else:
+            folder.mkdir()
         subprocess.run([sys.executable, "-m", "venv", str(top / "a venv")], check=True)
         own = {"PATH": os.pathsep.join((str(top / "a venv" / "bin"), os.environ["PATH"])), "MPLBACKEND": "agg"}
         variables = {name: value for name, value in environment(top, **own).items() if name != "SELLER_PLATFORM_HOME"}
-        for line in _lines(clone):
-            code = subprocess.run(["bash", "-c", line], cwd=clone, env=variables, check=False).returncode
+        for line in _lines(folder, "-e ." if wheel is None else quote(str(wheel.resolve()))):
+            code = subprocess.run(["bash", "-c", line], cwd=folder, env=variables, check=False).returncode
             print(f"{code}  {line}", flush=True)
             if code:
                 return 1
     return 0
 
 
-def _lines(clone: Path) -> list[str]:
-    """Return the lines from the first command to the chart, and the one that the notebook's copy needs."""
+def _lines(folder: Path, package: str) -> list[str]:
+    """Return the lines from the first command to the chart, and the one that the notebook's copy needs.
+
+    Args:
+        package: What pip installs in place of `-e .`.
+    """
     readme = Document(README)
-    install = readme.lines[0]
     first_look = typed(readme.blocks("console")[1])
-    (clone / _EXAMPLE).write_text(readme.blocks("python")[0])
-    return [install, *first_look, f"python {_EXAMPLE} && ls sales.png", _NOTEBOOK]
+    (folder / _EXAMPLE).write_text(readme.blocks("python")[0])
+    lines = [readme.lines[0], *first_look, f"python {_EXAMPLE} && ls sales.png", _NOTEBOOK]
+    # Quoted words that follow one another are one word of the shell.
+    return [
+        re.sub(r"-e (?:\.|'\.(\[\w+\])')", lambda match: f"{package}{quote(match[1] or '')}", line) for line in lines
+    ]
 
 
 if __name__ == "__main__":

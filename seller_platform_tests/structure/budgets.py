@@ -15,7 +15,7 @@ BUDGETS = {
     "client": 4_630,
     "warehouse": 16_710,
     "contract": 1_380,
-    "tests": 57_950,
+    "tests": 58_220,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

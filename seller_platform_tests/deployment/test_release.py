@@ -1,0 +1,240 @@
+"""Tests what a release contains, that it is the same each time, and that the wheel needs no clone of the repository."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seller_platform import __version__
+from seller_platform_tests.lock import PYTHONS, TOP
+from seller_platform_tests.release import CHECKSUMS, build, reason_against
+from seller_platform_tests.support.processes import environment, left_behind
+from seller_platform_tests.support.skipping import skip_except_in_ci
+
+pytestmark = pytest.mark.journey
+
+LEFTOVERS = (
+    "seller_platform/notes.txt",
+    "seller_platform/__pycache__/notes.cpython-311.pyc",
+    "seller_platform/docs/.ipynb_checkpoints/first_look.ipynb",
+    "seller_platform_tests/.hypothesis/examples",
+    ".seller_platform/secret.key",
+    "docker/secrets/secret_key",
+    "storage/run.db",
+    "build/lib/seller_platform/old.py",
+    "dist/seller_platform-0.9-py3-none-any.whl",
+)
+"""Files that work in a clone leaves there. All of them are untracked, and most are ignored."""
+AUTHOR = ("-c", "user.name=Ann", "-c", "user.email=ann@shop.example", "-c", "commit.gpgsign=false")
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository whose only commit has the files of this one as they are now."""
+    clone = tmp_path_factory.mktemp("clone") / "seller platform"
+    for name in _git(TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")[:-1]:
+        if (TOP / name).exists():  # one that is deleted, but not committed yet, is listed
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(TOP / name, clone / name)
+    (clone / "CHANGELOG.md").write_text(f"# Changelog\n\n## {__version__}\n")
+    _git(clone, "init", "--quiet")
+    _git(clone, "add", "--all")
+    _git(clone, *AUTHOR, "commit", "--quiet", "--message=All", "--date=2026-03-01T00:00:00Z")
+    return clone
+
+
+@pytest.fixture(scope="module")
+def dist(clone: Path) -> Path:
+    """The files of a release, built in a clone with leftovers."""
+    for name in LEFTOVERS:
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).write_text("left over")
+    build(clone, clone / "dist")
+    return clone / "dist"
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    return dist / f"seller_platform-{__version__}-py3-none-any.whl"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every user can read, which those below tmp_path are not."""
+    folder = Path(tempfile.mkdtemp(prefix="seller-platform-wheel-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def programs(wheel: Path, folder: Path) -> Path:
+    """The folder of the programs of an environment that has only the wheel, as `pipx run --spec WHEEL` makes one.
+
+    The packages that it requires are those of this environment, without this clone.
+    """
+    target = folder / "an environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", target], check=True)
+    python = target / "bin" / "python"
+    packages = sysconfig.get_path("purelib", vars={"base": str(target), "platbase": str(target)})
+    # A path in a .pth file is added as it is: the .pth file in it that leads to the clone is not read.
+    (Path(packages) / "requirements.pth").write_text(sysconfig.get_path("purelib"))
+    install = ["--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run([sys.executable, "-m", "pip", *install], check=True)
+    subprocess.run(["chmod", "-R", "a+rX", target], check=True)
+    return target / "bin"
+
+
+@pytest.fixture
+def home(folder: Path) -> Iterator[Path]:
+    """A home folder of a new user, in which nothing runs after the test."""
+    user = folder / "user"
+    user.mkdir()
+    if os.geteuid() == 0 and sys.platform == "linux":
+        shutil.chown(user, "nobody")
+    yield user / "a home with spaces"
+    assert left_behind(user) == []
+
+
+def test_a_release_has_four_files_and_their_checksums(dist: Path) -> None:
+    stem = f"seller_platform-{__version__}"
+    built = {f"{stem}.tar.gz", f"{stem}-py3-none-any.whl", f"{stem}.cdx.json"}
+
+    sums = dict(line.split()[::-1] for line in (dist / CHECKSUMS).read_text().splitlines())
+
+    assert {path.name for path in dist.iterdir()} == {CHECKSUMS, *built}
+    assert sums == {name: sha256((dist / name).read_bytes()).hexdigest() for name in built}
+
+
+def test_the_source_distribution_has_what_is_committed_and_no_more(clone: Path, dist: Path) -> None:
+    stem = f"seller_platform-{__version__}"
+
+    with tarfile.open(dist / f"{stem}.tar.gz") as archive:
+        packed = {member.name.removeprefix(f"{stem}/") for member in archive.getmembers()}
+
+    assert packed == {*_git(clone, "ls-files", "-z").split("\0")[:-1], "PKG-INFO"}
+
+
+def test_the_wheel_has_every_file_of_the_package_except_pictures(clone: Path, wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith("seller_platform/")}
+        (metadata,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA"))
+        assert any(name.endswith(".dist-info/licenses/LICENSE") for name in archive.namelist())
+
+    committed = _git(clone, "ls-files", "-z", "seller_platform").split("\0")[:-1]
+    expected = {name for name in committed if not name.startswith("seller_platform/docs/images/")}
+    assert packed == expected | {f"seller_platform/orchestration/{name}.yaml" for name in ("dagster", "workspace")}
+    assert {"seller_platform/docs/deploy.md", "seller_platform/docs/reference/commands.md"} <= packed
+    pythons = [
+        line for line in metadata.splitlines() if line.startswith("Classifier: Programming Language :: Python :: 3.")
+    ]
+    assert [line.rpartition(" ")[2] for line in pythons] == list(PYTHONS)
+
+
+def test_the_same_commit_gives_the_same_bytes(clone: Path, dist: Path, tmp_path: Path) -> None:
+    again = tmp_path / "another clone"
+    _git(tmp_path, "clone", "--quiet", str(clone), str(again))
+    mask = os.umask(0o077)
+    try:
+        build(again, tmp_path / "dist")
+    finally:
+        os.umask(mask)
+
+    assert (tmp_path / "dist" / CHECKSUMS).read_text() == (dist / CHECKSUMS).read_text()
+
+
+def test_a_clone_with_changes_is_not_released(clone: Path, tmp_path: Path) -> None:
+    dirty = tmp_path / "clone"
+    _git(tmp_path, "clone", "--quiet", str(clone), str(dirty))
+    (dirty / "README.md").write_text("changed")
+    (dirty / "seller_platform" / "notes.txt").write_text("left over")
+
+    program = [sys.executable, "-m", "seller_platform_tests.release", "--only-build"]
+    ended = subprocess.run(program, cwd=dirty, capture_output=True, text=True, check=False)
+
+    changes = " M README.md\n?? seller_platform/notes.txt\n"
+    assert ended.returncode == 2
+    assert ended.stderr == f"Nothing was built: these files are changed or new; commit or delete them:\n{changes}"
+    assert not (dirty / "dist").exists()
+
+
+def test_a_version_without_its_entry_in_the_changelog_is_not_released(clone: Path, tmp_path: Path) -> None:
+    early = tmp_path / "clone"
+    _git(tmp_path, "clone", "--quiet", str(clone), str(early))
+    assert reason_against(early) is None
+    (early / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n## 0.9.0\n")
+    _git(early, *AUTHOR, "commit", "--quiet", "--all", "--message=Next")
+
+    assert reason_against(early) == f"the newest entry of CHANGELOG.md is Unreleased, not {__version__}"
+
+
+def test_the_installed_wheel_needs_no_clone(programs: Path, tmp_path: Path) -> None:
+    variables = {name: value for name, value in environment(tmp_path).items() if name != "PYTHONPATH"}
+
+    def run(*words: str) -> str:
+        return subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True, check=True).stdout
+
+    where = run(str(programs / "python"), "-c", "import seller_platform; print(seller_platform.__file__)")
+    assert Path(where.strip()).is_relative_to(programs.parent)
+    assert run(str(programs / "seller-platform"), "--version").startswith(f"seller-platform {__version__} (")
+    assert "seller-platform migrate" in run(str(programs / "seller-platform"), "docs", "deploy")
+
+
+@pytest.mark.nightly  # its files are compared above, and `journeys/test_demo.py` runs the demo
+def test_the_demo_runs_from_the_wheel_outside_of_the_clone_without_root(programs: Path, home: Path) -> None:
+    user = str(home.parent)
+    shell = environment(home, HOME=user, TMPDIR=user)
+    variables = {name: value for name, value in shell.items() if name != "PYTHONPATH"}
+    python, seller_platform = str(programs / "python"), str(programs / "seller-platform")
+    run = _runner_without_root(python, variables)
+
+    loads = json.loads(run(seller_platform, "demo", "--accounts", "1", "--months", "1", "--json"))["loads"]
+
+    assert sum(load["rows"] for load in loads if load["dataset"] == "orders") > 0
+
+
+def _runner_without_root(python: str, variables: dict[str, str]) -> Callable[..., str]:
+    """Return a function that runs a command as nobody, if we are root, and returns its output.
+
+    Python may lie in a folder that only root enters. So nobody gets the capability to read every file, but not to write
+    it. Where a container does not have this capability, nobody runs without. Where nobody cannot run our Python, the
+    test is skipped.
+    """
+    ways: list[tuple[list[str], dict[str, Any]]] = [([], {})]
+    if os.geteuid() == 0 and sys.platform == "linux":
+        read_everything = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
+        with_capability = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *read_everything]
+        ways = [(with_capability, {}), ([], {"user": "nobody", "group": "nogroup", "extra_groups": ()})]
+    problems = []
+    for start, options in ways:
+        whole = {"env": variables, "cwd": variables["HOME"], "capture_output": True, "text": True, **options}
+        try:
+            subprocess.run([*start, python, "--version"], timeout=600, check=True, **whole)
+        except (OSError, subprocess.CalledProcessError) as error:
+            problems.append(f"{error} {getattr(error, 'stderr', '')[-200:]}".strip())
+        else:
+            break
+    else:
+        skip_except_in_ci(f"nobody cannot run {python}: {problems}")
+
+    def run(*command: str) -> str:
+        ended = subprocess.run([*start, *command], timeout=600, check=False, **whole)
+        assert ended.returncode == 0, ended.stderr
+        return str(ended.stdout)
+
+    return run

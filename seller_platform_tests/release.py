@@ -1,0 +1,132 @@
+"""Makes a release in `dist/`: `python -m seller_platform_tests.release`, in a clean clone.
+
+It builds what the last commit contains: a source distribution, a wheel from it, the bill of materials of the image, and
+the checksums of the three. The same commit gives the same bytes. Then it installs the wheel, with packages from PyPI,
+into an empty environment in another folder, and runs `seller-platform demo` there.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from seller_platform import __version__
+from seller_platform_tests.lock import IMAGE_LOCK, TOP
+from seller_platform_tests.sbom import bill_of_materials
+from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.support.processes import environment
+
+DIST = TOP / "dist"
+CHECKSUMS = "SHA256SUMS"
+"""The file of checksums, which `sha256sum --check` reads."""
+
+_DEMO = ("demo", "--accounts", "1", "--months", "1")
+
+
+def reason_against(clone: Path) -> str | None:
+    """Return why a clone must not be released, or None."""
+    if changes := _git(clone, "status", "--porcelain").decode():
+        return f"these files are changed or new; commit or delete them:\n{changes.rstrip()}"
+    newest = re.search(r"^## (.+)$", (clone / "CHANGELOG.md").read_text(), re.MULTILINE)
+    if newest is None or newest[1] != __version__:
+        return f"the newest entry of CHANGELOG.md is {newest and newest[1]}, not {__version__}"
+    return None
+
+
+def build(clone: Path, dist: Path) -> Path:
+    """Write the files of a release, and return the wheel.
+
+    Args:
+        clone: Only its last commit counts: untracked and ignored files are not built.
+        dist: The folder to write into. Its former content is deleted.
+
+    Raises:
+        subprocess.CalledProcessError: git or hatchling has failed.
+    """
+    shutil.rmtree(dist, ignore_errors=True)
+    dist.mkdir()
+    epoch = int(_git(clone, "log", "-1", "--format=%ct"))
+    with temporary_folder() as folder:
+        (folder / "committed.tar").write_bytes(_git(clone, "archive", "HEAD"))
+        sdist = _build("sdist", _unpacked(folder / "committed.tar", folder / "committed"), dist, epoch)
+        # From the source distribution, so that this is shown to be complete.
+        wheel = _build("wheel", next(_unpacked(sdist, folder / "sdist").iterdir()), dist, epoch)
+    bill = bill_of_materials(IMAGE_LOCK, moment=datetime.fromtimestamp(epoch, UTC))
+    (dist / f"seller_platform-{__version__}.cdx.json").write_text(json.dumps(bill, indent=1))
+    sums = [f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(dist.iterdir())]
+    (dist / CHECKSUMS).write_text("".join(sums))
+    return wheel
+
+
+def run_demo(wheel: Path, python: str) -> None:
+    """Install a wheel into an empty environment, and run the demo of one account and month in an empty folder.
+
+    Args:
+        python: A version or a path, as `uv venv --python` takes it.
+
+    Raises:
+        subprocess.CalledProcessError: A command has failed.
+    """
+    with temporary_folder() as top:
+        home, programs = top / "an empty folder", top / "an environment" / "bin"
+        home.mkdir()
+        variables = environment(top, UV_NO_CONFIG="1")
+        for name in ("SELLER_PLATFORM_HOME", "PYTHONPATH", "VIRTUAL_ENV"):
+            variables.pop(name, None)
+        uv = (sys.executable, "-m", "uv")
+        for command in (
+            (*uv, "venv", "--quiet", "--python", python, str(programs.parent)),
+            (*uv, "pip", "install", "--quiet", "--python", str(programs / "python"), str(wheel)),
+            (str(programs / "seller-platform"), "--version"),
+            (str(programs / "seller-platform"), *_DEMO),
+        ):
+            subprocess.run(command, cwd=home, env=variables, check=True)
+
+
+def main() -> int:
+    """Make the release, and return 2 if the clone is not clean."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only-build", action="store_true", help="Install nothing.")
+    text = "Install with this Python, by version or path; may be repeated. By default the one that runs this."
+    parser.add_argument("--python", action="append", help=text)
+    arguments = parser.parse_args()
+    if reason := reason_against(TOP):
+        print(f"Nothing was built: {reason}", file=sys.stderr)
+        return 2
+    wheel = build(TOP, DIST)
+    for python in [] if arguments.only_build else arguments.python or [sys.executable]:
+        run_demo(wheel, python)
+    print((DIST / CHECKSUMS).read_text(), end="")
+    return 0
+
+
+def _build(target: str, source: Path, dist: Path, epoch: int) -> Path:
+    """Build a distribution from a folder without git, and return its file."""
+    before = set(dist.iterdir())
+    # Without isolation: the tool that builds it is installed with the extra `test`.
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(dist)]
+    variables = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
+    subprocess.run(command, cwd=source, env=variables, stdout=subprocess.DEVNULL, check=True)
+    (made,) = set(dist.iterdir()) - before
+    return made
+
+
+def _unpacked(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    return folder
+
+
+def _git(clone: Path, *arguments: str) -> bytes:
+    return subprocess.run(["git", *arguments], cwd=clone, stdout=subprocess.PIPE, check=True).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
