@@ -24,10 +24,10 @@ from pydantic import SecretStr
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.window import read_month
-from seller_platform.errors import NotLoadedError, RequestError, WarehouseError, did_you_mean, unknown_schema
+from seller_platform.errors import NotLoadedError, RequestError, WarehouseError, did_you_mean
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_named, accounts, accounts_by_key
-from seller_platform.warehouse.postgres.database import Database, readable_version, revisions
+from seller_platform.warehouse.postgres.database import Database, readable_version
 from seller_platform.warehouse.postgres.location import nothing_stored, stored_warehouse_url
 from seller_platform.warehouse.readers.loaded import loaded_accounts, require_loaded
 from seller_platform.warehouse.readers.relations import ACCOUNT, Relation, Selection, relation_of, source_named
@@ -242,11 +242,9 @@ def open_stored(database_url: str | None = None, home: str | Path | None = None)
         version = readable_version(database)
         if version is None:
             raise nothing_stored(settings)
-        if version not in revisions():
-            raise unknown_schema(version, first=revisions()[0])
-        if version != revisions()[-1]:
+        if version.lacks_migrations:
             raise WarehouseError(
-                f"the database is at schema version {version}, and this program reads a newer one",
+                f"the database is at schema version {version.revision}, and this program reads a newer one",
                 code="OutdatedSchemaError",
                 step="Run `seller-platform migrate`: reading alone does not change a database.",
             )

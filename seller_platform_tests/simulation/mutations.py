@@ -35,7 +35,6 @@ SEEDS = 2_000
 _PACKAGE = Path(seller_platform.__file__).parent
 _PROJECT = _PACKAGE.parent
 _LIBRARIES = [
-    "alembic.command",
     "dagster",
     "greenlet",
     "httpx",

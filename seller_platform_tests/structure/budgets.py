@@ -13,7 +13,7 @@ BUDGETS = {
     "sandbox": 2_400,
     "ingest": 4_080,
     "client": 4_630,
-    "warehouse": 16_710,
+    "warehouse": 17_010,
     "contract": 1_380,
     "tests": 58_220,
 }

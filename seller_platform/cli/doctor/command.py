@@ -121,10 +121,11 @@ def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
     elif not health.is_known_schema:
         step = unknown_schema(health.schema, first=health.newest_schema).next_step
         yield fail("schema", f"version {health.schema} is unknown to this program", step)
-    elif health.schema != health.newest_schema:
+    elif health.schema < health.newest_schema:
         yield fail("schema", f"version {health.schema}, and {health.newest_schema} is needed", migrate)
     else:
-        yield ok("schema", f"version {health.schema}")
+        is_newer = health.schema > health.newest_schema
+        yield ok("schema", f"version {health.schema}{', which this program may use' if is_newer else ''}")
 
 
 def examine_dagster(settings: Settings, database: Database, now: datetime) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
@@ -158,14 +158,12 @@ class Receipt:
     @classmethod
     def of(cls, row: Mapping[Any, Any]) -> Self:
         """Return the receipt of a row of `platform.loads`."""
-        values: dict[str, Any] = dict(row)
-        values["window"] = Window(values.pop("window_start"), values.pop("window_end"))
+        # The row may have more columns: some are of interest to PostgreSQL alone, and later versions add others.
+        values = {field.name: row[field.name] for field in fields(cls) if field.name != "window"}
         values["verdict"] = CountVerdict(values["verdict"])
-        del values["changed_days"]  # of interest to the view `platform.settledness` alone
-        del values["transaction_id"]  # of interest to PostgreSQL alone
         sums = values["sums"]
         values["sums"] = None if sums is None else {name: Decimal(amount) for name, amount in sums.items()}
-        return cls(**values)
+        return cls(window=Window(row["window_start"], row["window_end"]), **values)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Numbered changes of the tables, run by Alembic.
+"""Creates the tables of a new database, and changes those of an older one while programs go on.
 
-- `env`: runs them on a connection
+- `upgrade`: creates tables, and runs the migrations that a database lacks
+- `steps`: what a migration is made of
+- `short_locks`: statements that wait for a lock only for a moment, and are tried again
+- `versions`: the migrations, one module each, whose name begins with its number
 """

@@ -20,6 +20,9 @@ TRY_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(hashtextextended(%(n
 TRY_LOCK_NUMBER: LiteralString = "SELECT pg_try_advisory_xact_lock(%(number)s)"
 """Returns whether the lock of a number was free; if so, holds it until the transaction ends."""
 
+TRY_HOLD_NUMBER: LiteralString = "SELECT pg_try_advisory_lock(%(number)s)"
+"""Returns whether the lock of a number was free; if so, holds it until it is released."""
+
 _PAUSE_SECONDS = 0.05
 _TRY_SHARE = "SELECT pg_try_advisory_xact_lock_shared(hashtextextended(%(name)s, 0))"
 _LOCK_NUMBER = "SELECT pg_advisory_xact_lock(%(number)s)"

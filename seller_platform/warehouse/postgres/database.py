@@ -1,8 +1,10 @@
 """A PostgreSQL database: its connections, transactions, migrations and errors."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import quote
@@ -10,7 +12,7 @@ from urllib.parse import quote
 import psycopg
 import sqlalchemy
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import Connection, Engine, column, create_engine, func, select, table, text
+from sqlalchemy import Connection, Engine, create_engine, func, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from seller_platform.errors import WarehouseError, WarehouseUnavailableError, unknown_schema
@@ -23,19 +25,22 @@ VERSION_TABLE = "schema_version"
 VERSION_SCHEMA = "platform"
 DAGSTER_SCHEMA = "dagster"
 """The schema of Dagster's tables. Its storage names it for each connection, so that no search path decides."""
-IS_NEW = "is_new"
-"""The attribute of alembic's configuration that says whether an upgrade begins with an empty database."""
 PARTITIONS = "partitions"
-"""The attribute with the number of partitions of an empty database's tables, and the schema of these partitions."""
+"""The schema of the partitions of tables."""
 FEW_PARTITIONS = 4
 """The number of a database that is created without one."""
 _MIGRATIONS = Path(__file__).parents[1] / "migrations"
 _PORT = 5432
-_MIGRATION_LOCK = 0x5E11E4
+MIGRATION_LOCK = 0x5E11E4
+"""The number of the advisory lock of who changes tables."""
 SECRET_PARAMETERS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 """The parameters of libpq that no other user may see."""
 _LOST_CLIENTS = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
 """The locks of a machine that is gone end after a minute. By default PostgreSQL notices it after two hours."""
+# Before the first release the table had one column.
+_STORED = text(
+    f"SELECT version_num, to_jsonb(stored) ->> 'compatible_from' FROM {VERSION_SCHEMA}.{VERSION_TABLE} AS stored"  # noqa: S608  # constants
+)
 _OPTIONS_OF_SERVER = ("host", "port", "sslmode", "sslrootcert")
 
 
@@ -124,27 +129,35 @@ class Database:
         host = hosts if isinstance(hosts, str) else hosts[0]
         return f"postgres://{'' if host.startswith('/') else f'{host}:{url.port or _PORT}'}/{url.database}"
 
-    def migrate(self, partitions: int = FEW_PARTITIONS) -> None:
+    def migrate(self, partitions: int = FEW_PARTITIONS, report: Callable[[str], None] | None = None) -> None:
         """Bring the schemas to today's version; processes that start together wait for one another.
+
+        A newer database whose tables this program may use stays as it is.
 
         Args:
             partitions: How many partitions the tables of an empty database get.
+            report: Receives a line for each step; by default they are logged.
 
         Raises:
-            WarehouseError: The database is newer than this program, or older than its first release.
+            WarehouseError: The database is newer than this program may use, or older than its first release.
             WarehouseUnavailableError: The server cannot be reached.
         """
-        if self.version() != revisions()[-1]:
-            self._upgrade(partitions)
+        with self.begin() as connection:
+            version = stored_version(connection)
+        if version is None or version.lacks_migrations:
+            # Here, because it imports every table, and most programs find nothing to do.
+            upgrade = import_module("seller_platform.warehouse.migrations.upgrade").upgrade
+            upgrade(self, partitions, *(() if report is None else (report,)))
         with self.begin() as connection:
             if has_moved(connection):
-                lock_number(connection, _MIGRATION_LOCK)
+                lock_number(connection, MIGRATION_LOCK)
                 renumber_after_move(connection)
 
     def version(self) -> str | None:
         """Return the migration that the schemas are at; None where there are none yet."""
         with self.begin() as connection:
-            return _version(connection)
+            version = stored_version(connection)
+        return None if version is None else version.revision
 
     def close(self) -> None:
         """Close the pool."""
@@ -156,24 +169,42 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _upgrade(self, partitions: int) -> None:
-        # Here, because alembic costs every command a fifth of a second.
-        from alembic import command
-        from alembic.config import Config
 
-        with self.begin() as connection:
-            lock_number(connection, _MIGRATION_LOCK)
-            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA}"))
-            version = _version(connection)
-            if version is not None and version not in revisions():
-                raise unknown_schema(version, first=revisions()[0])
-            if version != revisions()[-1]:
-                config = Config()
-                config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-                config.attributes["connection"] = connection
-                config.attributes[IS_NEW] = version is None
-                config.attributes[PARTITIONS] = partitions
-                (command.stamp if version is None else command.upgrade)(config, "head")
+@dataclass(frozen=True)
+class SchemaVersion:
+    """The version of a database.
+
+    Attributes:
+        revision: The newest migration that it has.
+        compatible_from: The oldest version whose programs may use its tables.
+    """
+
+    revision: str
+    compatible_from: str
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this program may use the tables, once they have its migrations."""
+        return self.revision >= revisions()[0] and self.compatible_from <= revisions()[-1]
+
+    @property
+    def lacks_migrations(self) -> bool:
+        """Whether migrations of this program are to be run.
+
+        Raises:
+            WarehouseError: This program may not use the tables.
+        """
+        self.raise_unless_usable()
+        return self.revision < revisions()[-1]
+
+    def raise_unless_usable(self) -> None:
+        """Raise an error if this program may not use the tables.
+
+        Raises:
+            WarehouseError: The tables are of a later version, which has no room for this program, or from before 1.0.
+        """
+        if not self.is_usable:
+            raise unknown_schema(self.revision, first=revisions()[0])
 
 
 def driver_of(connection: Connection) -> psycopg.Connection[Any]:
@@ -235,8 +266,8 @@ def conninfo(url: str) -> str:
     return make_conninfo("", **parameters(url))
 
 
-def readable_version(database: Database) -> str | None:
-    """Return the migration that the schemas are at, for a user who may only read; None where there are none yet.
+def readable_version(database: Database) -> SchemaVersion | None:
+    """Return the version of a database for a user who may only read; None where there are no tables yet.
 
     The readers of the database may not read the version: their grants follow each migration, so it is the newest.
     """
@@ -244,7 +275,7 @@ def readable_version(database: Database) -> str | None:
     try:
         with database.begin() as connection:
             may_read = connection.execute(text(statement)).scalar_one()
-            return revisions()[-1] if may_read is False else _version(connection)
+            return SchemaVersion(revisions()[-1], revisions()[-1]) if may_read is False else stored_version(connection)
     except WarehouseUnavailableError as error:
         # Without a database there are no tables; a role that does not exist is another error.
         cause = str(error.__cause__.orig) if isinstance(error.__cause__, OperationalError) else ""
@@ -253,10 +284,23 @@ def readable_version(database: Database) -> str | None:
         raise
 
 
+def stored_version(connection: Connection) -> SchemaVersion | None:
+    """Return the version of a database; None where there are no tables yet."""
+    if not connection.execute(select(func.to_regclass(f"{VERSION_SCHEMA}.{VERSION_TABLE}"))).scalar_one():
+        return None
+    row = connection.execute(_STORED).one_or_none()
+    return None if row is None else SchemaVersion(row[0], row[1] or row[0])
+
+
 @cache
+def revision_files() -> Sequence[Path]:
+    """Return the files of this program's migrations, oldest first. Their names begin with their numbers."""
+    return sorted((_MIGRATIONS / "versions").glob("[0-9]*_*.py"))
+
+
 def revisions() -> tuple[str, ...]:
-    """Return the numbers of this program's migrations, oldest first. Their files begin with them."""
-    return tuple(sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")))
+    """Return the numbers of this program's migrations, oldest first."""
+    return tuple(file.name.partition("_")[0] for file in revision_files())
 
 
 def _driver_error(error: BaseException) -> BaseException | None:
@@ -265,9 +309,3 @@ def _driver_error(error: BaseException) -> BaseException | None:
 
 def _first_line(error: BaseException) -> str:
     return str(_driver_error(error)).strip().partition("\n")[0]
-
-
-def _version(connection: Connection) -> str | None:
-    versions = table(VERSION_TABLE, column("version_num"), schema=VERSION_SCHEMA)
-    is_there = connection.execute(select(func.to_regclass(f"{VERSION_SCHEMA}.{VERSION_TABLE}"))).scalar_one()
-    return connection.execute(select(versions.c.version_num)).scalar_one_or_none() if is_there else None

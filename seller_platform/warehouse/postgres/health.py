@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import text
 
 from seller_platform.errors import MissingRightError
-from seller_platform.warehouse.postgres.database import Database, revisions
+from seller_platform.warehouse.postgres.database import Database, revisions, stored_version
 
 OLDEST_VERSION = 15
 """The oldest major version of PostgreSQL that this program is tested with."""
@@ -32,7 +32,7 @@ class DatabaseHealth:
     Attributes:
         may_read: Whether this user may read the platform's schemas.
         schema: The migration that the schemas are at; None where there are none yet, or none that may be read.
-        is_known_schema: Whether this program knows that migration.
+        is_known_schema: Whether this program may use the tables, once they have its migrations.
         missing_right: The first right that reading them lacks.
     """
 
@@ -67,7 +67,8 @@ def check_health(database: Database) -> DatabaseHealth:
     """
     schema, missing = None, None
     try:
-        schema = database.version()
+        with database.begin() as connection:
+            schema = stored_version(connection)
     except MissingRightError as error:  # any other statement would be refused too
         missing = error
     with database.begin() as connection:
@@ -76,7 +77,7 @@ def check_health(database: Database) -> DatabaseHealth:
         **server,
         may_read=missing is None,
         missing_right=missing,
-        schema=schema,
+        schema=None if schema is None else schema.revision,
         newest_schema=revisions()[-1],
-        is_known_schema=schema in revisions(),
+        is_known_schema=schema is not None and schema.is_usable,
     )
