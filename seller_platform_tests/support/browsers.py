@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
@@ -10,6 +11,8 @@ from seller_platform_tests.support.skipping import skip_except_in_ci
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 PATIENCE_MILLISECONDS = 1_000 * PATIENCE_SECONDS
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text()
+"""The script axe-core, which checks pages for accessibility."""
 
 # The first has no windows and no extensions: it takes less than half of the CPU time.
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Literal
 from urllib.parse import urlencode
 
@@ -11,11 +10,10 @@ import pytest
 from playwright.sync_api import Page, ViewportSize
 
 from seller_platform_tests.service.pages.test_every_page import page_paths
+from seller_platform_tests.support.browsers import AXE
 from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, issue_token
 
 pytestmark = [pytest.mark.browser, pytest.mark.journey]
-
-_AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text()
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Visits:
 
     def check(self, name: str) -> None:
         """Check the page that is open, in each mode."""
-        self.page.evaluate(_AXE)
+        self.page.evaluate(AXE)
         for title, mode in ((title, MODES[title]) for title in self.modes):
             self.page.set_viewport_size(ViewportSize(width=mode.width, height=mode.height))
             self.page.emulate_media(color_scheme=mode.scheme)

@@ -1,0 +1,174 @@
+"""Tests of the documentation site: its links, what it requests, its search, and its pages in a browser."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect
+
+from seller_platform.cli.docs.pages import PAGES
+from seller_platform_tests.site import addresses, build
+from seller_platform_tests.support.browsers import AXE, PATIENCE_MILLISECONDS, open_browser
+from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.support.http_server import Handler, serving
+
+pytestmark = pytest.mark.slow
+
+_DESKTOP, _PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=375, height=812)
+
+
+@dataclass
+class _Parsed(HTMLParser):
+    """A page of the site: its anchors, what it links and what it loads."""
+
+    path: Path
+    anchors: set[str] = field(default_factory=set)
+    linked: list[str] = field(default_factory=list)
+    loaded: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.feed(self.path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attributes}
+        self.anchors |= {values[name] for name in ("id", "name") if name in values}
+        if "href" in values:
+            (self.linked if tag == "a" else self.loaded).append(values["href"])
+        self.loaded += [values[name] for name in ("src", "srcset", "data", "poster") if name in values]
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Path]:
+    """The folder of the built site."""
+    with temporary_folder() as folder:
+        build(folder / "site")
+        yield folder / "site"
+
+
+def _pages(site: Path) -> dict[str, _Parsed]:
+    return {str(path.relative_to(site)): _Parsed(path) for path in sorted(site.rglob("*.html"))}
+
+
+def _broken(site: Path) -> list[str]:
+    """Return the links and files of all pages that lead to no file, or to no anchor of a page."""
+    pages, broken = _pages(site), []
+    for name, page in pages.items():
+        for link in (*page.linked, *page.loaded):
+            url = urlsplit(urljoin(f"http://site/{name}", link))
+            target = unquote(url.path).removeprefix("/") or "index.html"
+            if url.netloc == "site" and not (
+                (site / target).is_file() and (not url.fragment or unquote(url.fragment) in pages[target].anchors)
+            ):
+                broken.append(f"{name}: {link}")
+    return broken
+
+
+def test_every_page_is_on_the_site_and_every_link_leads_to_it(site: Path) -> None:
+    pages = {str(path.with_suffix(".html")) for path in addresses().values() if path.suffix == ".md"}
+
+    assert len(pages) > len(PAGES)
+    assert pages | {"404.html"} == set(_pages(site))
+    assert _broken(site) == []
+
+
+def test_a_page_or_a_heading_that_is_gone_breaks_the_links_to_it(site: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(site, tmp_path / "site"))
+    (copy / "reports.html").unlink()
+    page = copy / "consume.html"
+    page.write_text(page.read_text("utf-8").replace('id="dagster-read', 'id="dagster-reads'), "utf-8")
+
+    broken = _broken(copy)
+
+    assert "index.html: reports.html" in broken
+    assert "index.html: consume.html#dagster-read-partitions-in-another-code-location" in broken
+
+
+def test_the_site_loads_nothing_from_other_servers(site: Path) -> None:
+    of_pages = [f"{name}: {url}" for name, page in _pages(site).items() for url in page.loaded]
+    of_styles = [
+        f"{path.name}: {url}"
+        for path in site.rglob("*.css")
+        for url in re.findall(r"""(?:url\(|@import\s*)["']?([^"')]+)""", path.read_text("utf-8"))
+    ]
+
+    assert of_pages
+    assert [each for each in (*of_pages, *of_styles) if re.search(r": (?:\w+:)?//", each)] == []
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def url(site: Path) -> Iterator[str]:
+    """The address of the site on a server of files."""
+
+    class Files(Handler, SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, directory=str(site))
+
+    with serving(Files) as url:
+        yield url
+
+
+@pytest.fixture
+def page(chromium: Browser, url: str, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page in a window with the options of the test's parameter; the test fails if it asks another server."""
+    context = chromium.new_context(base_url=url, **getattr(request, "param", {}))
+    context.set_default_timeout(PATIENCE_MILLISECONDS)
+    asked: list[str] = []
+    context.on("request", lambda sent: asked.append(sent.url))
+    yield context.new_page()
+    context.close()
+    assert asked
+    assert [each for each in asked if not each.startswith((url, "data:", "blob:"))] == []
+
+
+@pytest.mark.browser
+def test_a_search_for_a_word_leads_to_its_heading(page: Page) -> None:
+    page.goto("/index.html")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("combobox", name="Search").fill("webhook")
+    page.get_by_role("option", name="Alerts").click()
+
+    page.wait_for_url(re.compile("/checks.html.*#alerts$"))
+    expect(page.get_by_role("heading", name="Alerts")).to_be_in_viewport()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", [{"java_script_enabled": False, "viewport": _PHONE}], indirect=True, ids=["phone"])
+def test_without_scripts_a_phone_shows_pages_and_leads_to_others(page: Page) -> None:
+    page.goto("/index.html")
+    page.locator("label.md-header__button[for=__drawer]").click()
+    page.get_by_text("Guide", exact=True).first.click()
+    page.get_by_role("link", name="Checks and held readings").first.click()
+
+    page.wait_for_url("**/checks.html")
+    expect(page.get_by_role("heading", name="Checks and held readings")).to_be_in_viewport()
+    assert page.get_by_role("img", name="A reading that is held").evaluate("image => image.naturalWidth") > 0
+
+
+@pytest.mark.browser
+def test_pages_are_accessible_and_do_not_scroll_sideways_on_a_phone(page: Page) -> None:
+    problems = []
+    for name in ("index", "checks", "reference/settings"):
+        page.set_viewport_size(_DESKTOP)
+        page.goto(f"/{name}.html")
+        page.evaluate(AXE)
+        violations = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        problems += [f"{name}: {each['help']}: {each['nodes'][0]['html']}" for each in violations]
+        page.set_viewport_size(_PHONE)
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            problems.append(f"{name}: scrolls sideways")
+
+    assert problems == []

@@ -1,0 +1,130 @@
+"""Builds the documentation site: `python -m seller_platform_tests.site [FOLDER]`, by default into `build/site`.
+
+Its pages are the files that GitHub and `seller-platform docs` show. They are copied into a temporary folder, with links
+that fit their addresses on the site and with diagrams as images; Zensical makes HTML of them. The pages request nothing
+from other servers. The module is part of the tests because neither the product nor its image needs the generator.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mmdr
+
+from seller_platform.cli.docs.pages import FOLDER, PAGES
+from seller_platform_tests.lock import TOP, pyproject
+from seller_platform_tests.support.folders import temporary_folder
+
+_OTHERS = ("CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/ARCHITECTURE.md", ".github/SECURITY.md")
+_GENERATED = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
+_BLOCK_OR_TARGET = re.compile(
+    r"^```(?P<language>\w*)\n(?P<code>.*?)^```$|(?<=\]\()(?!https?:|#)(?P<path>[^)#\s]+)", re.MULTILINE | re.DOTALL
+)
+# The generator's colour of the page that is open has too little contrast.
+_STYLES = ":root { --md-accent-fg-color: #3f51b5; }\n"
+_DESCRIPTION = re.compile(r"^ *accDescr: *(.+)$", re.MULTILINE)
+
+
+@cache
+def addresses() -> Mapping[Path, Path]:
+    """Return the path of each page and image in the folder that the generator reads, by its file."""
+    listed = {page.path: Path(f"{page.name}.md") for page in PAGES}
+    others = {TOP / name: Path(Path(name).name.lower()) for name in _OTHERS}
+    images = {path: path.relative_to(FOLDER) for path in (FOLDER / "images").iterdir()}
+    return {TOP / "README.md": Path("index.md"), **listed, **others, **images}
+
+
+def build(folder: Path) -> None:
+    """Write the site into a folder, whose content is replaced.
+
+    Raises:
+        ValueError: A page links a file that is neither page nor image of the site.
+        CalledProcessError: A link leads to no heading of a page. The generator has printed which.
+    """
+    with temporary_folder() as work:
+        for source, address in addresses().items():
+            target = work / "docs" / address
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.suffix == ".md":
+                target.write_text(_page(source, target), encoding="utf-8")
+            else:
+                shutil.copy(source, target)
+        (work / "docs" / "site.css").write_text(_STYLES, encoding="utf-8")
+        # JSON is YAML, too.
+        (work / "site.yml").write_text(json.dumps(_configuration()), encoding="utf-8")
+        command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", "site.yml"]
+        subprocess.run(command, cwd=work, check=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(work / "site", folder)
+
+
+def _page(source: Path, target: Path) -> str:
+    """Return the text of a page of the site; its diagrams are written beside it."""
+
+    def replaced(match: re.Match[str]) -> str:
+        if match["language"] == "mermaid":
+            (description,) = _DESCRIPTION.findall(match["code"])
+            image = target.with_name(f"{target.stem}-{match.start()}.svg")
+            image.write_text(mmdr.render(match["code"]).svg(), encoding="utf-8")
+            return f"[![{description}]({image.name})]({image.name})"
+        if match["path"] is None:
+            return match[0]
+        linked = (source.parent / match["path"]).resolve()
+        if linked not in addresses():
+            raise ValueError(f"{source.relative_to(TOP)} links {match['path']}, which the site does not have")
+        return os.path.relpath(addresses()[linked], addresses()[source].parent)
+
+    return _BLOCK_OR_TARGET.sub(replaced, _GENERATED.sub("", source.read_text(encoding="utf-8")))
+
+
+def _configuration() -> dict[str, Any]:
+    """Return the generator's configuration."""
+    of_guide = [f"{page.name}.md" for page in PAGES if not page.name.startswith("reference")]
+    of_reference = [f"{page.name}.md" for page in PAGES if page.name.startswith("reference")]
+    return {
+        "site_name": "Seller Platform",
+        "site_description": pyproject()["project"]["description"],
+        "nav": [
+            {"Start": "index.md"},
+            {"Guide": of_guide},
+            {"Reference": of_reference},
+            {"Project": [str(addresses()[TOP / name]) for name in _OTHERS]},
+        ],
+        # The pages work as files, too.
+        "use_directory_urls": False,
+        "theme": {
+            # Fonts of the reader's system; others would be requested from a server of Google.
+            "font": False,
+            "features": ["navigation.sections", "navigation.indexes", "navigation.footer", "navigation.top"],
+        },
+        "extra_css": ["site.css"],
+        # What GitHub's Markdown has, and nothing else.
+        "markdown_extensions": {
+            "tables": {},
+            "sane_lists": {},
+            "toc": {"permalink": True, "slugify": {"object": "pymdownx.slugs.slugify", "kwds": {"case": "lower"}}},
+            "pymdownx.highlight": {"pygments_lang_class": True},
+            "pymdownx.superfences": {},
+        },
+    }
+
+
+def main() -> None:
+    """Build the site and print its folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=TOP / "build" / "site")
+    folder = parser.parse_args().folder
+    build(folder)
+    print(folder)
+
+
+if __name__ == "__main__":
+    main()
