@@ -1,11 +1,13 @@
 """Writes all generated files: `python -m seller_platform_tests.regenerate`.
 
-It writes the pages of reference, the tree of ARCHITECTURE.md and the file of stored names. Read the difference before
+It writes the pages of reference, the tree of ARCHITECTURE.md and the file of stored names, and where the version has
+changed that of the names that it promises. Read the difference before
 it is committed.
 """
 
 import os
 
+from seller_platform import __version__
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
@@ -16,13 +18,16 @@ def main() -> None:
     # The pages of reference and the stored names must not depend on the environment.
     for variable in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
         del os.environ[variable]
-    from seller_platform_tests import documentation, stored_names  # they import Dagster's definitions
+    from seller_platform_tests import documentation, released_names, stored_names  # they import Dagster's definitions
 
     with temporary_folder() as folder:
         server = EmbeddedServer(folder / "postgres")
         with Database(server.database("regenerate")) as database:
             database.migrate()
-            stored_names.GOLDEN.write_text(stored_names.written(stored_names.read_names(database.url)))
+            names = stored_names.read_names(database.url)
+            stored_names.GOLDEN.write_text(stored_names.written(names))
+            if not released_names.RELEASED.exists() or released_names.released_names()[0] != __version__:
+                released_names.RELEASED.write_text(released_names.written(names))
         server.close()
         print(stored_names.GOLDEN)
     for document in documentation.documents():

@@ -361,9 +361,14 @@ def _routes() -> dict[str, str]:
     return {path: asyncio.run(_answer("OPTIONS", path)).headers["Allow"] for path in paths}
 
 
+def openapi() -> bytes:
+    """Return the served description of the API."""
+    return asyncio.run(_answer("GET", "/openapi.json")).content
+
+
 def _openapi() -> dict[str, str]:
     """Return the digests of the served document and of its parts."""
-    body = asyncio.run(_answer("GET", "/openapi.json")).content
+    body = openapi()
     document = json.loads(body)
     parts = {
         **{

@@ -43,6 +43,7 @@ ORDER = (
     "deploy",
     "growing",
     "operate",
+    "promises",
     "README.md",
 )
 FIRST_PAGES = ("connect", "README.md")
@@ -62,6 +63,7 @@ NOT_TYPED = {
     "sudo chown 10001 database_url secret_key && sudo chown 999 postgres_password": "only root may give files away",
     "pip install --require-hashes -r requirements.lock": ".ci/run installs it",
     "pip install --no-deps -e .": ".ci/run installs it",
+    "pip wheel --no-deps --wheel-dir dist .": "deployment/test_release.py builds the wheel",
     "docker compose -f ../compose.yaml up --detach": "deployment/test_compose.py runs the programs of the file",
     **dict.fromkeys(
         (

@@ -22,6 +22,7 @@ _NAMES = (
     "deploy",
     "growing",
     "operate",
+    "promises",
     "reference",
     "reference/commands",
     "reference/json",
