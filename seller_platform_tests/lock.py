@@ -46,9 +46,9 @@ def extras_of_the_image() -> list[str]:
 
 
 def requirements(extras: list[str]) -> list[Requirement]:
-    """Return what the package requires, with these extras, and to be built."""
+    """Return what the package requires, with these extras."""
     project = pyproject()["project"]
-    lines = [*project["dependencies"], *pyproject()["build-system"]["requires"]]
+    lines = list(project["dependencies"])
     for extra in extras:
         lines += project["optional-dependencies"][extra]
     return [Requirement(line) for line in lines]

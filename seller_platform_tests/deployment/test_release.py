@@ -111,7 +111,11 @@ def home(folder: Path) -> Iterator[Path]:
     assert left_behind(user) == []
 
 
-def test_a_release_has_four_files_and_their_checksums(dist: Path) -> None:
+def test_the_readme_names_the_wheel_of_this_version(wheel: Path) -> None:
+    assert f"`{wheel.name}`" in (TOP / "README.md").read_text()
+
+
+def test_a_release_has_three_files_and_their_checksums(dist: Path) -> None:
     stem = f"seller_platform-{__version__}"
     built = {f"{stem}.tar.gz", f"{stem}-py3-none-any.whl", f"{stem}.cdx.json"}
 
