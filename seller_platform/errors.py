@@ -801,7 +801,9 @@ class DatabaseFullError(WarehouseError):
 class GrantSpoolError(WarehouseError):
     """The tokens of a connection cannot be kept on disk, so none are refreshed."""
 
-    next_step = "Make room there, or make it writable, and try again."
+    next_step = (
+        "Make room there, make it writable, or move the home folder to another disk if this one fails; then try again."
+    )
 
     def __init__(self, connection: str, folder: str, problem: str) -> None:
         self.connection, self.folder = connection, folder

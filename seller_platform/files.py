@@ -1,38 +1,114 @@
-"""Replaces and creates files atomically: a reader sees the old or the new content, never a part."""
+"""The only module that writes files to keep: after a power loss each has its old or its new content, whole.
 
+Content is synced before it gets its name, and the folder afterwards; what was written when a call returns is on disk.
+After a failure nothing is synced a second time, because the kernel may report success for pages that it has dropped:
+the content is written anew, to another file.
+
+A draft has the name of its file, with a dot before and 16 hexadecimal digits behind it. Its writer holds a shared lock
+on the folder. So whoever gets that lock alone deletes the drafts that a crash has left.
+"""
+
+import errno
+import fcntl
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
+
+_FORMER = "former"
+_DISK_ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_CANNOT_SYNC_FOLDERS = (errno.EBADF, errno.EINVAL, errno.EACCES)
+"""Errors of file systems that sync no folders, or none of other users. PostgreSQL passes over the same ones."""
 
 
-def write_atomically(path: Path, content: bytes, mode: int, *, draft: Path | None = None) -> None:
+def write_atomically(path: Path, content: bytes, mode: int, *, room: Path | None = None) -> None:
     """Replace a file with new content, which is on disk when this returns.
 
     After a crash the file holds the old or the new content, whole.
 
     Args:
         mode: The permissions of a new file, before the process's umask.
-        draft: An existing file in the same folder; its disk space is used, and it becomes the file.
+        room: An existing file in the same folder; its disk space is used, and it becomes the file. If its disk space
+            cannot be written, the content is written to a new file.
+
+    Raises:
+        OSError: It names the file; and the call, if the disk failed or is full.
     """
-    with draft_beside(path, draft) as written:
-        _write(written, content, mode)
-        written.replace(path)
-    _sync_folder(path.parent)
+    if room is not None:
+        with suppress(OSError):
+            descriptor = os.open(room, os.O_WRONLY)
+            try:
+                _write(descriptor, content, path)
+                _publish(room, descriptor, path)
+            finally:
+                os.close(descriptor)
+            return
+    with _draft_beside(path, mode) as (draft, descriptor):
+        _write(descriptor, content, path)
+        _publish(draft, descriptor, path)
 
 
 def create_atomically(path: Path, content: bytes, mode: int) -> None:
     """Create a file with its whole content, unless it exists.
 
     Of two processes that create it at the same time, one succeeds.
+
+    Raises:
+        OSError: It names the file; and the call, if the disk failed or is full.
     """
-    with draft_beside(path) as written:
-        _write(written, content, mode)
+    with _draft_beside(path, mode) as (draft, descriptor):
+        _write(descriptor, content, path)
+        _call(path, os.fsync, descriptor)
         with suppress(FileExistsError):
-            os.link(written, path)
-    _sync_folder(path.parent)
+            _call(path, os.link, draft, path)
+        _sync_folder(path.parent)
+
+
+@contextmanager
+def replacing(path: Path, mode: int) -> Iterator[Path]:
+    """Yield the path of an empty file in the same folder, and replace a file with it after the block.
+
+    An error in the block leaves the file as it was.
+
+    Args:
+        mode: The permissions of the file, before the process's umask.
+
+    Raises:
+        OSError: It names the file; and the call, if the disk failed or is full.
+    """
+    with _draft_beside(path, mode) as (draft, descriptor):
+        yield draft
+        _publish(draft, descriptor, path)
+
+
+def delete(*paths: Path) -> None:
+    """Delete files of one folder, and drafts that a crash has left; they do not come back after the next crash.
+
+    A file may be missing.
+
+    Raises:
+        OSError: It names the file; and the call, if the disk failed or is full.
+    """
+    for path in paths:
+        with suppress(FileNotFoundError), _name_beside(path):
+            _call(path, os.unlink, path)
+    with suppress(FileNotFoundError):
+        _sync_folder(paths[0].parent)
+
+
+def make_folder(folder: Path, mode: int) -> None:
+    """Create a folder, which is on disk when this returns.
+
+    Raises:
+        FileExistsError: It exists.
+        OSError: It names the folder; and the call, if the disk failed or is full.
+    """
+    _call(folder, os.mkdir, folder, mode)
+    _sync_folder(folder.parent)
 
 
 def make_private_folder(folder: Path) -> None:
@@ -41,7 +117,8 @@ def make_private_folder(folder: Path) -> None:
     A folder that exists keeps its permissions.
     """
     for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
-        missing.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            make_folder(missing, 0o700)
 
 
 def free_room(folder: Path) -> str:
@@ -52,50 +129,136 @@ def free_room(folder: Path) -> str:
         return ""
 
 
-def replace_folder(folder: Path, draft: Path, *, former: Path) -> None:
-    """Move a folder to the path `former`, if it exists, and move the draft to its path.
+@contextmanager
+def draft_folder_beside(folder: Path, mode: int) -> Iterator[Path]:
+    """Yield the path of a new, empty folder beside another one, and delete it after the block.
 
-    An error leaves the folder as it was. The caller defers signals, because one between the moves would not.
+    In it a draft is written, for `replace_folder`.
     """
+    with _name_beside(folder) as draft:
+        _call(folder, os.mkdir, draft, mode)
+        try:
+            yield draft
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def replace_folder(folder: Path, draft: Path) -> None:
+    """Move a draft to the path of a folder, whose former content is moved beside the draft.
+
+    An error leaves the folder as it was. After a crash between the two moves `delete_leftovers` moves it back.
+
+    Args:
+        draft: A folder inside of one of `draft_folder_beside`.
+
+    Raises:
+        OSError: It names the folder; and the call, if the disk failed or is full.
+    """
+    for path in (*(each for each in draft.rglob("*") if not each.is_symlink()), draft):
+        _sync(path)
+    former = draft.with_name(_FORMER)
     with suppress(FileNotFoundError):
-        folder.rename(former)
+        _call(folder, os.rename, folder, former)
     try:
-        draft.rename(folder)
+        for moved in (draft.parent, folder.parent):  # the former folder, or the draft, is on disk before it is moved
+            _sync_folder(moved)
+        _call(folder, os.rename, draft, folder)
     except OSError:
         if former.exists():
             former.rename(folder)
         raise
+    _sync_folder(folder.parent)
+
+
+def delete_leftovers(path: Path) -> None:
+    """Delete drafts of a file or folder that a crash has left; a former folder is moved back if there is no new one."""
+    with _name_beside(path):
+        pass
 
 
 @contextmanager
-def draft_beside(path: Path, draft: Path | None = None) -> Iterator[Path]:
-    """Yield the path of a temporary file in the same folder, and delete that file after the block.
+def _draft_beside(path: Path, mode: int) -> Iterator[tuple[Path, int]]:
+    """Yield a new file in the same folder with its descriptor, and delete it after the block unless it was moved."""
+    with _name_beside(path) as draft:
+        descriptor = _call(path, os.open, draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            yield draft, descriptor
+        finally:
+            os.close(descriptor)
+            with suppress(OSError):
+                draft.unlink()
 
-    Inside the block, `draft.replace(path)` moves it into place.
-    """
-    draft = draft or path.with_name(f".{path.name}.{token_hex(8)}")
+
+@contextmanager
+def _name_beside(path: Path) -> Iterator[Path]:
+    """Yield a new name for a draft, which is no leftover during the block; delete those that are."""
     try:
-        yield draft
-    finally:
+        folder = _call(path.parent, os.open, path.parent, os.O_RDONLY)
+    except PermissionError:  # one that may only be written
+        yield _new_name(path)
+        return
+    try:
+        with suppress(OSError):  # another process writes in it, or its file system has no such locks
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _delete_drafts(path)
         with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_SH)
+        yield _new_name(path)
+    finally:
+        os.close(folder)
+
+
+def _new_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{token_hex(8)}")
+
+
+def _delete_drafts(path: Path) -> None:
+    names = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}")
+    for draft in [each for each in path.parent.iterdir() if names.fullmatch(each.name)]:
+        if not draft.is_dir():
             draft.unlink()
+            continue
+        if (draft / _FORMER).exists() and not path.exists():
+            (draft / _FORMER).rename(path)
+            _sync_folder(path.parent)
+        shutil.rmtree(draft)
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
+def _write(descriptor: int, content: bytes, path: Path) -> None:
     # The file's present bytes are overwritten in place: the disk may have no room for more.
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, mode), "wb") as file:
-            file.write(content)
-            file.truncate()
-            os.fsync(file.fileno())
-    except OSError as error:  # that of a full disk names no file
-        error.filename = error.filename or str(path)
-        raise
+    rest = memoryview(content)
+    while rest:
+        rest = rest[_call(path, os.write, descriptor, rest) :]
+    _call(path, os.ftruncate, descriptor, len(content))
+
+
+def _publish(draft: Path, descriptor: int, path: Path) -> None:
+    """Sync a draft by a descriptor that was opened before it was written, and move it into place."""
+    _call(path, os.fsync, descriptor)
+    _call(path, os.replace, draft, path)
+    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        _sync(folder)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC_FOLDERS:
+            raise
+
+
+def _sync(path: Path) -> None:
+    descriptor = _call(path, os.open, path, os.O_RDONLY)
+    try:
+        _call(path, os.fsync, descriptor)
     finally:
         os.close(descriptor)
+
+
+def _call(path: Path, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of the module `os`; its error names the path, and the function if the disk failed or is full."""
+    try:
+        return function(*arguments)
+    except OSError as error:
+        call = f" ({function.__name__} of {path.name})" if error.errno in _DISK_ERRORS else ""
+        raise OSError(error.errno, f"{error.strerror}{call}", str(path)) from error

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.files import create_atomically, draft_beside, replace_folder, write_atomically
+from seller_platform.files import (
+    create_atomically,
+    delete_leftovers,
+    draft_folder_beside,
+    replace_folder,
+    replacing,
+    write_atomically,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -39,12 +46,12 @@ def test_a_new_file_has_the_permissions_less_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o640
 
 
-def test_an_existing_draft_becomes_the_file_and_is_truncated(file: Path) -> None:
-    draft = file.with_name("room")
-    draft.write_bytes(bytes(4096))
-    inode = draft.stat().st_ino
+def test_reserved_room_becomes_the_file_and_is_truncated(file: Path) -> None:
+    room = file.with_name("room")
+    room.write_bytes(bytes(4096))
+    inode = room.stat().st_ino
 
-    write_atomically(file, b"new", 0o600, draft=draft)
+    write_atomically(file, b"new", 0o600, room=room)
 
     assert (file.read_bytes(), file.stat().st_ino) == (b"new", inode)
     assert names(file.parent) == ["kept"]
@@ -70,7 +77,7 @@ def test_a_file_that_exists_is_not_created_again(file: Path) -> None:
 
 
 def test_a_draft_is_deleted_when_its_block_ends_without_replacing_the_file(file: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), draft_beside(file) as draft:
+    with pytest.raises(KeyboardInterrupt), replacing(file, 0o600) as draft:
         draft.write_bytes(b"half")
         raise KeyboardInterrupt
 
@@ -83,8 +90,22 @@ def test_a_folder_that_cannot_be_replaced_is_kept(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "file").touch()
 
-    with pytest.raises(FileNotFoundError):
-        replace_folder(folder, tmp_path / "no draft", former=tmp_path / "former")
+    with pytest.raises(FileNotFoundError), draft_folder_beside(folder, 0o700) as drafts:
+        replace_folder(folder, drafts / "no draft")
 
     assert names(tmp_path) == ["kept"]
     assert names(folder) == ["file"]
+
+
+def test_leftovers_are_deleted_only_while_no_process_writes_in_the_folder(file: Path) -> None:
+    leftover = file.with_name(".kept.0123456789abcdef")
+    leftover.touch()
+    file.with_name(".kept.txt").touch()
+
+    with replacing(file.with_name("other"), 0o600):
+        write_atomically(file, b"new", 0o600)
+        while_another_writes = leftover.exists()
+    delete_leftovers(file)
+
+    assert while_another_writes
+    assert names(file.parent) == [".kept.txt", "kept", "other"]

@@ -22,7 +22,7 @@ from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
 from seller_platform.counts import count_of
 from seller_platform.errors import ReportFailedError, RequestError, RetryableError, SellerPlatformError
-from seller_platform.files import draft_beside
+from seller_platform.files import replacing
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
@@ -283,10 +283,8 @@ def _write(body: BinaryIO, target: Path | None) -> None:
         sys.stdout.buffer.flush()
         return
     try:
-        with draft_beside(target) as draft:
-            with draft.open("wb") as file:
-                shutil.copyfileobj(body, file)
-            draft.replace(target)
+        with replacing(target, 0o666) as draft, draft.open("wb") as file:
+            shutil.copyfileobj(body, file)
     except OSError as error:
         raise RequestError(f"{target} cannot be written ({error.strerror}); name another file") from error
 

@@ -67,6 +67,13 @@ def _error_of_file(error: OSError) -> SellerPlatformError | None:
     problem = error.strerror or str(error)
     if error.errno in _FULL:
         return full_disk(path or "a folder of this machine", problem)
+    if error.errno == errno.EIO:
+        return SellerPlatformError(
+            f"the disk of {path or 'a folder of this machine'} fails: {problem}",
+            code="FailingDiskError",
+            step="Look at the messages of the kernel (`dmesg`), move the files to another disk, and run the command "
+            "again; what was stored before is kept.",
+        )
     if error.errno not in _NO_ACCESS or not path:
         return None
     with suppress(InvalidSettingError):

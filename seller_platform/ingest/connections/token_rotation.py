@@ -29,7 +29,7 @@ from seller_platform.errors import (
     WarehouseUnavailableError,
 )
 from seller_platform.failpoints import reach
-from seller_platform.files import write_atomically
+from seller_platform.files import delete, make_private_folder, write_atomically
 from seller_platform.warehouse.connections.grants import Grants, LockedGrant, open_pair, seal_pair
 from seller_platform.warehouse.connections.secrets import SecretBox
 
@@ -84,7 +84,7 @@ class PairSpool:
         """
         with self._spooling():
             sealed = seal_pair(self._box, pair)
-            write_atomically(self._pair, sealed, 0o600, draft=self._room if in_room else None)
+            write_atomically(self._pair, sealed, 0o600, room=self._room if in_room else None)
 
     def kept(self) -> TokenPair | None:
         """Return the pair that was received and never committed, if there is one."""
@@ -95,15 +95,19 @@ class PairSpool:
         return open_pair(self._box, sealed, self._description)
 
     def clear(self) -> None:
-        """Delete pair and intent, once the pair is committed."""
-        for path in (self._pair, self._intent, self._room):
-            path.unlink(missing_ok=True)
+        """Delete pair and intent, once the pair is committed.
+
+        Raises:
+            GrantSpoolError: They cannot be deleted. Their pair is not newer than the stored one.
+        """
+        with self._spooling():
+            delete(self._pair, self._intent, self._room)
 
     @contextmanager
     def _spooling(self) -> Iterator[None]:
         folder = self._pair.parent
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(folder)
             yield
         except OSError as error:
             raise GrantSpoolError(self._connection, str(folder), error.strerror or str(error)) from error
@@ -149,11 +153,9 @@ class GrantKeeper:
         Args:
             register: Stores the connection, if it is not stored yet; called once the pair is on disk.
 
-        Raises:
-            GrantSpoolError: The disk has no room for the pair, which is lost.
         """
         first = replace(received, authorization=uuid4().hex)
-        self._spool.keep(first)
+        self._keep(first)
         register()
         self._pair = self._adopted(first)
         self._clear_spool()
@@ -270,7 +272,10 @@ class GrantKeeper:
             kept, stored = self._spool.kept(), grant.pair
             is_interrupted = grant.refused is None and self._spool.interrupted(stored.generation) is not None
             if not is_interrupted and (kept is None or not _is_newer(kept, stored)):
-                self._spool.clear()
+                try:
+                    self._spool.clear()
+                except GrantSpoolError as error:
+                    _LOG.warning("%s; the next rotation deletes the files of this one, which is committed", error)
 
     def _refresh(self, grant: LockedGrant) -> str | None:
         """Exchange the grant's refresh token for a new pair.
@@ -297,14 +302,17 @@ class GrantKeeper:
         reach("rotation.received")
         generation, authorization = grant.pair.generation + 1, grant.pair.authorization
         pair = replace(received, generation=generation, authorization=authorization)
-        try:
-            self._spool.keep(pair, in_room=True)
-        except GrantSpoolError as error:  # the warehouse may still be able to store the pair
-            _LOG.warning("%s; the new pair is committed without a spool file", error)
+        self._keep(pair, in_room=True)
         reach("rotation.spooled")
         grant.replace(pair)
         reach("rotation.replaced")
         return None
+
+    def _keep(self, pair: TokenPair, *, in_room: bool = False) -> None:
+        try:
+            self._spool.keep(pair, in_room=in_room)
+        except GrantSpoolError as error:  # the warehouse may still be able to store the pair
+            _LOG.warning("%s; the new pair is committed without a spool file", error)
 
 
 def _is_newer(kept: TokenPair, stored: TokenPair) -> bool:

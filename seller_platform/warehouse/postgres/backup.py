@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from seller_platform import interruption
 from seller_platform.counts import count_of
 from seller_platform.errors import BackupError, SellerPlatformError
-from seller_platform.files import draft_beside, replace_folder
+from seller_platform.files import delete_leftovers, draft_folder_beside, replace_folder, replacing
 from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, Database, driver_of
 from seller_platform.warehouse.postgres.dump_programs import (
     DAMAGED,
@@ -86,21 +86,19 @@ def back_up(url: str, file: Path, *, force: bool = False, jobs: int | None = Non
         if jobs is not None:
             _back_up_to_folder(server, file, jobs)
             return
-        with draft_beside(file) as draft:
-            draft.touch(0o600, exist_ok=False)
+        with replacing(file, 0o600) as draft:
             dump(server, draft)
-            draft.replace(file)
     except OSError as error:
         step = f"Make {file.parent} a folder that can be written, or name another file"
         raise BackupError(str(file), error.strerror or str(error), step) from error
 
 
 def _back_up_to_folder(server: DumpServer, folder: Path, jobs: int) -> None:
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as drafts:
-        draft = Path(drafts) / "backup"
+    with draft_folder_beside(folder, 0o700) as drafts:
+        draft = drafts / "backup"
         dump(server, draft, jobs)
         with interruption.deferred():
-            replace_folder(folder, draft, former=Path(drafts) / "former")
+            replace_folder(folder, draft)
 
 
 def restore(url: str, file: Path, *, jobs: int = 1) -> list[str]:
@@ -120,6 +118,7 @@ def restore(url: str, file: Path, *, jobs: int = 1) -> list[str]:
         BackupError: The database is not empty, or the file is not a backup. Nothing was changed, with one job.
         WarehouseUnavailableError: The server cannot be reached.
     """
+    delete_leftovers(file)
     if not file.is_file() and not (file / _CONTENTS).is_file():
         raise BackupError(str(file), "it is no file" if file.exists() else "there is no such file", _NAME_A_BACKUP)
     if not _is_backup(file):

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 
-from seller_platform.files import draft_beside
+from seller_platform.files import draft_folder_beside, replace_folder
 
 SERVER_USER = "seller-postgres"
 DEFAULT_FOLDER = Path("/var/lib/seller-platform")
@@ -141,18 +141,15 @@ def reachable_programs(servers: Path, installed: Path) -> Path:
     copied = servers / f"postgresql-{sha256(stamp.encode()).hexdigest()[:16]}"
     if not copied.exists():
         _make_servers_folder(servers)
-        with draft_beside(copied) as draft:
+        with draft_folder_beside(copied, 0o700) as drafts:
+            draft = drafts / copied.name
             for folder in folders:
                 shutil.copytree(folder, draft / folder.relative_to(package.parent), symlinks=True)
             for path in (draft, *draft.rglob("*")):
                 if not path.is_symlink():
                     path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
-            try:
-                draft.rename(copied)
-            except OSError:
-                shutil.rmtree(draft)  # another process made the copy meanwhile
-                if not copied.exists():
-                    raise
+            if not copied.exists():  # another process may have made the copy meanwhile
+                replace_folder(copied, draft)
     return copied / installed.relative_to(package.parent)
 
 

@@ -14,6 +14,7 @@ from seller_platform.files import write_atomically
 from seller_platform.orchestration.instance.home import open_instance
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.power_loss import recorded
 
 pytestmark = pytest.mark.slow
 
@@ -127,17 +128,19 @@ def test_bugs_of_this_program_stay_what_they_are() -> None:
     assert foreseen_error(KeyError("x")) is None
 
 
-def test_a_file_that_a_full_disk_cannot_take_is_named(tmp_path: Path) -> None:
-    draft = tmp_path / "draft"
-    draft.symlink_to("/dev/full")
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, "FullDiskError"), (errno.EIO, "FailingDiskError")])
+def test_a_file_that_a_disk_does_not_take_is_named_with_the_call(tmp_path: Path, number: int, code: str) -> None:
+    with recorded(tmp_path) as recording:
+        write_atomically(tmp_path / "file", b"content", 0o600)
+    for call, (name, _) in enumerate(recording.calls[:-1]):  # the last one deletes a draft that is no longer there
+        with pytest.raises(OSError, match="file") as raised, recorded(tmp_path, fails=(call, number)):
+            write_atomically(tmp_path / "file", b"new", 0o600)
 
-    with pytest.raises(OSError, match="draft") as raised:
-        write_atomically(tmp_path / "file", b"content", 0o600, draft=draft)
-
-    foreseen = foreseen_error(raised.value)
-    assert foreseen is not None
-    assert foreseen.code == "FullDiskError"
-    assert list(tmp_path.iterdir()) == []
+        foreseen = foreseen_error(raised.value)
+        assert foreseen is not None
+        assert foreseen.code == code
+        assert f"{os.strerror(number)} ({name} of " in str(foreseen)
+        assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_working_directory_that_was_deleted_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,125 @@
+"""Tests that no received token pair is lost in a power loss, or while a disk fails."""
+
+import errno
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select
+
+from seller_platform.contract.tokens import TokenPair
+from seller_platform.errors import GrantSpoolError, ReauthorizationRequiredError
+from seller_platform.failpoints import reach
+from seller_platform.ingest.connections.key_rotation import rotate_key_file
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import GRANTS
+from seller_platform_tests.ingest.connections.test_token_rotation import START, SharedGrant
+from seller_platform_tests.support.power_loss import Recording, recorded, restore, unsynced
+
+Facts = tuple[tuple[str, ...], int, tuple[Any, ...]]
+"""Failpoints that were reached, pairs that the upstream has issued, and the stored grant."""
+
+
+_CUT_OFF = "a refresh begun at .* was cut off before its answer arrived"
+
+
+def stored(database: Database) -> tuple[Any, ...]:
+    with database.begin() as connection:
+        return tuple(connection.execute(select(GRANTS)).one())
+
+
+def after_a_crash(database: Database, facts: Facts, home: Path) -> SharedGrant:
+    """Return the grant as the next process finds it."""
+    _, issued, row = facts
+    with database.begin() as connection:
+        connection.execute(GRANTS.delete())
+        connection.execute(insert(GRANTS).values(dict(zip(GRANTS.c.keys(), row, strict=True))))
+    shared = SharedGrant(database, home)
+    shared.issuer.number, shared.issuer.valid = issued, f"refresh-{issued}"
+    return shared
+
+
+def rotate(shared: SharedGrant) -> None:
+    shared.keeper().rotate("access-1")
+
+
+def rotate_again(shared: SharedGrant) -> None:
+    """Rotate after a rotation that ended before its refresh."""
+    shared.spool().intend(1, START)
+    rotate(shared)
+
+
+def authorise_again(shared: SharedGrant) -> None:
+    shared.issuer.number, shared.issuer.valid = 2, "refresh-2"
+    pair = TokenPair("access-2", "refresh-2", START + timedelta(days=1), 3600)
+    shared.keeper().adopt(pair, register=lambda: reach("kept"))
+
+
+def keep_while_the_key_is_replaced(shared: SharedGrant) -> None:
+    """Receive a pair that is not committed, and rotate the key."""
+    pair = shared.grants.current("default")[0]
+    shared.spool().intend(1, START)
+    shared.issuer.number, shared.issuer.valid = 2, "refresh-2"
+    shared.spool().keep(TokenPair("access-2", "refresh-2", START, 3600, 2, pair.authorization), in_room=True)
+    reach("kept")
+    rotate_key_file(shared.database, shared.home)
+
+
+CHANGES = (rotate, rotate_again, authorise_again, keep_while_the_key_is_replaced)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_after_a_power_loss_the_newest_kept_pair_is_used(
+    database: Database, tmp_path: Path, change: Callable[[SharedGrant], None]
+) -> None:
+    """Only a power loss between the receipt of a pair and its keeping loses it. Then the message says so."""
+    shared = SharedGrant(database, tmp_path / "home").connected()
+
+    def facts(recording: Recording) -> Facts:
+        return tuple(recording.reached), shared.issuer.number, stored(database)
+
+    with unsynced():
+        with recorded(shared.home, observe=facts) as recording:
+            change(shared)
+        recording.reach("returned")
+        for number, ((seen, tree), call) in enumerate(recording.states.items()):
+            after = after_a_crash(database, seen, restore(tree, tmp_path / str(number)))
+            pair = after.keeper().token()
+            if pair.refresh_token != after.issuer.valid:
+                assert not {"rotation.spooled", "kept", "returned"} & set(seen[0]), call
+                reason = _CUT_OFF if "rotation.intended" in seen[0] else None
+                with pytest.raises(ReauthorizationRequiredError, match=reason):
+                    after.keeper().rotate(pair.access_token)
+                after.keeper().adopt(TokenPair("access-9", after.issuer.valid, START + timedelta(days=9), 3600))
+                pair = after.keeper().token()
+            after.keeper().rotate(pair.access_token)
+
+            assert after.files() == [], call
+    assert len(recording.states) > 10
+
+
+@pytest.mark.parametrize("error", [errno.EIO, pytest.param(errno.ENOSPC, marks=pytest.mark.nightly)], ids=os.strerror)
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_pair_is_lost_while_one_call_of_the_disk_fails(
+    database: Database, tmp_path: Path, change: Callable[[SharedGrant], None], error: int
+) -> None:
+    failed, number = True, 0
+    with unsynced():
+        while failed:
+            shared = SharedGrant(database, tmp_path / str(number)).connected()
+            with recorded(shared.home, fails=(number, error)) as recording:
+                try:
+                    change(shared)
+                except (GrantSpoolError, OSError) as problem:
+                    assert f"{os.strerror(error)} ({recording.calls[number][0]} of " in str(problem)
+            failed = number < len(recording.calls)
+            number += 1
+            pair = shared.keeper().token()
+            assert pair.refresh_token == shared.issuer.valid
+            shared.keeper().rotate(pair.access_token)
+
+            assert shared.files() == []
+    assert number > 10
