@@ -58,7 +58,8 @@ def test_every_night_the_nightly_tests_and_all_long_forms_run() -> None:
 
     assert len(long_forms) > 2
     assert job["steps"][-1]["run"] == ".ci/run --locked ${{ matrix.command }}"
-    assert commands >= {"pytest -m nightly", "python -m seller_platform_tests.simulation.mutations", *long_forms}
+    planted = {f"python -m seller_platform_tests.{name}" for name in ("mutants", "simulation.mutations")}
+    assert commands >= {"pytest -m nightly", *planted, *long_forms}
 
 
 def test_every_night_the_release_is_installed_with_each_python() -> None:

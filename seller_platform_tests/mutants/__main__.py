@@ -1,0 +1,58 @@
+"""`python -m seller_platform_tests.mutants`: prints how many mutants are killed, and who survives without a verdict."""
+
+import json
+import os
+import subprocess
+import sys
+from multiprocessing.pool import ThreadPool
+
+import click
+
+from seller_platform.counts import count_of
+from seller_platform_tests.mutants.modules import TESTS_OF
+from seller_platform_tests.mutants.play import Played
+from seller_platform_tests.mutants.verdicts import verdicts
+
+_LEAST_PERCENT = 92
+
+
+@click.command()
+@click.argument("modules", nargs=-1, metavar="[MODULE]...")
+@click.option("--each", default=200, show_default=True, help="How many mutants of each module are played at most.")
+@click.option("--seed", default=1, show_default=True, help="Decides which mutants are played.")
+@click.option("--workers", default=os.cpu_count() or 1, show_default=True, help="How many modules at a time.")
+def main(*, modules: tuple[str, ...], each: int, seed: int, workers: int) -> None:
+    """Plant random mistakes in modules, and count those that a test notices."""
+    played: list[Played] = []
+    survivors: list[Played] = []
+    names, reasons = modules or tuple(TESTS_OF), verdicts()
+    with ThreadPool(workers) as pool:
+        for name, of_module in pool.imap_unordered(lambda name: (name, _play(name, each, seed)), names):
+            played += of_module
+            print(_line(name, of_module), flush=True)
+            for one in of_module:
+                if not one.is_killed and one.change not in reasons:
+                    survivors.append(one)
+                    print(f"\n{one.change}\n({count_of(one.tests, 'test')} reach it)\n", flush=True)
+    seconds = sum(one.seconds for one in played) / len(played)
+    print(f"{_line('all', played)}; {len(survivors)} without a verdict; {seconds:.1f} s of CPU a mutant")
+    sys.exit(1 if survivors or _percent(played) < _LEAST_PERCENT else 0)
+
+
+def _play(module: str, each: int, seed: int) -> list[Played]:
+    """Play the mutants of a module in a process of its own."""
+    command = [sys.executable, "-m", "seller_platform_tests.mutants.play", module, str(each), str(seed)]
+    lines = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.splitlines()
+    return [Played(**json.loads(line)) for line in lines]
+
+
+def _line(name: str, played: list[Played]) -> str:
+    return f"{name:<40} {sum(one.is_killed for one in played):>5} of {len(played):>5} killed, {_percent(played):5.1f} %"
+
+
+def _percent(played: list[Played]) -> float:
+    return 100 * sum(one.is_killed for one in played) / len(played)
+
+
+if __name__ == "__main__":
+    main()

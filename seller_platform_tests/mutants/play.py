@@ -1,0 +1,223 @@
+"""Runs tests with a mutant, in processes forked from one that has imported the libraries.
+
+That process has imported all that the tests import, except the module that is changed and what imports it. A forked
+process imports these, with the mistake, and runs pytest. So a mutant costs no start of an interpreter, of Dagster or of
+PostgreSQL.
+"""
+
+import ast
+import gc
+import importlib
+import json
+import os
+import pickle
+import resource
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from importlib.abc import MetaPathFinder, SourceLoader
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from itertools import islice
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import grimp
+import psycopg
+import pytest
+from psycopg import sql
+
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.mutants.choice import PACKAGE, Mutant, functions_of, mutants_of, path_of
+from seller_platform_tests.mutants.modules import TESTS_OF
+from seller_platform_tests.mutants.recording import Plugin, Recorded, arguments
+from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.support.postgres import TEMPLATE, Databases, drop_database
+
+_TESTS = Path(__file__).parents[1]
+_REACH = "__reach__"
+_LEAST_SECONDS = 60
+_LARGEST_MEMORY, _LARGEST_FILE = 8 << 30, 1 << 30
+
+
+@dataclass(frozen=True)
+class Played:
+    """What became of a mutant.
+
+    Attributes:
+        change: As `Mutant.change`.
+        is_killed: Whether a test failed, or did not end in time.
+        tests: How many tests reach the changed function.
+        seconds: The CPU time that they took until one failed, without that of PostgreSQL.
+    """
+
+    change: str
+    is_killed: bool
+    tests: int
+    seconds: float
+
+
+class _Loader(MetaPathFinder, SourceLoader):
+    """Loads one module from another text, without bytecode.
+
+    Args:
+        reach: Is called with the line of each function of the module that is called; None to record nothing.
+    """
+
+    def __init__(self, module: str, code: str, reach: Callable[[int], None] | None = None) -> None:
+        self._name, self._path = f"{PACKAGE.name}.{module}", str(path_of(module))
+        self._code, self._reach = code.encode(), reach
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        return spec_from_loader(name, self) if name == self._name else None
+
+    def get_filename(self, fullname: str) -> str:
+        return self._path
+
+    def get_data(self, path: str) -> bytes:
+        return self._code
+
+    def source_to_code(self, data: Any, path: Any) -> CodeType:  # type: ignore[override]
+        tree = ast.parse(data)
+        if self._reach is not None:
+            for function in functions_of(tree):
+                has_docstring = ast.get_docstring(function) is not None
+                function.body[has_docstring:has_docstring] = ast.parse(f"{_REACH}({function.lineno})").body
+        return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)[_REACH] = self._reach
+        super().exec_module(module)
+
+
+def play(module: str, *, each: int, seed: int) -> Iterator[Played]:
+    """Plant mistakes in a module, and yield what became of each."""
+    tests = [str(_TESTS / path) for path in TESTS_OF[module]]
+    with _databases() as (server, databases):
+        plugin = Plugin(server, databases)
+        recorded, modules = _learned(lambda: _recorded(module, plugin, tests))
+        _empty(server, databases)
+        _import(modules, module)
+        for mutant in islice(mutants_of(module, seed=seed), each):
+            yield _played(mutant, recorded, server, databases)
+
+
+@contextmanager
+def _databases() -> Iterator[tuple[EmbeddedServer, Databases]]:
+    """Yield a server with a migrated template, and its databases."""
+    with temporary_folder() as folder:
+        server = EmbeddedServer(folder / "postgres")
+        with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
+            for name in ("autovacuum", "fsync", "full_page_writes"):
+                connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
+            connection.execute("SELECT pg_reload_conf()")
+        _learned(lambda: _migrate(server))
+        yield server, Databases(server)
+        server.close()
+
+
+def _migrate(server: EmbeddedServer) -> None:
+    with Database(server.database(TEMPLATE)) as template:
+        template.migrate(partitions=2)
+
+
+def _recorded(module: str, plugin: Plugin, tests: list[str]) -> tuple[Mapping[str, Recorded], list[str]]:
+    sys.meta_path.insert(0, _Loader(module, path_of(module).read_text(), plugin.reach))
+    if pytest.main(arguments(tests), plugins=[plugin]) != 0:
+        print(f"{module}: the tests that fail without a mistake are left out", file=sys.stderr)
+    return plugin.recorded, list(sys.modules)
+
+
+def _learned(work: Callable[[], Any]) -> Any:
+    """Do some work in a forked process, which imports for itself, and return its result."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(2, 1)
+        try:
+            with open(writer, "wb") as pipe:  # noqa: PTH123  # a descriptor, not a path
+                pickle.dump(work(), pipe)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    os.close(writer)
+    with open(reader, "rb") as pipe:  # noqa: PTH123  # a descriptor, not a path
+        content = pipe.read()
+    if os.waitpid(pid, 0)[1] != 0:
+        raise RuntimeError("the tests without a mistake did not end")
+    return pickle.loads(content)
+
+
+def _import(modules: Collection[str], changed: str) -> None:
+    """Import modules, except a product's module, what imports it, and tests."""
+    name = f"{PACKAGE.name}.{changed}"
+    graph = grimp.build_graph(PACKAGE.name, _TESTS.name, cache_dir=None)
+    late = {name, *graph.find_downstream_modules(name)}
+    for each in modules:
+        is_test = each.startswith(_TESTS.name) and ("test_" in each or "conftest" in each)
+        if each not in late and not is_test:
+            with suppress(Exception):
+                importlib.import_module(each)
+    gc.collect()
+    gc.freeze()
+
+
+def _played(mutant: Mutant, recorded: Mapping[str, Recorded], server: EmbeddedServer, databases: Databases) -> Played:
+    """Run the tests that reach a changed function."""
+    chosen = {
+        test: each.seconds
+        for test, each in recorded.items()
+        if mutant.function is None or mutant.function in each.functions
+    }
+    if not chosen:
+        return Played(mutant.change, is_killed=False, tests=0, seconds=0)
+    databases.take_back(databases.lend())
+    pid = os.fork()
+    if pid == 0:
+        os._exit(_run(mutant, Plugin(server, databases, chosen=chosen)))
+    process = os.pidfd_open(pid)
+    if not select.select([process], [], [], _LEAST_SECONDS + 5 * sum(chosen.values()))[0]:
+        os.killpg(pid, signal.SIGKILL)
+    _, code, usage = os.wait4(pid, 0)
+    os.close(process)
+    _empty(server, databases)
+    return Played(mutant.change, code != 0, len(chosen), usage.ru_utime + usage.ru_stime)
+
+
+def _run(mutant: Mutant, plugin: Plugin) -> int:
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    resource.setrlimit(resource.RLIMIT_AS, (_LARGEST_MEMORY, _LARGEST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
+    sys.meta_path.insert(0, _Loader(mutant.module, mutant.code))
+    assert plugin.chosen is not None
+    files = dict.fromkeys(test.partition("::")[0] for test in plugin.chosen)
+    try:
+        return pytest.main(["-x", *arguments([str(_TESTS.parent / file) for file in files])], plugins=[plugin])
+    except BaseException:
+        return 1
+
+
+def _empty(server: EmbeddedServer, databases: Databases) -> None:
+    """Empty the database that a run has used, unless the run dropped it, and drop those that the run has made."""
+    with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
+        names = {name for (name,) in connection.execute("SELECT datname FROM pg_database WHERE NOT datistemplate")}
+    databases._free[:] = [name for name in databases._free if name in names]
+    if databases._free:
+        databases.take_back(databases.lend())
+    for name in names.difference(databases._free, ["postgres", TEMPLATE]):
+        drop_database(server, name)
+
+
+if __name__ == "__main__":
+    for one in play(sys.argv[1], each=int(sys.argv[2]), seed=int(sys.argv[3])):
+        print(json.dumps(asdict(one)), flush=True)
