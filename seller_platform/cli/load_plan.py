@@ -26,6 +26,7 @@ _COLUMNS = (
     TableColumn("basis", rank=1),
 )
 _ANY_WIDTH = 10_000
+_MOST_ACCOUNTS = 100
 
 
 class PlannedSlices(Document, frozen=True):
@@ -79,14 +80,19 @@ class PlanDocument(Document, frozen=True):
 
 
 def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> None:
-    """Print what the loads of slices would take, what the requests of today suffice for, and what would be left."""
+    """Print what the loads of slices would take, what the requests of today suffice for, and what would be left.
+
+    The table has a row for each dataset and account; of more than 100 accounts together a row for each dataset.
+    """
     database, now, per_day = planner.database, planner.now, planner.requests_per_day
     chosen = {each.connection for each in planner.accounts}
     with output.progress("Reading the receipts"):
         discovery = [DueSlice(ACCOUNTS, name, None, Window.day(now.date()), days_behind=-1) for name in sorted(chosen)]
         division = planner.divide([*discovery, *slices])
         sent = requests_sent(database, now.date())
-    rows = _rows(division)
+    count = len(planner.accounts)
+    of_all = None if output.as_json or count <= _MOST_ACCOUNTS else f"all of {count:,} accounts"
+    rows = _rows(division, of_all)
     names = [each.name for each in connections(database) if each.name in chosen]
     budgets = [_budget(name, per_day, sent.get(name, 0), division, now) for name in names if per_day is not None]
     output.document(PlanDocument(plan=rows, budgets=budgets))
@@ -105,10 +111,15 @@ def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> N
         output.line(line)
 
 
-def _rows(division: Division) -> list[PlannedSlices]:
+def _rows(division: Division, of_all: str | None) -> list[PlannedSlices]:
+    """Return the rows of the table.
+
+    Args:
+        of_all: What stands for all accounts together; None for a row for each.
+    """
     groups: dict[tuple[str, str], list[DueSlice]] = defaultdict(list)
     for each in division.expected:
-        groups[each.account, each.dataset.name].append(each)
+        groups[of_all or each.account, each.dataset.name].append(each)
     order = [dataset.name for dataset in DATASETS]
     return [
         _row(dataset, account, groups[account, dataset], division)

@@ -91,6 +91,8 @@ def wrapped(text: str, width: int) -> list[str]:
     The codes of colours take no width.
     """
     lines: list[str] = []
+    if "\n" not in text and cell_len(text) <= width:
+        return [text]
     for paragraph in text.split("\n"):
         line, *words = paragraph.split(" ")
         for word in words:

@@ -9,6 +9,7 @@ the unfiltered list. Costs take a request for each product that is known.
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from enum import StrEnum
 from math import ceil
 
@@ -110,8 +111,7 @@ def expected_loads(
     for dataset, account, window in slices:
         past = own.get((dataset.name, account)) or of_others.get(dataset.name)
         load = _expected(database, dataset, account, window, past)
-        month = f"{window.start:%Y-%m}" if dataset.is_dated else ""
-        sent = wasted.get((dataset.name, account, month), 0)
+        sent = wasted.get((dataset.name, account, window.start.replace(day=1) if dataset.is_dated else None), 0)
         least = _requests_after(sent, requests_per_day) if sent else 0
         expected.append(load if load.requests >= least else replace(load, requests=least))
     return expected
@@ -132,12 +132,12 @@ def _requests_after(sent: int, requests_per_day: int | None) -> int:
     return min(2 * sent, max(sent + 1, int(_SHARE_OF_A_SLICE * requests_per_day)))
 
 
-def _requests_in_vain(database: Database) -> Mapping[tuple[str, str, str], int]:
-    """Return how many requests were sent in vain, by dataset, account and month."""
+def _requests_in_vain(database: Database) -> Mapping[tuple[str, str, date | None], int]:
+    """Return how many requests were sent in vain, by dataset, account and first day of the month."""
     columns = (SLICES.c.dataset, SLICES.c.account, SLICES.c.month, SLICES.c.requests_in_vain)
     with database.begin() as connection:
         rows = connection.execute(select(*columns).where(SLICES.c.requests_in_vain > 0))
-        return {(dataset, account, f"{month:%Y-%m}" if month else ""): sent for dataset, account, month, sent in rows}
+        return {(dataset, account, month): sent for dataset, account, month, sent in rows}
 
 
 def _past_loads(
@@ -157,7 +157,7 @@ def _past_loads(
 
     wanted = {(dataset.name, account, window) for dataset, account, window in slices}
     with database.begin() as connection:
-        for name, account, _, first, after, *facts in connection.execute(_OF_PAIRS, bound(wanted)):
+        for name, account, _, first, after, *facts in connection.execute(_OF_PAIRS, bound(wanted)).all():
             own[name, account].append(_PastLoad(Window(first, after), *facts))
         without = {(name, "", window) for name, account, window in wanted if (name, account) not in own}
         for name, _, _, first, after, *facts in connection.execute(_OF_DATASETS, bound(without)) if without else ():

@@ -271,13 +271,13 @@ _DUE = text(f"""
     SELECT due.dataset, due.account, lower(part) AS first, upper(part) AS after
     FROM (
         SELECT wanted.dataset, wanted.account,
-               datemultirange(daterange(CASE WHEN is_dated THEN least(CAST(:since AS date), today + 1) ELSE today END,
-                                        today + 1))
+               datemultirange(daterange(CASE WHEN dataset = ANY (:dated) THEN least(CAST(:since AS date), today + 1)
+                                             ELSE today END, today + 1))
                - (coalesce(done.days, '{{}}') + coalesce(held.again, '{{}}') - coalesce(held.before, '{{}}')) AS days
-        FROM unnest(CAST(:datasets AS text[]), CAST(:are_dated AS boolean[]), CAST(:lookbacks AS integer[]),
-                    CAST(:accounts AS text[]), CAST(:todays AS date[]), CAST(:moments AS timestamptz[]),
-                    CAST(:begin_at AS timestamptz[]))
-             AS wanted (dataset, is_dated, lookback, account, today, moment, begins_at)
+        FROM unnest(CAST(:datasets AS text[]), CAST(:accounts AS text[]), CAST(:lookbacks AS integer[]))
+             AS wanted (dataset, account, lookback)
+        JOIN unnest(CAST(:keys AS text[]), CAST(:todays AS date[]), CAST(:moments AS timestamptz[]),
+                    CAST(:begin_at AS timestamptz[])) AS day (key, today, moment, begins_at) ON day.key = wanted.account
         CROSS JOIN LATERAL (
             SELECT begins_at + CASE WHEN lookback > 0 THEN CAST(:soon AS interval) ELSE '0' END AS soon_over,
                    greatest(moment, now()) + CAST(:clocks_differ AS interval) AS latest
@@ -344,18 +344,19 @@ def days_due(
     bound = {
         "since": since,
         "datasets": [dataset.name for dataset, _ in pairs],
-        "are_dated": [dataset.is_dated for dataset, _ in pairs],
-        "lookbacks": [lookbacks.get((dataset.name, day.account), dataset.lookback_days) for dataset, day in pairs],
         "accounts": [day.account for _, day in pairs],
-        "todays": [day.today for _, day in pairs],
-        "moments": [day.moment for _, day in pairs],
-        "begin_at": ["infinity" if again else day.begins_at for _, day in pairs],
+        "lookbacks": [lookbacks.get((dataset.name, day.account), dataset.lookback_days) for dataset, day in pairs],
+        "dated": [dataset.name for dataset in datasets if dataset.is_dated],
+        "keys": [day.account for day in days],
+        "todays": [day.today for day in days],
+        "moments": [day.moment for day in days],
+        "begin_at": ["infinity" if again else day.begins_at for day in days],
         "clocks_differ": CLOCKS_DIFFER,
         "soon": _SOON,
     }
     due: dict[tuple[str, str], list[Window]] = defaultdict(list)
     with database.begin() as connection:
-        for dataset, account, first, after in connection.execute(_DUE, bound):
+        for dataset, account, first, after in connection.execute(_DUE, bound).all():
             due[(dataset, account)].append(Window(first, after))
     return {pair: tuple(windows) for pair, windows in due.items()}
 
