@@ -37,7 +37,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 from sqlalchemy.schema import CreateSchema
 
 from seller_platform.errors import DatabaseFullError, InvalidSettingError, WarehouseUnavailableError
-from seller_platform.orchestration.instance.partition_keys import use_faster_functions
+from seller_platform.orchestration.instance.replaced_functions import use_faster_functions
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url

@@ -5,5 +5,5 @@
 - `command_runs`: runs that a command executes in its own process
 - `run_workers`: forks the processes of other runs, in place of new interpreters
 - `retention`: deletes its old events and runs
-- `partition_keys`: faster functions for partition statuses, in place of Dagster's
+- `replaced_functions`: faster functions for partition statuses, in place of Dagster's
 """

@@ -15,7 +15,7 @@ from dagster_graphql.implementation import partition_status_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seller_platform.orchestration.instance.partition_keys import (
+from seller_platform.orchestration.instance.replaced_functions import (
     RANGES,
     VALIDATED,
     multi_partition_ranges,
