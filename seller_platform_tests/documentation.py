@@ -4,7 +4,7 @@ import ast
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.loads.holds import RULES, TOTAL
+from seller_platform_tests.api_reference import http_api, python_api, table
 from seller_platform_tests.stored_names import coded_errors
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
 
@@ -55,6 +56,8 @@ def sections() -> Mapping[str, Callable[[], str]]:
         "rules": _rules,
         "automation": _automation,
         "errors": _errors,
+        "http": http_api,
+        "python": python_api,
     }
 
 
@@ -100,11 +103,6 @@ def _definitions() -> dg.Definitions:
     return definitions_for(read_settings().model_copy(update={"export_dir": "/exports"}))
 
 
-def _table(columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
-
-
 def _specs() -> list[dg.AssetSpec]:
     graph = _definitions().resolve_asset_graph()
     specs = [graph.get(key).to_asset_spec() for key in graph.materializable_asset_keys]
@@ -118,7 +116,7 @@ def _datasets() -> str:
         for dataset in DATASETS:
             yield f"`seller/{dataset.name}`", f"`{dataset.path}`", _partitions(dataset), dataset.doc
 
-    return _table(("asset, table", "endpoint", "partitions", "a row is"), rows())
+    return table(("asset, table", "endpoint", "partitions", "a row is"), rows())
 
 
 def _partitions(dataset: Dataset) -> str:
@@ -140,7 +138,7 @@ def _assets() -> str:
                 )
                 yield f"`{spec.key.to_user_string()}`", partitions, _sentence(spec.description)
 
-    return _table(("asset", "partitions", "what it is"), rows())
+    return table(("asset", "partitions", "what it is"), rows())
 
 
 def _checks() -> str:
@@ -155,7 +153,7 @@ def _checks() -> str:
         for (name, sentence), assets in sorted(of_check.items()):
             yield f"`{name}`", _listed(sorted(assets)), sentence
 
-    return _table(("check", "of", "holds that"), rows())
+    return table(("check", "of", "holds that"), rows())
 
 
 def _rules() -> str:
@@ -169,7 +167,7 @@ def _rules() -> str:
             yield f"`{rule.name}`", rule.scope.value, share, rule.stops, rule.passes
         yield f"`{TOTAL.name}`", TOTAL.scope.value, "–", TOTAL.stops, TOTAL.passes
 
-    return _table(("rule", "is about", "from", "stops", "lets pass"), rows())
+    return table(("rule", "is about", "from", "stops", "lets pass"), rows())
 
 
 def _automation() -> str:
@@ -193,11 +191,11 @@ def _automation() -> str:
             if not job.name.startswith("__"):
                 yield f"`{job.name}`", "job", "–", _sentence(job.description)
 
-    return _table(("name", "kind", "by default", "does"), rows())
+    return table(("name", "kind", "by default", "does"), rows())
 
 
 def _commands() -> str:
-    return _table(("command", "does"), ((f"`seller-platform {name}`", text) for name, (_, text) in _COMMANDS.items()))
+    return table(("command", "does"), ((f"`seller-platform {name}`", text) for name, (_, text) in _COMMANDS.items()))
 
 
 def _options() -> str:
@@ -228,7 +226,7 @@ def _keys_of_document(reference: Mapping[str, Any], definitions: Mapping[str, An
         return
     definition = definitions[reference["$ref"].rpartition("/")[2]]
     yield definition["description"].partition("\n\n")[0]
-    yield _table(("key", "is", "means"), _rows_of_keys(definition, definitions, ""))
+    yield table(("key", "is", "means"), _rows_of_keys(definition, definitions, ""))
 
 
 def _rows_of_keys(
@@ -301,7 +299,7 @@ def _settings() -> str:
             default = "–" if has_none else f"`{field.default}`"
             yield f"`{field.alias}`", default, field.description or ""
 
-    return _table(("variable", "default", "is"), rows())
+    return table(("variable", "default", "is"), rows())
 
 
 def _errors() -> str:
@@ -313,7 +311,7 @@ def _errors() -> str:
         for code, exit_code, sentence, step in coded_errors():
             yield f"`{code}`", str(exit_code), f"{sentence[:1].upper()}{sentence[1:]}.", step
 
-    return _table(("error", "exit code", "means", "next step"), sorted(rows()))
+    return table(("error", "exit code", "means", "next step"), sorted(rows()))
 
 
 def _on(status: str) -> str:

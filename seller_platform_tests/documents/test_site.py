@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -11,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
+from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from seller_platform.cli.docs.pages import PAGES
@@ -26,19 +28,31 @@ _DESKTOP, _PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=375,
 
 @dataclass
 class _Parsed(HTMLParser):
-    """A page of the site: its anchors, what it links and what it loads."""
+    """A page of the site: its anchors, what it links and loads, and the text and the lists of its article."""
 
-    path: Path
+    html: str
     anchors: set[str] = field(default_factory=set)
     linked: list[str] = field(default_factory=list)
     loaded: list[str] = field(default_factory=list)
+    blocks: Counter[str] = field(default_factory=Counter)
+    text: str = ""
 
     def __post_init__(self) -> None:
         super().__init__()
-        self.feed(self.path.read_text("utf-8"))
+        self.feed(self.html)
+
+    @property
+    def words(self) -> str:
+        """The text without spaces, which the two kinds of HTML set differently."""
+        return "".join(self.text.split())
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attributes}
+        if tag in ("h1", "h2", "h3", "pre", "li", "td"):
+            self.blocks[tag] += 1
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
         if "href" in values:
             (self.linked if tag == "a" else self.loaded).append(values["href"])
@@ -54,7 +68,7 @@ def site() -> Iterator[Path]:
 
 
 def _pages(site: Path) -> dict[str, _Parsed]:
-    return {str(path.relative_to(site)): _Parsed(path) for path in sorted(site.rglob("*.html"))}
+    return {str(path.relative_to(site)): _Parsed(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
 
 
 def _broken(site: Path) -> list[str]:
@@ -77,6 +91,24 @@ def test_every_page_is_on_the_site_and_every_link_leads_to_it(site: Path) -> Non
     assert len(pages) > len(PAGES)
     assert pages | {"404.html"} == set(_pages(site))
     assert _broken(site) == []
+
+
+def test_every_page_has_the_text_and_the_lists_that_github_shows(site: Path) -> None:
+    github = MarkdownIt("commonmark").enable("table")
+    different = []
+    for file, address in addresses().items():
+        if file.suffix == ".md":
+            html = (site / address.with_suffix(".html")).read_text("utf-8")
+            article = re.search(r"<article.*?</article>", html, re.DOTALL)
+            assert article is not None, address
+            shown = _Parsed(re.sub(r'<a class="headerlink.*?</a>|<style.*?</style>', "", article[0], flags=re.DOTALL))
+            text = file.read_text("utf-8")
+            markdown = re.sub(r"^```mermaid$.*?^```$|^<!-- [^\n]* -->\n", "", text, flags=re.M | re.S)
+            expected = _Parsed(github.render(markdown))
+            if (shown.words, shown.blocks) != (expected.words, expected.blocks):
+                different.append(str(address))
+
+    assert different == []
 
 
 def test_a_page_or_a_heading_that_is_gone_breaks_the_links_to_it(site: Path, tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ _NAMES = (
     "reference/checks",
     "reference/assets",
     "reference/automation",
+    "reference/http",
+    "reference/python",
 )
 
 

@@ -21,13 +21,18 @@ _DEEPEST = 5
 
 def docs_text(document: Mapping[str, Any]) -> str:
     """Return the HTML of the page that shows a document."""
+    return render_text("docs.html", described(document))
+
+
+def described(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a page shows of a document, with the endpoints by area."""
     document = without_references(document)
     endpoints = [_endpoint(document, *operation) for operation in operations(document)]
     areas = [
         {**tag, "endpoints": [endpoint for endpoint in endpoints if endpoint["area"] == tag["name"]]}
         for tag in document["tags"]
     ]
-    values = {
+    return {
         "about": document["info"]["description"].split("\n\n"),
         "version": document["info"]["version"],
         "base_url": document["servers"][0]["url"],
@@ -35,7 +40,6 @@ def docs_text(document: Mapping[str, Any]) -> str:
         "error": list(_fields(document["components"]["schemas"]["Error"])),
         "areas": areas,
     }
-    return render_text("docs.html", values)
 
 
 def _endpoint(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> dict[str, Any]:
