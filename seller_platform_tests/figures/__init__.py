@@ -5,6 +5,7 @@ modules are what figures share:
 
 - `results`: figures beside promises, and medians of samples, as tables
 - `measuring`: the CPU of processes and of PostgreSQL, and memory
+- `passing_days`: a deployment whose clock passes a day every few seconds
 - `free_service`: an upstream that is always faster than its reader
 - `dlt_pipeline`: loads the lists of that upstream with dlt
 """

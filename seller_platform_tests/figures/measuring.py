@@ -41,7 +41,7 @@ def spent_by_command(command: list[str], variables: Mapping[str, str], server: E
     with subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
             processes = [*with_children(process.pid)]
-            mib = max(mib, sum(map(_proportional_kib, processes)) >> 10)
+            mib = max(mib, sum(map(proportional_kib, processes)) >> 10)
             for pid in processes:
                 with suppress(OSError):
                     own[pid] = processor_seconds(pid)
@@ -72,10 +72,15 @@ def server_seconds(server: EmbeddedServer) -> float:
 def with_children(pid: int) -> Iterator[int]:
     """Yield a process, its children and theirs."""
     yield pid
+    for child in children(pid):
+        yield from with_children(child)
+
+
+def children(pid: int) -> Iterator[int]:
+    """Yield the processes that a process has started and that run."""
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            for child in (thread / "children").read_text().split():
-                yield from with_children(int(child))
+            yield from map(int, (thread / "children").read_text().split())
 
 
 def peak_mib(pid: int) -> int:
@@ -84,14 +89,22 @@ def peak_mib(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) >> 10
 
 
-def _fields(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+def open_files(pid: int) -> int:
+    """Return how many files, sockets and pipes a process has open; 0 if it has ended."""
+    try:
+        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return 0
 
 
-def _proportional_kib(pid: int) -> int:
+def proportional_kib(pid: int) -> int:
     """Return the memory of a process, with its share of the pages that others share with it."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1])
     return 0
+
+
+def _fields(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -12,6 +12,8 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
 from seller_platform.contract import Dataset, Source, Window
+from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.contract.window import read_month
 from seller_platform.errors import BudgetTooSmallError, NotOfferedError, RequestsUsedUpError
 from seller_platform.ingest.connections.request_budget import left_at
@@ -220,14 +222,23 @@ class Planner:
         """Divide the slices of some of the datasets of the daily refresh, and return those of these datasets.
 
         Where requests are limited, all slices of the refresh are planned, also those of the accounts that share them.
+        A dataset that takes a request for each product waits until one of the lists with the products was loaded.
         """
         if self.requests_per_day is None:
-            return Division(self.refreshed(read))
+            return Division(self._with_products(self.refreshed(read), datasets))
         names = {dataset.name for dataset in read}
-        refreshed = self._with_sharing.refreshed(datasets)
+        refreshed = self._with_products(self._with_sharing.refreshed(datasets), datasets)
         return self._own(
             self._with_sharing.divide(refreshed), [each for each in refreshed if each.dataset.name in names]
         )
+
+    def _with_products(self, slices: Sequence[DueSlice], datasets: Sequence[Dataset]) -> Sequence[DueSlice]:
+        """Return the slices whose products are known, or will not be by any of the datasets."""
+        listing = [dataset for dataset in datasets if dataset in (INVENTORY, DAILY_PRODUCT_SALES)]
+        if not listing or all(each.dataset.source is not Source.PRODUCT_LOOKUP for each in slices):
+            return slices
+        known = {account for _, account in pairs_read(self.database, listing)}
+        return [each for each in slices if each.dataset.source is not Source.PRODUCT_LOOKUP or each.account in known]
 
     def beside_refresh(self, plan: Callable[["Planner"], Sequence[DueSlice]], datasets: Sequence[Dataset]) -> Division:
         """Divide slices that are planned beside the daily refresh of these datasets, of which they may be a part.

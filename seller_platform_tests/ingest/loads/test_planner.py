@@ -87,6 +87,22 @@ def test_days_that_are_read_again_come_after_all_that_were_never_read(
     ]
 
 
+@pytest.mark.parametrize("per_day", [None, 100])
+def test_a_refresh_looks_products_up_after_a_list_has_named_them(
+    database: Database, accounts: list[KnownAccount], per_day: int | None
+) -> None:
+    planner = Planner(database, accounts, SINCE, NOON, requests_per_day=per_day)
+
+    first = planner.of_refresh([COST_PERIODS], [COST_PERIODS, INVENTORY])
+    without_lists = planner.of_refresh([COST_PERIODS], [COST_PERIODS])
+    read(database, ["inventory"], "A.DE", Window.day(NOON.date()), NOON)
+    later = planner.of_refresh([COST_PERIODS], [COST_PERIODS, INVENTORY])
+
+    assert names(first.fitting) == []
+    assert names(later.fitting) == ["cost_periods of A.DE"]
+    assert names(without_lists.fitting) == ["cost_periods of A.DE", "cost_periods of B.DE"]
+
+
 def test_of_today_the_slice_that_waits_longest_comes_first(database: Database, accounts: list[KnownAccount]) -> None:
     read(database, ["inventory"], "A.DE", Window.day(date(2026, 5, 19)), YESTERDAY)
     read(database, ["inventory"], "B.DE", Window.day(date(2026, 5, 16)), datetime(2026, 5, 16, 12, tzinfo=UTC))

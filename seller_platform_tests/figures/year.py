@@ -1,0 +1,90 @@
+"""Lets a deployment run for a year, a day every eight seconds, and measures what grows and what fails.
+
+Its programs are real processes: the sandbox's service, PostgreSQL, Dagster's code location, web server and daemon, and
+one that advances the sandbox. They share a clock, which is moved to the next noon when a day is over: Dagster's
+schedules load, build and prune as in a year. Planted are outages of the upstream every 20 days, lists
+that are empty or short for a day, a restart of each program once a week and of PostgreSQL once a month, and a rotation
+of the key once a month. In the middle everything is ended, migrated and started again. The last days have no outages;
+then the sandbox ends, and `verify` compares.
+
+What is promised of memory and tables compares the last week with the week until day 30, in shorter runs until the
+middle. On a busy machine days are longer, and loads of several days are one.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from seller_platform_tests.figures.passing_days import MONTH, WEEK, Day, PassingDays, passing_days
+from seller_platform_tests.figures.results import Figure, Promises
+from seller_platform_tests.support.folders import temporary_folder
+
+MOST = 1.1
+# A table of a few rows may grow by some.
+_FEW_ROWS = 100
+_KEPT = {
+    "platform.loads": "receipts, for 400 days",
+}
+"""The tables of the product's bookkeeping that grow by what must be kept, with what that is."""
+
+
+def measure(
+    *, days: int = 365, seconds: float = 8.0, accounts: int = 1, months: int = 2, samples: str = ""
+) -> Promises:
+    """Options: days, the shortest length of one, accounts, months before the first day, and a file for all samples."""
+    with temporary_folder() as home, passing_days(home, accounts=accounts, months=months) as passing:
+        try:
+            passing.run(days, seconds)
+            difference = passing.settle()
+        finally:
+            if samples:
+                lines = [asdict(day) for day in passing.days] + [asdict(run) for run in passing.failed.values()]
+                Path(samples).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return Promises(f"{days} days", list(_figures(passing, difference)))
+
+
+def _figures(passing: PassingDays, difference: str) -> Iterator[Figure]:
+    days = passing.days
+    until = min(MONTH, len(days) // 2)
+    early, late = days[max(0, until - WEEK) : until], days[-WEEK:]
+    took = sorted(day.seconds for day in days)
+    yield Figure("seconds of a day: median, longest", f"{took[len(took) // 2]:.1f}, {took[-1]:.1f}")
+    yield Figure("runs", sum(day.runs for day in days))
+    planted = Counter(each for day in days for each in day.planted)
+    yield Figure("planted", ", ".join(f"{count} {name}" for name, count in sorted(planted.items())))
+    for name in days[-1].mib:
+        yield _growth(f"MiB of {name}", *([day.mib[name] for day in week] for week in (early, late)))
+    for name in days[-1].files:
+        yield _growth(f"open files of {name}", *([day.files[name] for day in week] for week in (early, late)))
+    yield _growth("connections to PostgreSQL", *([day.connections for day in week] for week in (early, late)))
+    yield from _tables(early, late)
+    without_cause = [run for run in passing.failed.values() if not run.planted]
+    yield Figure("runs that failed", len(passing.failed))
+    yield Figure("  of them on a day without a planted cause", len(without_cause), "0", not without_cause)
+    for run in without_cause:
+        yield Figure(f"  day {run.day}, {run.job}", run.reason)
+    held = days[-1].problems.get("held", 0)
+    yield Figure("readings that are held at the end", held, "0", held == 0)
+    yield Figure("`verify`", difference or "equal", "equal", not difference)
+
+
+def _growth(what: str, early: Sequence[float], late: Sequence[float]) -> Figure:
+    before, after = max(early), max(late)
+    return Figure(what, f"{before:,.0f}, {after:,.0f}", f"at most {MOST}x", after <= MOST * before)
+
+
+def _tables(early: Sequence[Day], late: Sequence[Day]) -> Iterator[Figure]:
+    """Yield the rows of Dagster's tables and of the bookkeeping, and each table of them that grew."""
+    for schema in ("dagster", "platform", "service"):
+        yield _growth(f"rows of {schema}", *([day.rows_of(schema) for day in week] for week in (early, late)))
+        for name in late[-1].rows:
+            before, after = (max(day.rows.get(name, 0) for day in week) for week in (early, late))
+            if name.startswith(f"{schema}.") and after > MOST * before + _FEW_ROWS:
+                kept = _KEPT.get(name)
+                yield Figure(f"  {name}", f"{before:,}, {after:,}", kept or f"at most {MOST}x", kept is not None)
+    for schema in ("seller", "history", "marts"):
+        yield Figure(f"rows of {schema}", ", ".join(f"{week[-1].rows_of(schema):,}" for week in (early, late)))
+    sizes = [sum(week[-1].sizes.values()) >> 20 for week in (early, late)]
+    yield Figure("MiB of the database", ", ".join(map(str, sizes)))
