@@ -11,7 +11,7 @@ BUDGETS = {
     "orchestration": 7_510,
     "service": 13_570,
     "sandbox": 2_400,
-    "ingest": 4_080,
+    "ingest": 4_090,
     "client": 4_630,
     "warehouse": 17_010,
     "contract": 1_380,
