@@ -68,8 +68,10 @@ def _examine() -> Iterator[Finding]:
 
 def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
     with Database(warehouse_url(settings), connections=4) as database:
-        findings = list(examine_postgresql(check_health(database), database.where))
+        health = check_health(database)
+        findings = list(examine_postgresql(health, database.where))
         yield from findings
+        yield from examine_durability(health)
         if any(finding.level is FindingLevel.FAIL for finding in findings) or database.version() is None:
             return
         yield examine_stored_history(
@@ -126,6 +128,25 @@ def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
     else:
         is_newer = health.schema > health.newest_schema
         yield ok("schema", f"version {health.schema}{', which this program may use' if is_newer else ''}")
+
+
+def examine_durability(health: DatabaseHealth) -> Iterator[Finding]:
+    """Yield whether a power loss of the server can lose or damage what is stored."""
+    subject, undone = "durability", "`ALTER SYSTEM RESET {0}` and `SELECT pg_reload_conf()` as an administrator in psql"
+    for setting in health.unsafe:
+        step = undone.format(setting)
+        match setting:
+            case "fsync":
+                step += ", then `sync` in a shell of the server; a `-c fsync=off` of its command line has to go, too"
+                yield fail(subject, "fsync is off: a power loss can destroy the whole database", step)
+            case "full_page_writes":
+                message = "full_page_writes is off: a page of which a power loss leaves a part stays damaged"
+                yield warn(subject, message, f"{step}, unless its file system writes pages whole, as ZFS does")
+            case _:
+                message = "synchronous_commit is off: a power loss takes the loads of the last second, but no tokens"
+                yield warn(subject, message, f"none, if `sync` may load them again; else {step}")
+    if not health.unsafe:
+        yield ok(subject, "what is committed is on disk")
 
 
 def examine_dagster(settings: Settings, database: Database, now: datetime) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Self, TypeVar
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from seller_platform.errors import InvalidSettingError, SecretKeyError
 from seller_platform.files import create_atomically, make_private_folder, write_atomically
@@ -23,6 +23,10 @@ from seller_platform.warehouse.postgres.database import Database
 _SETTING = "SELLER_PLATFORM_SECRET_KEY"
 _KEY_FILE = "secret.key"
 _SEALING_LOCK = 0x5EA1
+# Files with a token pair, or with its former key, are deleted once a transaction is committed.
+_WAIT_FOR_THE_DISK = text(
+    "SELECT set_config('synchronous_commit', 'local', true) WHERE current_setting('synchronous_commit') = 'off'"
+)
 
 _Stored = TypeVar("_Stored")
 _Opened = TypeVar("_Opened")
@@ -188,8 +192,12 @@ def write_keys(path: Path, keys: Sequence[str]) -> None:
 
 @contextmanager
 def sealing(database: Database) -> Iterator[Connection]:
-    """Open a transaction to seal and store secrets. The keys do not change until it ends."""
+    """Open a transaction to seal and store secrets. The keys do not change until it ends.
+
+    What it commits is on the server's disk also where the server does not wait for its disk otherwise.
+    """
     with database.begin() as transaction:
+        transaction.execute(_WAIT_FOR_THE_DISK)
         share_number(transaction, _SEALING_LOCK)
         yield transaction
 
@@ -198,6 +206,7 @@ def sealing(database: Database) -> Iterator[Connection]:
 def resealing(database: Database) -> Iterator[Connection]:
     """Open a transaction to change the keys. No secret is sealed for the database until it ends."""
     with database.begin() as transaction:
+        transaction.execute(_WAIT_FOR_THE_DISK)
         lock_number(transaction, _SEALING_LOCK)
         yield transaction
 

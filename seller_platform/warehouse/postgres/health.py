@@ -1,5 +1,6 @@
 """The state of the database: its server, its schema, and whether it can be written."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import text
@@ -21,7 +22,11 @@ _SERVER = text("""
            split_part(current_setting('server_version'), ' ', 1) AS version,
            pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS is_read_only,
            has_database_privilege(current_database(), 'CREATE') AS may_create,
-           pg_database_size(current_database()) AS size_bytes
+           pg_database_size(current_database()) AS size_bytes,
+           ARRAY(
+               SELECT name FROM pg_settings
+               WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off' ORDER BY name
+           ) AS unsafe
 """)
 
 
@@ -30,6 +35,8 @@ class DatabaseHealth:
     """The server, the rights and the schema of a database.
 
     Attributes:
+        unsafe: The settings of durability that are off for this user and database: `fsync`, `full_page_writes`,
+            `synchronous_commit`.
         may_read: Whether this user may read the platform's schemas.
         schema: The migration that the schemas are at; None where there are none yet, or none that may be read.
         is_known_schema: Whether this program may use the tables, once they have its migrations.
@@ -41,6 +48,7 @@ class DatabaseHealth:
     is_read_only: bool
     may_create: bool
     size_bytes: int
+    unsafe: Sequence[str]
     may_read: bool
     schema: str | None
     newest_schema: str

@@ -15,6 +15,7 @@ from seller_platform import __version__
 from seller_platform.cli.doctor.command import (
     examine_connections,
     examine_dagster,
+    examine_durability,
     examine_postgresql,
     examine_secrets,
 )
@@ -61,6 +62,7 @@ SOUND = DatabaseHealth(
     is_read_only=False,
     may_create=True,
     size_bytes=10 << 20,
+    unsafe=(),
     may_read=True,
     schema="0008",
     newest_schema="0008",
@@ -207,6 +209,22 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 )
 def test_postgresql(condition: DatabaseHealth, verdict: FindingLevel, message: str) -> None:
     assert message in only(examine_postgresql(condition, "host/name"), verdict).message
+
+
+def test_settings_with_which_a_power_loss_takes_rows(postgres: EmbeddedServer) -> None:
+    """The server of the tests has fsync and full_page_writes off."""
+    with Database(postgres.database("unsafe")) as database, database.begin() as connection:
+        connection.execute(text("ALTER DATABASE unsafe SET synchronous_commit = off"))
+    with Database(postgres.url("unsafe")) as database:
+        findings = list(examine_durability(check_health(database)))
+    drop_database(postgres, "unsafe")
+
+    assert [finding.level for finding in findings] == [FindingLevel.FAIL, FindingLevel.WARN, FindingLevel.WARN]
+    assert all(
+        f"{name} is off" in finding.message and f"ALTER SYSTEM RESET {name}`" in finding.next_step
+        for name, finding in zip(("fsync", "full_page_writes", "synchronous_commit"), findings, strict=True)
+    )
+    assert only(examine_durability(SOUND), FindingLevel.OK).message == "what is committed is on disk"
 
 
 def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Database) -> None:

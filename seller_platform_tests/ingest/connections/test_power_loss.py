@@ -3,17 +3,19 @@
 import errno
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select, text
 
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import GrantSpoolError, ReauthorizationRequiredError
 from seller_platform.failpoints import reach
 from seller_platform.ingest.connections.key_rotation import rotate_key_file
+from seller_platform.warehouse.connections.secrets import resealing, sealing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GRANTS
 from seller_platform_tests.ingest.connections.test_token_rotation import START, SharedGrant
@@ -123,3 +125,21 @@ def test_no_pair_is_lost_while_one_call_of_the_disk_fails(
 
             assert shared.files() == []
     assert number > 10
+
+
+@pytest.mark.parametrize("opened", [sealing, resealing])
+def test_secrets_are_committed_to_disk_by_a_server_that_does_not_wait_for_it(
+    database: Database, opened: Callable[[Database], AbstractContextManager[Connection]]
+) -> None:
+    with database.begin() as connection:
+        name = connection.execute(text("SELECT current_database()")).scalar_one()
+        connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
+    waits = text("SHOW synchronous_commit")
+
+    with Database(database.url) as hasty:
+        with opened(hasty) as transaction:
+            of_secrets = transaction.execute(waits).scalar_one()
+        with hasty.begin() as transaction:
+            of_rows = transaction.execute(waits).scalar_one()
+
+    assert (of_secrets, of_rows) == ("local", "off")
