@@ -33,7 +33,7 @@ def main(*, modules: tuple[str, ...], each: int, seed: int, workers: int) -> Non
             for one in of_module:
                 if not one.is_killed and one.change not in reasons:
                     survivors.append(one)
-                    print(f"\n{one.change}\n({count_of(one.tests, 'test')} reach it)\n", flush=True)
+                    print(f"\n{one.change}\n(reached by {count_of(one.tests, 'test')})\n", flush=True)
     seconds = sum(one.seconds for one in played) / len(played)
     print(f"{_line('all', played)}; {len(survivors)} without a verdict; {seconds:.1f} s of CPU a mutant")
     sys.exit(1 if survivors or _percent(played) < _LEAST_PERCENT else 0)

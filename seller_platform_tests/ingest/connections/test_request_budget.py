@@ -173,6 +173,14 @@ def test_no_request_is_sent_where_fewer_are_left_than_reserved(database: Databas
     assert requests_sent(database, TODAY) == {"default": 1}
 
 
+def test_requests_reserved_inside_a_reservation_come_from_the_same_day(database: Database) -> None:
+    with meter(database, 5).reserved(2) as outer, outer.reserved(3) as inner:
+        assert (outer.per_day, inner.per_day) == (5, 5)
+        assert requests_sent(database, TODAY) == {"default": 5}
+
+    assert requests_sent(database, TODAY) == {"default": 0}
+
+
 def test_more_than_a_day_allows_names_the_setting_to_raise(database: Database) -> None:
     with (
         pytest.raises(BudgetTooSmallError, match=r"about 6 requests.*may send 5 a day"),

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from seller_platform.service.limits.rates import Counts, Quota, create_rates_file, own_memory
+from seller_platform.service.limits.rates import Counts, Quota, create_rates_file, own_memory, shared_memory
 
 QUOTA = Quota("token", 60, 60)
 
@@ -63,6 +63,31 @@ def test_keys_at_the_end_of_the_table_take_no_slot_of_its_first_keys() -> None:
             counts.take(key, QUOTA)
 
     assert [counts.take(key, QUOTA).requests for key in keys] == [39] * 16
+
+
+_LOCKED = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    for slot in range(20):
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 16, 16 * slot)
+        except OSError:
+            print(slot)
+"""
+
+
+def test_a_key_locks_the_slots_that_it_may_take_and_no_others(tmp_path: Path) -> None:
+    file, locked = create_rates_file(tmp_path), []
+
+    def look() -> float:
+        """Let another process see which slots are locked, while this one counts."""
+        locked.append(subprocess.check_output([sys.executable, "-c", _LOCKED, str(file)], text=True).split())
+        return 1_000.0
+
+    Counts(shared_memory(file), monotonic=look).take(7, QUOTA)
+    look()
+
+    assert locked == [[str(slot) for slot in range(7, 15)], []]
 
 
 _PROGRAM = """
