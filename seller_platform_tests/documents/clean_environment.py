@@ -53,9 +53,9 @@ def _lines(folder: Path, package: str) -> list[str]:
     first_look = typed(readme.blocks("console")[1])
     (folder / _EXAMPLE).write_text(readme.blocks("python")[0])
     lines = [readme.lines[0], *first_look, f"python {_EXAMPLE} && ls sales.png", _NOTEBOOK]
-    # Quoted words that follow one another are one word of the shell.
+    # An extra is quoted; quoted words that follow one another are one word of the shell.
     return [
-        re.sub(r"-e (?:\.|'\.(\[\w+\])')", lambda match: f"{package}{quote(match[1] or '')}", line) for line in lines
+        re.sub(r"-e ('?)\.(\[\w+\])?", lambda match: f"{package}{match[1]}{match[2] or ''}", line) for line in lines
     ]
 
 
