@@ -229,7 +229,7 @@ def _opened(settings: Settings, *, creates: bool, partitions: int = FEW_PARTITIO
         try:
             if not creates and readable_version(database) is None:
                 raise nothing_stored(settings)
-            database.migrate(partitions)
+            database.migrate(partitions, note)
         except BaseException:
             database.close()
             raise

@@ -16,11 +16,11 @@ from seller_platform.ingest.verification.queries import StoredDays
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, open_holds, stored_windows
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.slices import fill_slices
 from seller_platform_tests.figures.measuring import spent, spent_by_command
 from seller_platform_tests.figures.results import Samples
 from seller_platform_tests.support.installation import temporary_server
 from seller_platform_tests.support.processes import COMMAND, environment
+from seller_platform_tests.support.slices_of_receipts import fill_slices
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 DATED, STOCK = tuple(map(dataset_named, ("orders", "daily_product_sales", "transactions"))), dataset_named("inventory")

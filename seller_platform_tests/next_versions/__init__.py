@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from seller_platform.warehouse.migrations.upgrade import Migration, released
 
-_MODULES = ("1001_gifts",)
+_MODULES = ("1001_gifts", "1002_order_cents")
 NEWEST = len(_MODULES)
 
 

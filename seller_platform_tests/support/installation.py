@@ -28,6 +28,7 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
     [
         "seller_platform.ingest.loads.slices",
+        "seller_platform.warehouse.migrations.upgrade",
         "seller_platform_tests.figures.results",
         "seller_platform_tests.support.installation",
         "seller_platform_tests.support.independent_upstream",

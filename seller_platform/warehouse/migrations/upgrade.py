@@ -10,7 +10,7 @@ what is new.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,8 +22,9 @@ from sqlalchemy import Connection
 
 from seller_platform.warehouse.marts import tables as mart_tables  # noqa: F401  # imported, its tables join METADATA
 from seller_platform.warehouse.migrations import versions
+from seller_platform.warehouse.migrations.plans import PlannedStep, plan_steps, raise_without_room
 from seller_platform.warehouse.migrations.short_locks import ShortLocks
-from seller_platform.warehouse.migrations.steps import MigrationStep
+from seller_platform.warehouse.migrations.steps import MigrationStep, Report
 from seller_platform.warehouse.postgres.advisory_locks import TRY_HOLD_NUMBER, releasing
 from seller_platform.warehouse.postgres.database import (
     FEW_PARTITIONS,
@@ -90,7 +91,7 @@ def released() -> Sequence[Migration]:
 def upgrade(
     database: Database,
     partitions: int = FEW_PARTITIONS,
-    report: Callable[[str], None] = _LOG.info,
+    report: Report = _LOG.info,
     migrations: Sequence[Migration] | None = None,
 ) -> None:
     """Bring a database to the newest version; processes that start together wait for one another.
@@ -101,7 +102,8 @@ def upgrade(
         migrations: By default those of this program.
 
     Raises:
-        WarehouseError: The database is of a version that this program cannot use, or a table stayed locked.
+        WarehouseError: The database is of a version that this program cannot use, the disk has too little room, or a
+            table stayed locked. The last one happens in the middle; calling this again goes on.
         WarehouseUnavailableError: The server cannot be reached.
     """
     migrations = migrations or released()
@@ -115,19 +117,48 @@ def upgrade(
                     _create(connection, partitions, migrations[-1])
                 return
             version.raise_unless_usable()
-            pending = [migration for migration in migrations if migration.revision > version.revision]
             locks = ShortLocks(driver)
+            pending = [migration for migration in migrations if migration.revision > version.revision]
+            planned = plan_steps(locks, _steps_of(pending))
+            raise_without_room(locks, database.where, planned)
+            for step in planned:
+                report(str(step))
             for migration in pending:
                 report(f"{migration.revision}: {migration.title}")
-                locks.execute(_BEGIN.format(**_NAMES, compatible_from=migration.compatible_from))
-                for step in migration.steps:
-                    if not step.is_done(locks):
-                        report(f"{migration.revision}: {step}")
-                        step.run(locks)
-                if migration is pending[-1]:
-                    for create in _FOLLOWING:
-                        locks.transaction(lambda create=create: create(connection))  # type: ignore[misc]
-                locks.execute(_END.format(**_NAMES, revision=migration.revision))
+                _run(connection, locks, migration, report, is_last=migration is pending[-1])
+
+
+def plan(database: Database, migrations: Sequence[Migration] | None = None) -> Sequence[PlannedStep]:
+    """Return the steps that an upgrade would run, in their order, with what they need; nothing is changed.
+
+    Raises:
+        WarehouseError: The database is of a version that this program cannot use.
+        WarehouseUnavailableError: The server cannot be reached.
+    """
+    with database.connect() as pooled:
+        connection = pooled.execution_options(isolation_level="AUTOCOMMIT")
+        version = stored_version(connection)
+        if version is None:
+            return []
+        version.raise_unless_usable()
+        pending = [each for each in migrations or released() if each.revision > version.revision]
+        return plan_steps(ShortLocks(driver_of(connection)), _steps_of(pending))
+
+
+def _steps_of(migrations: Sequence[Migration]) -> Sequence[tuple[str, MigrationStep]]:
+    return [(migration.revision, step) for migration in migrations for step in migration.steps]
+
+
+def _run(connection: Connection, locks: ShortLocks, migration: Migration, report: Report, *, is_last: bool) -> None:
+    locks.execute(_BEGIN.format(**_NAMES, compatible_from=migration.compatible_from))
+    for step in migration.steps:
+        if not step.is_done(locks):
+            report(f"{migration.revision}: {step}")
+            step.run(locks, lambda line: report(f"{migration.revision}: {line}"))
+    if is_last:
+        for create in _FOLLOWING:
+            locks.transaction(lambda create=create: create(connection))  # type: ignore[misc]
+    locks.execute(_END.format(**_NAMES, revision=migration.revision))
 
 
 def _create(connection: Connection, partitions: int, newest: Migration) -> None:
@@ -139,7 +170,7 @@ def _create(connection: Connection, partitions: int, newest: Migration) -> None:
 
 
 @contextmanager
-def _alone(connection: Connection, driver: psycopg.Connection[Any], report: Callable[[str], None]) -> Iterator[None]:
+def _alone(connection: Connection, driver: psycopg.Connection[Any], report: Report) -> Iterator[None]:
     """Wait until no other program migrates the database, and hold the lock of it until the block ends.
 
     The lock is tried again and again: CREATE INDEX CONCURRENTLY waits for every statement that is older, so also for

@@ -35,7 +35,7 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
     # psycopg names it `sqlstate`, and psycopg2, which Dagster uses, `pgcode`.
     state = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
     message = str(driver).strip().partition("\n")[0]
-    data = _local_data(where)
+    data = local_data(where)
     is_full = state == _FULL_DISK or (state in _LOST and _is_operational(driver) and data and has_no_room(data))
     if is_full and data is not None:
         return DatabaseFullError(str(data / Path(where).name), message, free_room(data))
@@ -77,7 +77,7 @@ def _is_operational(driver: BaseException) -> bool:
     return "OperationalError" in {each.__name__ for each in type(driver).__mro__}
 
 
-def _local_data(where: str) -> Path | None:
+def local_data(where: str) -> Path | None:
     """Return the folder of the data of a server that is reached through its socket on this machine."""
     if not where.startswith("/"):
         return None

@@ -11,11 +11,11 @@ from sqlalchemy import text
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.slices import fill_slices
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
 from seller_platform_tests.support.processes import document, environment, run
 from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.slices_of_receipts import fill_slices
 
 pytestmark = pytest.mark.slow
 

@@ -18,8 +18,8 @@ from seller_platform.warehouse.monitoring.restatements import activity_since
 from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.slices import fill_slices
 from seller_platform_tests.support.receipts import end_in_the_past, mark_loaded
+from seller_platform_tests.support.slices_of_receipts import fill_slices
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
