@@ -2,10 +2,16 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+import httpx
+import psycopg
 import pytest
 
 from seller_platform_tests.figures.__main__ import FIGURES
+from seller_platform_tests.figures.free_service import CHANGE, free_service
+from seller_platform_tests.figures.pipelines.environments import Job
+from seller_platform_tests.figures.pipelines.parity import stored_rows, upstream_rows
 from seller_platform_tests.figures.results import Samples
 
 
@@ -52,3 +58,33 @@ def test_samples_are_shown_as_medians_and_ratios() -> None:
     cells = [list(column.cells) for column in samples.table.columns]
 
     assert cells == [["COPY", "sync"], ["2.00", "6.00"], ["–", "0.50"], ["1.00", "3.00"]]
+
+
+_COLUMNS = """
+posted_date timestamptz, transaction_type text, order_id text, sku text, description text, quantity bigint,
+amount numeric, currency text, marketplace_name text, account text DEFAULT 'S1.BENCH'
+"""
+_INSERT = """
+INSERT INTO lists.transactions
+SELECT row.*, 'S1.BENCH' FROM json_populate_recordset(NULL::lists.sent, %s::json->'data') AS row
+"""
+
+
+def test_rows_that_a_tool_lost_changed_or_repeated_are_counted(database_url: str, tmp_path: Path) -> None:
+    with free_service(1, 1, 300) as url, psycopg.connect(database_url, autocommit=True) as connection:
+        job = Job(url, database_url, tmp_path, account_count=1, month_count=1)
+        answer = httpx.get(f"{url}/sales/transactions?start_date=2025-01-01&end_date=2025-01-31&per_page=300")
+        connection.execute(f"CREATE SCHEMA lists; CREATE TABLE lists.transactions ({_COLUMNS})")
+        connection.execute("CREATE TABLE lists.sent AS TABLE lists.transactions; ALTER TABLE lists.sent DROP account")
+        connection.execute(_INSERT, (answer.text,))
+        upstream, whole = upstream_rows(job, "transactions"), stored_rows(database_url, "lists", "transactions")
+        for change in ("DELETE FROM {0}", "UPDATE {0} SET sku = 'other'", "INSERT INTO {0} TABLE {0} LIMIT 1"):
+            row = " WHERE ctid = (SELECT max(ctid) FROM lists.transactions)" if "LIMIT" not in change else ""
+            connection.execute(change.format("lists.transactions") + row)
+        damaged = stored_rows(database_url, "lists", "transactions")
+        httpx.get(url + CHANGE)
+        changed = upstream_rows(job, "transactions")
+
+    assert (whole, upstream.different(whole)) == (upstream, 0)
+    assert upstream.different(damaged) == 4  # one lost, one changed, which is lost and new, and one twice
+    assert (changed.count, 0 < upstream.different(changed) < 20) == (300, True)

@@ -7,5 +7,5 @@ modules are what figures share:
 - `measuring`: the CPU of processes and of PostgreSQL, and memory
 - `passing_days`: a deployment whose clock passes a day every few seconds
 - `free_service`: an upstream that is always faster than its reader
-- `dlt_pipeline`: loads the lists of that upstream with dlt
+- `pipelines`: the other tools that `peers` installs and runs
 """

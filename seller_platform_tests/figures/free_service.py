@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from zlib import crc32
 from zoneinfo import ZoneInfo
 
 from seller_platform.contract import Window
@@ -38,6 +39,9 @@ ZONE = ZoneInfo("America/Los_Angeles")
 CHANNELS = {"platform": 0.9, "non-platform": 0.1}
 FIRST_MONTH = date(2025, 1, 1)
 PER_PAGE = 2_000
+CHANGE = "/change"
+"""A request for this path changes 1 % of the rows; it is no part of the API."""
+
 _PRODUCTS = 2_000
 _REPEATED = 0.015
 """The share of transactions that are exact repeats of the one before."""
@@ -169,6 +173,15 @@ class _EncodedList:
         self._ends = [0, *accumulate(len(row.json) + 1 for row in rows)]
         self._bytes = memoryview(b"".join(row.json + b"," for row in rows))
 
+    def change(self) -> None:
+        """Change one value in about 1 % of the rows, which are chosen by their content."""
+        rows = [bytes(self._bytes[begin:end]) for begin, end in pairwise(self._ends)]
+        for number, row in enumerate(rows):
+            if crc32(row) % 100 == 0:
+                rows[number] = row.replace(b'"Shipped"', b'"Returned"').replace(b"shop.example", b"www.shop.example")
+        self._ends = [0, *accumulate(map(len, rows))]
+        self._bytes = memoryview(b"".join(rows))
+
     def page(self, query: Mapping[str, str]) -> list[bytes | memoryview]:
         """Return the parts of an answer."""
         first, after = bisect_left(self._days, query["start_date"]), bisect_right(self._days, query["end_date"])
@@ -205,6 +218,11 @@ class _Lists:
     def _new_answer(self, target: str) -> list[bytes | memoryview]:
         url = urlsplit(target)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        if url.path == CHANGE:
+            for encoded in self._lists.values():
+                encoded.change()
+            self._answers.clear()
+            return _answer(b"{}")
         if url.path == "/user/me":
             user = {"id": 1, "name": "Bench", "email": "bench@example.com", "status": "active", "active": True}
             return _answer(json.dumps({"status": "success", "code": 200, "message": "", "user": user}).encode())

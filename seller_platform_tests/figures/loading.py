@@ -1,4 +1,4 @@
-"""Measures `sync` of orders and transactions, and of the same rows unchanged, beside PostgreSQL's own COPY and dlt.
+"""Measures `sync` of orders and transactions, and of the same rows unchanged, beside PostgreSQL's own COPY.
 
 An upstream that is always the faster side sends accounts x months x rows of both lists. The measurements alternate in
 one run, so that ratios are reliable on a busy machine:
@@ -6,17 +6,12 @@ one run, so that ratios are reliable on a busy machine:
 - COPY: the same rows, encoded beforehand, slice by slice, into the same tables
 - sync: `seller-platform sync` as a whole, with its loading processes, into an empty database
 - sync again: the same command, after no change
-- dlt: the same lists by dlt's Arrow tables and ADBC; it is installed from PyPI into an environment of its own, if a
-  version is named (`--dlt 1.31.0`)
 
 CPU is in seconds, and in microseconds a row; that of a command includes all its processes. MiB is the most that they
-held together.
+held together. `peers` compares `sync` with other tools.
 """
 
-import subprocess
-import venv
 from collections.abc import Sequence
-from pathlib import Path
 
 import psycopg
 
@@ -33,24 +28,17 @@ from seller_platform_tests.figures.free_service import (
 from seller_platform_tests.figures.measuring import Spent, spent, spent_by_command
 from seller_platform_tests.figures.results import Samples
 from seller_platform_tests.support.installation import temporary_server
-from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import COMMAND
 
 DATASETS = ("orders", "transactions")
 
 
-def measure(
-    *, accounts: int = 2, months_of_each: int = 12, rows: int = 20_000, runs: int = 3, dlt: str = ""
-) -> Samples:
-    """Options: accounts, months of each, rows of a month and list, runs, and the version of dlt, if any.
-
-    Medians are printed.
-    """
-    count, served = 2 * accounts * months_of_each * rows, months(months_of_each)
+def measure(*, accounts: int = 2, months_of_each: int = 12, rows: int = 20_000, runs: int = 3) -> Samples:
+    """Options: accounts, months of each, rows of a month and list, and runs of which the medians are printed."""
+    count = len(DATASETS) * accounts * months_of_each * rows
     with free_service(accounts, months_of_each, rows) as url, temporary_server() as (server, folder):
         title = f"{count:,} rows; the upstream sends {pages_per_second(url):,.0f} pages a second"
-        samples = Samples(title, ratio_of=[(name, "seconds") for name in ("COPY", "sync", *(["dlt"] if dlt else []))])
-        pipeline = [_python_with_dlt(folder, dlt), str(Path(__file__).with_name("dlt_pipeline.py"))] if dlt else []
+        samples = Samples(title, ratio_of=[(name, "seconds") for name in ("COPY", "sync")])
 
         def add(name: str, measured: Spent) -> None:
             samples.add(name, seconds=measured.seconds, own_CPU=measured.own, PostgreSQL_CPU=measured.postgres)
@@ -58,7 +46,7 @@ def measure(
             if measured.mib:
                 samples.add(name, MiB=measured.mib)
 
-        for number in range(runs):
+        for _ in range(runs):
             site = connected(server, folder, "sync", url)
             synced = [spent_by_command(sync_of(months_of_each), variables_of(site), server) for _ in range(2)]
             blocks = blocks_of(site.database_url)
@@ -66,13 +54,6 @@ def measure(
                 add("COPY", spent(lambda: copy_blocks(target, blocks), server))  # noqa: B023  # it is called at once
             for name, measured in zip(("sync", "sync again"), synced, strict=True):
                 add(name, measured)
-            if dlt:
-                drop_database(server, "dlt")
-                places = [url, server.database("dlt"), str(folder / f"dlt-{number}"), str(accounts)]
-                days = [f"{month.start}:{month.last_day}" for month in served]
-                add(
-                    "dlt", spent_by_command([*pipeline, *places, *days], {"RUNTIME__DLTHUB_TELEMETRY": "false"}, server)
-                )
     return samples
 
 
@@ -80,15 +61,6 @@ def sync_of(month_count: int) -> list[str]:
     """Return the command that loads both lists."""
     command = [*COMMAND, "sync", "--json", "--from", f"{FIRST_MONTH:%Y-%m}"]
     return [*command, "--to", f"{months(month_count)[-1].start:%Y-%m}", *(f"--dataset={name}" for name in DATASETS)]
-
-
-def _python_with_dlt(folder: Path, version: str) -> str:
-    """Install dlt into an environment of its own, and return its interpreter."""
-    venv.create(folder / "dlt", with_pip=True)
-    python = str(folder / "dlt/bin/python")
-    packages = [f"dlt[postgres,parquet]=={version}", "adbc-driver-postgresql"]
-    subprocess.run([python, "-m", "pip", "install", "-qqq", *packages], check=True)
-    return python
 
 
 def blocks_of(url: str, without: str = "") -> Sequence[tuple[str, bytes]]:
