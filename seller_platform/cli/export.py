@@ -144,7 +144,7 @@ def _exported(
     Raises:
         SellerPlatformError: The table cannot be written.
     """
-    from seller_platform.warehouse.readers.delta import export_partitions  # its import takes a while
+    from seller_platform.warehouse.exports.partitions import export_partitions  # its import takes a while
 
     outcomes = []
     for (account, month), result in export_partitions(database, source, partitions, folder).items():

@@ -91,7 +91,7 @@ def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> N
         division = planner.divide([*discovery, *slices])
         sent = requests_sent(database, now.date())
     count = len(planner.accounts)
-    of_all = None if output.as_json or count <= _MOST_ACCOUNTS else f"all of {count:,} accounts"
+    of_all = None if output.as_json or count <= _MOST_ACCOUNTS else f"all of {count_of(count, 'account')}"
     rows = _rows(division, of_all)
     names = [each.name for each in connections(database) if each.name in chosen]
     budgets = [_budget(name, per_day, sent.get(name, 0), division, now) for name in names if per_day is not None]

@@ -11,4 +11,5 @@
 - `history`: what was stored before, and since when
 - `monitoring`: what is stored, and how old it is
 - `readers`: stored rows, read back
+- `exports`: Delta tables for other engines
 """

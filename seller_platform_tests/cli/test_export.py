@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
+from seller_platform.warehouse.exports.partitions import Exported, export_partitions
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.readers.delta import Exported, export_partitions
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import document, environment, run
 from seller_platform_tests.support.receipts import mark_loaded

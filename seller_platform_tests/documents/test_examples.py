@@ -55,7 +55,7 @@ NOT_TYPED = {
     "pip install -e '.[notebook]'": "requirements.lock has what the tests need of it",
     "dg scaffold defs seller_platform.SellerPlatformComponent market": "journeys/test_mounted_project.py runs it",
     "pip install 'seller-platform[lake]'": "requirements.lock has what the tests need of it",
-    "seller-platform export --folder s3://bucket/lake": "warehouse/readers/test_delta.py asks a store that refuses",
+    "seller-platform export --folder s3://bucket/lake": "exports/test_partitions.py asks a store that refuses",
     "dg dev": "journeys/test_mounted_project.py launches the same assets with `dg launch`",
     "seller-platform dev": "journeys/test_ui.py runs it",
     "seller-platform database remove": "cli/database/test_removal.py deletes servers",

@@ -11,8 +11,9 @@ from pathlib import Path
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
+from seller_platform.warehouse.exports.partitions import Exported, export_partitions
+from seller_platform.warehouse.exports.tables import prune_tables
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.delta import Exported, export_partitions, prune_tables
 from seller_platform_tests.figures.measuring import spent
 from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.support.installation import temporary_server

@@ -174,7 +174,7 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
         settings = installation.settings
         if settings.export_dir is not None:
             # It needs the extra `lake`. Without it, nothing is deleted.
-            from seller_platform.warehouse.readers.delta import prune_tables
+            from seller_platform.warehouse.exports.tables import prune_tables
 
         pruned = remove_old(
             installation.database,

@@ -45,7 +45,7 @@ from seller_platform.warehouse.readers.relations import SOURCES, Source, exporte
 from seller_platform.warehouse.schema.tables import table_for
 
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
-    from seller_platform.warehouse.readers.delta import Exported, Partition
+    from seller_platform.warehouse.exports.partitions import Exported, Partition
 
 GROUP = "export"
 
@@ -173,7 +173,7 @@ def _export(
 ) -> Mapping["Partition", "Exported | SellerPlatformError"]:
     try:
         # Its import takes a while, and fails without the extra `lake`.
-        from seller_platform.warehouse.readers.delta import export_partitions
+        from seller_platform.warehouse.exports.partitions import export_partitions
 
         return export_partitions(database, source, partitions, folder, run_id=run_id)
     except SellerPlatformError as error:

@@ -21,7 +21,7 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
     settings, now = read_settings(), datetime.now(UTC)
     if settings.export_dir is not None:
         # It needs the extra `lake`. Without it, nothing is deleted.
-        from seller_platform.warehouse.readers.delta import prune_tables
+        from seller_platform.warehouse.exports.tables import prune_tables
 
     pruned = prune(
         warehouse.database,

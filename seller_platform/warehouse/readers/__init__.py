@@ -1,10 +1,9 @@
-"""Stored rows read back as DataFrames, Arrow tables and Delta tables, and security events.
+"""Stored rows read back as DataFrames and Arrow tables, and security events.
 
 - `relations`: selects rows of tables and marts
 - `loaded`: refuses what was never loaded
 - `frames`: pandas DataFrames
 - `arrow`: Arrow tables
-- `delta`: Delta tables of exports
 - `statements`: SQL of a person, read-only
 - `fingerprints`: digests of stored rows
 - `security_events`: the security events of the service

@@ -65,7 +65,7 @@ def test_a_table_that_cannot_be_read_fails_the_job_with_what_it_deleted(
 def test_without_the_extra_of_exports_nothing_is_deleted(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "seller_platform.warehouse.readers.delta", raising=False)
+    monkeypatch.delitem(sys.modules, "seller_platform.warehouse.exports.tables", raising=False)
     monkeypatch.setitem(sys.modules, "deltalake", None)
 
     result, kept = _prune(database, tmp_path, monkeypatch)

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
+from seller_platform.warehouse.exports.partitions import Exported, Partition, export_partitions
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.delta import Exported, Partition, export_partitions
 from seller_platform_tests.support.engines import ENGINES, read_by_engines
 from seller_platform_tests.support.receipts import mark_loaded
 

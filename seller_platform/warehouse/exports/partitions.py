@@ -1,4 +1,4 @@
-"""Writes lists and marts as Delta tables, in a folder or an object store, for engines that read such tables.
+"""Exports partitions of lists and marts to their Delta tables, for engines that read such tables.
 
 Each has one table, `<folder>/<table>`, partitioned by account and by the first day of the month. An export reads its
 slices in one snapshot of PostgreSQL and replaces them in one commit: a reader sees all of them before or after it.
@@ -6,64 +6,39 @@ The commit has the loads in its metadata, and a digest of each slice as the numb
 table has with this digest is not written again, so the next export completes one that was killed.
 """
 
-import io
-import json
-import os
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from hashlib import sha256
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import Kind, Window
-from seller_platform.errors import (
-    InexactNumberError,
-    NotLoadedError,
-    PartitionsFailedError,
-    SellerPlatformError,
-    SettingsError,
-)
+from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import reach
+from seller_platform.warehouse.exports.tables import MONTH, open_table, replace_rows, store_errors
+from seller_platform.warehouse.exports.temporary_rows import ExportedSlice, TemporaryRows, batches_of
 from seller_platform.warehouse.loads.spool import spool_errors
 from seller_platform.warehouse.marts.due import EVERY_ACCOUNT, forget_tries, keep_try, partition_states
 from seller_platform.warehouse.marts.tables import BUILD_ID
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
-from seller_platform.warehouse.readers.relations import ACCOUNT, SOURCES, Selection, Source, exported_to, relation_of
+from seller_platform.warehouse.readers.relations import ACCOUNT, Selection, Source, exported_to, relation_of
 
-try:
-    from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties, write_deltalake
-    from deltalake.exceptions import DeltaError
-except ImportError as error:
-    raise SettingsError(
-        "exports are Delta tables, and the package deltalake is not installed",
-        code="MissingExtraError",
-        step="Run `pip install 'seller-platform[lake]'`.",
-    ) from error
-
-MONTH = "month"
-"""The column with the first day of the month, by which tables are partitioned."""
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 Partition: TypeAlias = tuple[str | None, Window | None]
 """A partition of an asset: its account, None for a list of all accounts; its month, None for all of the account."""
 
-KEPT = timedelta(days=7)
-"""How long a version can be read after it was replaced. `as_of` of the warehouse has older moments."""
-
-_EXTRA, _LOAD_ID, _LOG = "extra", "load_id", "_delta_log"
+_EXTRA, _LOAD_ID = "extra", "load_id"
 _ROWS_PER_BATCH = 100_000
 _SLICES_PER_COMMIT, _BYTES_PER_COMMIT = 1_000, 2 << 30  # a condition of many slices needs much of the stack
-_DECORATION, _LONGEST_CAUSES = re.compile(r"\x1b\[[\d;]*m|↳"), 400
 _ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 _MONTHS = sql.SQL("SELECT DISTINCT date_trunc('month', {day})::date FROM {table} WHERE account = %(account)s")
 
@@ -84,34 +59,6 @@ class Exported:
     load_ids: tuple[int, ...]
     replaced: int
     version: int
-
-
-@dataclass(frozen=True)
-class _Slice:
-    """The rows of an account and a month, in the temporary file.
-
-    Attributes:
-        account: None for all rows of the table.
-        month: Its first day; None for all rows of the account.
-        start: Where they begin in the file.
-    """
-
-    account: str | None
-    month: date | None
-    start: int
-    rows: int
-    digest: str
-    load_ids: tuple[int, ...]
-
-    @property
-    def application(self) -> str:
-        """The name under which the log of the table keeps the digest."""
-        return f"seller_platform|{self.account or ''}|{self.month or ''}"
-
-    @property
-    def number(self) -> int:
-        """The digest as the log of the table keeps it: 63 bits."""
-        return int(self.digest[:16], 16) >> 1
 
 
 def export_partitions(
@@ -156,38 +103,6 @@ def export_partitions(
     return {each: results[each] if each in results else _not_loaded(source, *each) for each in partitions}
 
 
-def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, PartitionsFailedError | None]:
-    """Compact the tables of a folder, and delete files that only versions of more than a week ago have.
-
-    Files that a killed export left are deleted with them. The log of a table gets a checkpoint, so that the table is
-    opened without reading all commits.
-
-    Args:
-        dry: Count only.
-
-    Returns:
-        How many files were deleted, and an error with the tables that cannot be read or written. All others are pruned.
-    """
-    files, failures = 0, dict[str, str]()
-    for source in SOURCES:
-        with database.connect() as connection, releasing(connection):
-            hold(connection, f"export|{source.table}")
-            connection.commit()
-            url = f"{folder}/{source.name}"
-            try:
-                with _store_errors(url):
-                    table = DeltaTable(url) if DeltaTable.is_deltatable(url) else None
-                    if table is not None and table.metadata().name == source.table:
-                        if not dry:
-                            table.optimize.compact()
-                            table.create_checkpoint()
-                            table.cleanup_metadata()
-                        files += len(table.vacuum(dry_run=dry, full=True))
-            except SellerPlatformError as error:
-                failures[source.table] = str(error)
-    return files, PartitionsFailedError(failures, what="table", done="pruned") if failures else None
-
-
 def _not_loaded(source: Source, account: str | None, month: Window | None) -> NotLoadedError:
     named = " of ".join(filter(None, (source.name, account))) + (f", {month.start:%Y-%m}" if month else "")
     months = (month.start, month.start) if month else None
@@ -216,13 +131,13 @@ class _Export:
         """Replace the slices that changed, and return what became of each partition."""
         if not partitions:
             return {}
-        failed, exported = dict[Partition, SellerPlatformError](), dict[Partition, tuple[list[_Slice], int]]()
-        changed = list[_Slice]()
+        failed, exported = dict[Partition, SellerPlatformError](), dict[Partition, tuple[list[ExportedSlice], int]]()
+        changed = list[ExportedSlice]()
         try:
-            with spool_errors(self._url), _Spool() as spool, _store_errors(self._url):
-                table = self._open()
+            with spool_errors(self._url), TemporaryRows() as spool, store_errors(self._url):
+                table = open_table(self._url, self._source, self._schema, self._keys, before_creation=self._forget)
                 for partition in partitions:
-                    slices, new, start = list[_Slice](), list[_Slice](), spool.tell()
+                    slices, new, start = list[ExportedSlice](), list[ExportedSlice](), spool.tell()
                     try:
                         # With a savepoint, the snapshot outlasts a reading that ends early.
                         with self._connection.begin_nested():
@@ -258,48 +173,14 @@ class _Export:
             for partition, (slices, replaced) in exported.items()
         }
 
-    def _open(self) -> DeltaTable:
-        """Open the newest version of the table, or create it."""
-        if not DeltaTable.is_deltatable(self._url):
-            local = None if "://" in self._url else Path(self._url)
-            if local is not None and local.exists() and any(each.name != _LOG for each in local.iterdir()):
-                raise _foreign(f"{self._url} holds files that are no Delta table")
-            # A table that was lost or moved away is written again as a whole. The transaction of the export only reads.
-            # If the process is killed before the table exists, the next export comes here again.
-            with self._database.begin() as connection:
-                forget_tries(connection, self._derived)
-            table = DeltaTable.create(
-                self._url,
-                self._schema,
-                partition_by=self._keys,
-                name=self._source.table,
-                description=self._source.doc,
-                configuration={
-                    "delta.deletedFileRetentionDuration": f"interval {KEPT.days} days",
-                    # Delta's log has the bounds of columns as JSON numbers, which round money. Files have exact ones.
-                    "delta.dataSkippingStatsColumns": self._relation.day or ACCOUNT,
-                },
-            )
-            reach("export.created")
-            return table
-        table = DeltaTable(self._url)
-        metadata = table.metadata()
-        if (metadata.name, metadata.partition_columns) != (self._source.table, self._keys):
-            raise _foreign(f"{self._url} is a Delta table of another program")
-        types = {field.name: field.type for field in table.schema().fields}
-        for field in Schema.from_arrow(self._schema).fields:
-            # A write would convert the values to the type of the table, and lose digits.
-            if field.type != types.get(field.name, field.type):
-                former, now = (json.loads(each.to_json()) for each in (types[field.name], field.type))
-                raise SellerPlatformError(
-                    f"{self._url}: the column {field.name} was of type {former} and is of type {now} now",
-                    code="ChangedColumnError",
-                    step="Move the table away: the next exports write all stored rows into a new one.",
-                )
-        return table
+    def _forget(self) -> None:
+        """Note that nothing is exported. A table that was lost or moved away is written again as a whole."""
+        # The transaction of the export only reads.
+        with self._database.begin() as connection:
+            forget_tries(connection, self._derived)
 
     def _slices(
-        self, table: DeltaTable, account: str | None, month: Window | None
+        self, table: "DeltaTable", account: str | None, month: Window | None
     ) -> Iterator[tuple[str | None, date | None]]:
         """Yield what a partition consists of: months that are stored, and those that the table has."""
         if month is not None or self._relation.day is None or account is None:
@@ -311,7 +192,7 @@ class _Export:
         for first in sorted(stored | {date.fromisoformat(each[MONTH]) for each in exported}):
             yield account, first
 
-    def _read(self, spool: "_Spool", account: str | None, month: date | None) -> _Slice:
+    def _read(self, spool: TemporaryRows, account: str | None, month: date | None) -> ExportedSlice:
         """Append the stored rows of a slice to the temporary file."""
         window = None if month is None else Window.month_of(month)
         parts = None if account is None else [Selection(account, window)]
@@ -327,9 +208,9 @@ class _Export:
                     columns.setdefault(MONTH, pa.repeat(pa.scalar(month, pa.date32()), batch.num_rows))
                 stream.write_batch(pa.record_batch([columns[name] for name in self._schema.names], self._schema))
                 rows += batch.num_rows
-        return _Slice(account, month, start, rows, spool.digest.hexdigest(), tuple(sorted(load_ids)))
+        return ExportedSlice(account, month, start, rows, spool.digest.hexdigest(), tuple(sorted(load_ids)))
 
-    def _commit(self, table: DeltaTable, spool: "_Spool", slices: Sequence[_Slice]) -> None:
+    def _commit(self, table: "DeltaTable", spool: TemporaryRows, slices: Sequence[ExportedSlice]) -> None:
         """Replace slices in one version of the table, and empty the temporary file."""
         if not slices:
             return
@@ -337,29 +218,17 @@ class _Export:
         load_ids = sorted({number for each in slices for number in each.load_ids})
         facts = {"read_at": moment.isoformat(), "run_id": self._run_id, f"{self._id}s": ",".join(map(str, load_ids))}
         reach("export.read")
-        write_deltalake(
+        replace_rows(
             table,
-            pa.RecordBatchReader.from_batches(self._schema, _batches(spool, slices)),
-            mode="overwrite",
+            pa.RecordBatchReader.from_batches(self._schema, batches_of(spool, slices)),
             predicate=_predicate(slices) if self._keys else None,
-            schema_mode="merge",
-            writer_properties=WriterProperties(compression="ZSTD"),
-            commit_properties=CommitProperties(
-                {name: fact for name, fact in facts.items() if fact},
-                app_transactions=[Transaction(each.application, each.number) for each in slices],
-            ),
+            metadata={name: fact for name, fact in facts.items() if fact},
+            numbers={each.application: each.number for each in slices},
         )
         spool.shorten(0)
 
 
-def _batches(spool: "_Spool", slices: Iterable[_Slice]) -> Iterator[pa.RecordBatch]:
-    for each in slices:
-        spool.seek(each.start)
-        with pa.ipc.open_stream(spool) as stream:
-            yield from stream
-
-
-def _predicate(slices: Iterable[_Slice]) -> str:
+def _predicate(slices: Iterable[ExportedSlice]) -> str:
     """Return the condition in SQL that the rows of these slices meet, and no others."""
     months, accounts = defaultdict[str, list[str]](list), defaultdict[tuple[str, ...], list[str]](list)
     for each in slices:
@@ -379,52 +248,3 @@ def _predicate(slices: Iterable[_Slice]) -> str:
 def _literal(text: str) -> str:
     quoted = text.replace("'", "''")
     return f"'{quoted}'"
-
-
-@contextmanager
-def _store_errors(url: str) -> Iterator[None]:
-    """Turn the errors of files and object stores into ours."""
-    try:
-        yield
-    except (DeltaError, OSError) as error:
-        # A tree of causes on several lines, with colours.
-        causes = " ".join(_DECORATION.sub("", str(error)).split())
-        raise SellerPlatformError(
-            f"{url}: cannot be written ({causes[:_LONGEST_CAUSES]}). The former rows are unchanged",
-            code="ExportFolderError",
-            step="Make the folder writable, or name another one with `--folder` or SELLER_PLATFORM_EXPORT_DIR. Object "
-            "stores take their keys from the environment, such as AWS_ACCESS_KEY_ID.",
-        ) from error
-
-
-def _foreign(problem: str) -> SellerPlatformError:
-    """Return the error of a folder that holds something else than exports."""
-    return SellerPlatformError(
-        problem,
-        code="ForeignExportError",
-        step="Move it away, or name another folder with `--folder` or SELLER_PLATFORM_EXPORT_DIR.",
-    )
-
-
-class _Spool(io.FileIO):
-    """A temporary file without a name, which a killed process does not leave, and a digest of what is written to it.
-
-    It has no buffer, so that on a full disk a write fails, and none of the steps after it.
-    """
-
-    def __init__(self) -> None:
-        with TemporaryFile() as file:
-            super().__init__(os.dup(file.fileno()), "r+b")
-        self.digest = sha256()
-
-    def write(self, data: Any) -> int:
-        self.digest.update(data)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[super().write(rest) :]
-        return len(data)
-
-    def shorten(self, size: int) -> None:
-        """Delete what is behind a position, and continue there."""
-        self.truncate(size)
-        self.seek(size)

@@ -24,6 +24,8 @@ from seller_platform.contract import Dataset, Kind, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InexactNumberError, NotLoadedError, SellerPlatformError
 from seller_platform.failpoints import VARIABLE
+from seller_platform.warehouse.exports.partitions import Exported, export_partitions
+from seller_platform.warehouse.exports.tables import prune_tables
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
@@ -31,7 +33,6 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import partition_states
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_arrow, schema_of
-from seller_platform.warehouse.readers.delta import Exported, export_partitions, prune_tables
 from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, exported_to, relation_of
 from seller_platform_tests.support.engines import connect_duckdb, read_by_engines
 from seller_platform_tests.support.processes import environment
@@ -223,7 +224,7 @@ import sys
 from datetime import date
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.delta import export_partitions
+from seller_platform.warehouse.exports.partitions import export_partitions
 with Database(sys.argv[1]) as database:
     partitions = [({ACCOUNT!r}, Window.month_of(date(2026, month, 1))) for month in (3, 4)]
     export_partitions(database, dataset_named("orders"), partitions, sys.argv[2], run_id="killed")

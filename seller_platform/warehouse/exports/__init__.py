@@ -1,0 +1,6 @@
+"""Lists and marts, exported as Delta tables for other engines.
+
+- `partitions`: exports partitions of a table
+- `tables`: opens, writes and prunes Delta tables
+- `temporary_rows`: the rows between their reading and their writing
+"""

@@ -1,0 +1,170 @@
+"""Opens, creates and prunes Delta tables, in a folder or an object store."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+from seller_platform.errors import PartitionsFailedError, SellerPlatformError, SettingsError
+from seller_platform.failpoints import reach
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.relations import ACCOUNT, SOURCES, Source, relation_of
+
+try:
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties, write_deltalake
+    from deltalake.exceptions import DeltaError
+except ImportError as error:
+    raise SettingsError(
+        "exports are Delta tables, and the package deltalake is not installed",
+        code="MissingExtraError",
+        step="Run `pip install 'seller-platform[lake]'`.",
+    ) from error
+
+MONTH = "month"
+"""The column with the first day of the month, by which tables are partitioned."""
+
+KEPT = timedelta(days=7)
+"""How long a version can be read after it was replaced. `as_of` of the warehouse has older moments."""
+
+_LOG = "_delta_log"
+_DECORATION, _LONGEST_CAUSES = re.compile(r"\x1b\[[\d;]*m|↳"), 400
+
+
+def open_table(
+    url: str, source: Source, schema: pa.Schema, keys: list[str], *, before_creation: Callable[[], None]
+) -> DeltaTable:
+    """Open the newest version of a table, or create it.
+
+    Args:
+        url: Its folder, or its URL in an object store.
+        keys: The columns by which it is partitioned.
+        before_creation: Called before a table is created. If the process is killed before the table exists, the next
+            one calls it again.
+
+    Raises:
+        SellerPlatformError: The folder holds something else, or a column had another type.
+    """
+    if not DeltaTable.is_deltatable(url):
+        local = None if "://" in url else Path(url)
+        if local is not None and local.exists() and any(each.name != _LOG for each in local.iterdir()):
+            raise _foreign(f"{url} holds files that are no Delta table")
+        before_creation()
+        table = DeltaTable.create(
+            url,
+            schema,
+            partition_by=keys,
+            name=source.table,
+            description=source.doc,
+            configuration={
+                "delta.deletedFileRetentionDuration": f"interval {KEPT.days} days",
+                # Delta's log has the bounds of columns as JSON numbers, which round money. Files have exact ones.
+                "delta.dataSkippingStatsColumns": relation_of(source).day or ACCOUNT,
+            },
+        )
+        reach("export.created")
+        return table
+    table = DeltaTable(url)
+    metadata = table.metadata()
+    if (metadata.name, metadata.partition_columns) != (source.table, keys):
+        raise _foreign(f"{url} is a Delta table of another program")
+    types = {field.name: field.type for field in table.schema().fields}
+    for field in Schema.from_arrow(schema).fields:
+        # A write would convert the values to the type of the table, and lose digits.
+        if field.type != types.get(field.name, field.type):
+            former, now = (json.loads(each.to_json()) for each in (types[field.name], field.type))
+            raise SellerPlatformError(
+                f"{url}: the column {field.name} was of type {former} and is of type {now} now",
+                code="ChangedColumnError",
+                step="Move the table away: the next exports write all stored rows into a new one.",
+            )
+    return table
+
+
+def replace_rows(
+    table: DeltaTable,
+    rows: pa.RecordBatchReader,
+    *,
+    predicate: str | None,
+    metadata: Mapping[str, str],
+    numbers: Mapping[str, int],
+) -> None:
+    """Replace rows in one version of a table.
+
+    Args:
+        predicate: The condition in SQL for the rows that are replaced; None for all.
+        metadata: What the log has of the version.
+        numbers: What the log keeps under names, until a later version has another number for one.
+    """
+    write_deltalake(
+        table,
+        rows,
+        mode="overwrite",
+        predicate=predicate,
+        schema_mode="merge",
+        writer_properties=WriterProperties(compression="ZSTD"),
+        commit_properties=CommitProperties(
+            {**metadata}, app_transactions=[Transaction(name, number) for name, number in numbers.items()]
+        ),
+    )
+
+
+def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, PartitionsFailedError | None]:
+    """Compact the tables of a folder, and delete files that only versions of more than a week ago have.
+
+    Files that a killed export left are deleted with them. The log of a table gets a checkpoint, so that the table is
+    opened without reading all commits.
+
+    Args:
+        dry: Count only.
+
+    Returns:
+        How many files were deleted, and an error with the tables that cannot be read or written. All others are pruned.
+    """
+    files, failures = 0, dict[str, str]()
+    for source in SOURCES:
+        with database.connect() as connection, releasing(connection):
+            hold(connection, f"export|{source.table}")
+            connection.commit()
+            url = f"{folder}/{source.name}"
+            try:
+                with store_errors(url):
+                    table = DeltaTable(url) if DeltaTable.is_deltatable(url) else None
+                    if table is not None and table.metadata().name == source.table:
+                        if not dry:
+                            table.optimize.compact()
+                            table.create_checkpoint()
+                            table.cleanup_metadata()
+                        files += len(table.vacuum(dry_run=dry, full=True))
+            except SellerPlatformError as error:
+                failures[source.table] = str(error)
+    return files, PartitionsFailedError(failures, what="table", done="pruned") if failures else None
+
+
+@contextmanager
+def store_errors(url: str) -> Iterator[None]:
+    """Turn the errors of files and object stores into ours."""
+    try:
+        yield
+    except (DeltaError, OSError) as error:
+        # A tree of causes on several lines, with colours.
+        causes = " ".join(_DECORATION.sub("", str(error)).split())
+        raise SellerPlatformError(
+            f"{url}: cannot be written ({causes[:_LONGEST_CAUSES]}). The former rows are unchanged",
+            code="ExportFolderError",
+            step="Make the folder writable, or name another one with `--folder` or SELLER_PLATFORM_EXPORT_DIR. Object "
+            "stores take their keys from the environment, such as AWS_ACCESS_KEY_ID.",
+        ) from error
+
+
+def _foreign(problem: str) -> SellerPlatformError:
+    """Return the error of a folder that holds something else than exports."""
+    return SellerPlatformError(
+        problem,
+        code="ForeignExportError",
+        step="Move it away, or name another folder with `--folder` or SELLER_PLATFORM_EXPORT_DIR.",
+    )
