@@ -31,7 +31,7 @@ from seller_platform.orchestration.automation.following import following_definit
 from seller_platform.orchestration.automation.schedules import schedule_definitions
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
 from seller_platform.orchestration.jobs.acceptance import accept_job
-from seller_platform.orchestration.jobs.loading import AssetJob, loading_jobs
+from seller_platform.orchestration.jobs.run_requests import AssetJob, loading_jobs
 from seller_platform.orchestration.jobs.today import today_definitions
 from seller_platform.orchestration.placement import Placement, Shard
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource

@@ -1,6 +1,6 @@
 """Jobs for loads that a person asks for in the Launchpad, and for today's orders.
 
-- `loading`: a backfill of months, and a refresh now
+- `run_requests`: a backfill of months, and a refresh now
 - `acceptance`: held readings that are accepted
 - `today`: today's orders, every 15 minutes where that is switched on
 - `choices`: the config fields that they share

@@ -13,7 +13,7 @@ from seller_platform.contract import LISTS, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.jobs.acceptance import accept_job
-from seller_platform.orchestration.jobs.loading import loading_jobs
+from seller_platform.orchestration.jobs.run_requests import loading_jobs
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.placement import WHOLE
 from seller_platform.orchestration.tags import EXIT_CODE
