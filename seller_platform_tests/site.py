@@ -6,6 +6,7 @@ from other servers. The module is part of the tests because neither the product 
 """
 
 import argparse
+import html
 import json
 import os
 import re
@@ -28,8 +29,11 @@ _GENERATED = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
 _BLOCK_OR_TARGET = re.compile(
     r"^```(?P<language>\w*)\n(?P<code>.*?)^```$|(?<=\]\()(?!https?:|#)(?P<path>[^)#\s]+)", re.MULTILINE | re.DOTALL
 )
-# The generator's colour of the page that is open has too little contrast.
-_STYLES = ":root { --md-accent-fg-color: #3f51b5; }\n"
+# The open page in the navigation needs more contrast; names in the first column of a table stay whole on wide windows.
+_STYLES = """\
+:root { --md-accent-fg-color: #3f51b5; }
+@media (min-width: 60em) { .md-typeset td:first-child code { white-space: nowrap; } }
+"""
 _DESCRIPTION = re.compile(r"^ *accDescr: *(.+)$", re.MULTILINE)
 
 
@@ -42,8 +46,12 @@ def addresses() -> Mapping[Path, Path]:
     return {TOP / "README.md": Path("index.md"), **listed, **others, **images}
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, *, url: str | None = None, repository: str | None = None) -> None:
     """Write the site into a folder, whose content is replaced.
+
+    Args:
+        url: Where the site is published; without it, the page of status 404 works only at the top of a host.
+        repository: The URL that is linked below every page.
 
     Raises:
         ValueError: A page links a file that is neither page nor image of the site.
@@ -59,7 +67,7 @@ def build(folder: Path) -> None:
                 shutil.copy(source, target)
         (work / "docs" / "site.css").write_text(_STYLES, encoding="utf-8")
         # JSON is YAML, too.
-        (work / "site.yml").write_text(json.dumps(_configuration()), encoding="utf-8")
+        (work / "site.yml").write_text(json.dumps(_configuration(url, repository)), encoding="utf-8")
         command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", "site.yml"]
         subprocess.run(command, cwd=work, check=True)
         shutil.rmtree(folder, ignore_errors=True)
@@ -85,19 +93,23 @@ def _page(source: Path, target: Path) -> str:
     return _BLOCK_OR_TARGET.sub(replaced, _GENERATED.sub("", source.read_text(encoding="utf-8")))
 
 
-def _configuration() -> dict[str, Any]:
+def _configuration(url: str | None, repository: str | None) -> dict[str, Any]:
     """Return the generator's configuration."""
+    of_project = [str(addresses()[TOP / name]) for name in _OTHERS]
     of_guide = [f"{page.name}.md" for page in PAGES if not page.name.startswith("reference")]
-    of_reference = [f"{page.name}.md" for page in PAGES if page.name.startswith("reference")]
+    of_reference = [f"{page.name}.md" for page in PAGES if page.name.startswith("reference/")]
     return {
         "site_name": "Seller Platform",
+        "site_url": url,
         "site_description": pyproject()["project"]["description"],
         "nav": [
             {"Start": "index.md"},
             {"Guide": of_guide},
-            {"Reference": of_reference},
-            {"Project": [str(addresses()[TOP / name]) for name in _OTHERS]},
+            {"Reference": [{"Overview": "reference.md"}, *of_reference]},
+            {"Project": of_project},
         ],
+        # The generator's place for a text below every page.
+        "copyright": f'<a href="{html.escape(repository)}">Repository</a>' if repository else None,
         # The pages work as files, too.
         "use_directory_urls": False,
         "theme": {
@@ -106,6 +118,8 @@ def _configuration() -> dict[str, Any]:
             "features": ["navigation.sections", "navigation.indexes", "navigation.footer", "navigation.top"],
         },
         "extra_css": ["site.css"],
+        # Names of settings and columns are words.
+        "plugins": [{"search": {"separator": '[\\s\\-,:!=\\[\\]()"`/]+|\\.(?!\\d)'}}],
         # What GitHub's Markdown has, and nothing else.
         "markdown_extensions": {
             "tables": {},
@@ -121,9 +135,11 @@ def main() -> None:
     """Build the site and print its folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=TOP / "build" / "site")
-    folder = parser.parse_args().folder
-    build(folder)
-    print(folder)
+    parser.add_argument("--url", help="The URL under which it is published.")
+    parser.add_argument("--repository", help="The URL of the repository, linked below every page.")
+    arguments = parser.parse_args()
+    build(arguments.folder, url=arguments.url, repository=arguments.repository)
+    print(arguments.folder)
 
 
 if __name__ == "__main__":

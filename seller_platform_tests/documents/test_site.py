@@ -23,6 +23,7 @@ from seller_platform_tests.support.http_server import Handler, serving
 
 pytestmark = pytest.mark.slow
 
+_TOP = "/documentation/"
 _DESKTOP, _PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=375, height=812)
 
 
@@ -54,7 +55,7 @@ class _Parsed(HTMLParser):
         if tag in ("h1", "h2", "h3", "pre", "li", "td"):
             self.blocks[tag] += 1
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
-        if "href" in values:
+        if "href" in values and values.get("rel") != "canonical":
             (self.linked if tag == "a" else self.loaded).append(values["href"])
         self.loaded += [values[name] for name in ("src", "srcset", "data", "poster") if name in values]
 
@@ -63,7 +64,7 @@ class _Parsed(HTMLParser):
 def site() -> Iterator[Path]:
     """The folder of the built site."""
     with temporary_folder() as folder:
-        build(folder / "site")
+        build(folder / "site", url=f"http://site{_TOP}", repository="https://git.example/seller-platform")
         yield folder / "site"
 
 
@@ -76,8 +77,8 @@ def _broken(site: Path) -> list[str]:
     pages, broken = _pages(site), []
     for name, page in pages.items():
         for link in (*page.linked, *page.loaded):
-            url = urlsplit(urljoin(f"http://site/{name}", link))
-            target = unquote(url.path).removeprefix("/") or "index.html"
+            url = urlsplit(urljoin(f"http://site{_TOP}{name}", link))
+            target = unquote(url.path).removeprefix(_TOP) or "index.html"
             if url.netloc == "site" and not (
                 (site / target).is_file() and (not url.fragment or unquote(url.fragment) in pages[target].anchors)
             ):
