@@ -110,7 +110,9 @@ def unknown_schema(version: str, *, first: str) -> "WarehouseError":
         f"the database is at schema version {version}, {age}",
         code="SchemaVersionError",
         step="Install the version of seller-platform that made the database. One from before the first release is not "
-        "upgraded: load into a new database; this one stays as it is.",
+        "upgraded, and stays as it is: set SELLER_PLATFORM_HOME to a new folder, and a database URL to a new database; "
+        "`seller-platform connect --grant-of HOME` carries the grant over, and `seller-platform sync --full` loads "
+        "again.",
     )
 
 

@@ -257,7 +257,7 @@ class GrantKeeper:
     def _recover(self, grant: LockedGrant) -> bool:
         """Commit a pair that a process received and did not commit before it ended, and return whether there is one."""
         kept = self._spool.kept()
-        if kept is None or not _is_newer(kept, grant.pair):
+        if kept is None or not is_newer(kept, grant.pair):
             return False
         grant.replace(kept)
         return True
@@ -271,7 +271,7 @@ class GrantKeeper:
         with suppress(WarehouseUnavailableError), self._grants.locked(self.connection) as grant:
             kept, stored = self._spool.kept(), grant.pair
             is_interrupted = grant.refused is None and self._spool.interrupted(stored.generation) is not None
-            if not is_interrupted and (kept is None or not _is_newer(kept, stored)):
+            if not is_interrupted and (kept is None or not is_newer(kept, stored)):
                 try:
                     self._spool.clear()
                 except GrantSpoolError as error:
@@ -315,7 +315,7 @@ class GrantKeeper:
             _LOG.warning("%s; the new pair is committed without a spool file", error)
 
 
-def _is_newer(kept: TokenPair, stored: TokenPair) -> bool:
+def is_newer(kept: TokenPair, stored: TokenPair) -> bool:
     """Whether a pair on disk is newer than the stored one.
 
     The first pair of a new authorisation has generation 1, whatever the stored one has. Its time decides. A later pair
