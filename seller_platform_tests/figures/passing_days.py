@@ -1,6 +1,7 @@
 """A deployment whose clock passes a day every few seconds: its programs, what is planted, and what is measured."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.orchestration.instance.home import dagster_home, open_instance
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.warehouse.postgres.embedded import stop
+from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
 from seller_platform_tests.figures.measuring import children, open_files, proportional_kib
 from seller_platform_tests.support.clocks import MovedClock
 from seller_platform_tests.support.deployment import Deployment
@@ -35,7 +37,9 @@ WEEK, MONTH = 7, 30
 SERVICE, CODE_LOCATION, WEB_SERVER, DAEMON, LIVE = "service", "code-location", "webserver", "daemon", "live"
 POSTGRESQL = "PostgreSQL"
 OUTAGE, UPGRADE = "outage of the upstream", "upgrade"
+_FAILING = {SERVICE, CODE_LOCATION, POSTGRESQL, OUTAGE, UPGRADE}
 
+_URL = "SELLER_PLATFORM_DATABASE_URL"
 _AREAS = len({dataset.area for dataset in REFRESHED})
 _REFRESH, _NOON = timedelta(hours=11), timedelta(hours=11, seconds=30)
 _OUTAGE_EVERY = 20
@@ -48,7 +52,8 @@ _LONGEST_DAY_SECONDS = 1800.0
 
 _TABLES = """
 SELECT nspname || '.' || relname, (
-    SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(pg_class.oid)
+    SELECT sum(pg_total_relation_size(relid)) FROM (SELECT relid FROM pg_partition_tree(pg_class.oid)
+                                                    UNION SELECT pg_class.oid) AS parts
 )::bigint
 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE nspname IN ('dagster', 'platform', 'service', 'seller', 'history', 'marts')
@@ -67,14 +72,13 @@ _RUNS = "SELECT count(*) FROM dagster.runs WHERE create_timestamp >= %s"
 _PROBLEMS = "SELECT kind, count(*) FROM platform.problems GROUP BY kind"
 _FAILURES = """
 SELECT run_id, pipeline_name, (
-    SELECT string_agg(coalesce(error ->> 'message', event::jsonb ->> 'user_message'), ' | ' ORDER BY id)
-    FROM (SELECT id, event, coalesce(
-              event::jsonb #> '{dagster_event,event_specific_data,error,cause}',
-              event::jsonb #> '{dagster_event,event_specific_data,error}'
-          ) AS error
-          FROM dagster.event_logs
-          WHERE event_logs.run_id = runs.run_id
-            AND dagster_event_type IN ('STEP_FAILURE', 'PIPELINE_FAILURE')) AS failures)
+    SELECT string_agg(coalesce(logged #>> '{dagster_event,event_specific_data,error,cause,message}',
+                               logged #>> '{dagster_event,event_specific_data,error,message}',
+                               logged #>> '{dagster_event,message}', logged ->> 'user_message'), ' | ' ORDER BY id)
+    FROM dagster.event_logs CROSS JOIN LATERAL (SELECT event::jsonb AS logged) AS parsed
+    WHERE event_logs.run_id = runs.run_id
+      AND (dagster_event_type IN ('STEP_FAILURE', 'PIPELINE_FAILURE', 'PIPELINE_CANCELED')
+           OR dagster_event_type = 'ENGINE_EVENT' AND logged #>> '{dagster_event,event_specific_data,error}' <> ''))
 FROM dagster.runs WHERE status IN ('FAILURE', 'CANCELED') AND run_id <> ALL (%s)
 """
 
@@ -90,7 +94,8 @@ class Day:
         mib: The memory of each program with its children, without the processes of runs.
         files: The open files of each.
         connections: Those to PostgreSQL.
-        rows: The rows of each table of the warehouse.
+        home_files: The files in the home folder, such as logs of runs.
+        rows: The rows of each table of the warehouse and of the service, as `warehouse: dagster.runs`.
         sizes: The bytes of each table, with its indexes.
         problems: The rows of `platform.problems`, by kind.
     """
@@ -102,12 +107,13 @@ class Day:
     mib: Mapping[str, float]
     files: Mapping[str, int]
     connections: int
+    home_files: int
     rows: Mapping[str, int]
     sizes: Mapping[str, int]
     problems: Mapping[str, int]
 
     def rows_of(self, schema: str) -> int:
-        """Return how many rows the tables of a schema have."""
+        """Return how many rows the tables of a database's schema have, which is named as in `warehouse: seller`."""
         return sum(count for name, count in self.rows.items() if name.startswith(f"{schema}."))
 
     def __str__(self) -> str:
@@ -121,12 +127,22 @@ class Day:
 
 @dataclass
 class FailedRun:
-    """A run that failed or was canceled, and what was planted when it did."""
+    """A run that failed or was canceled.
+
+    Attributes:
+        day: The day on which that was seen.
+        planted: What was planted on that day and the one before.
+    """
 
     day: int
     job: str
     reason: str
     planted: Sequence[str]
+
+    @property
+    def has_cause(self) -> bool:
+        """Whether something was planted that fails a run."""
+        return not _FAILING.isdisjoint(self.planted)
 
 
 @dataclass
@@ -155,7 +171,7 @@ class PassingDays:
         A day ends when its work is done; on a busy machine earlier, and later days do the rest.
 
         Args:
-            seconds: How long a day lasts at least; it lasts three times as long at most, or until no run is starting.
+            seconds: How long a day lasts at least; it lasts three times as long at most.
         """
         for number in range(1, days + 1):
             began, planted = time.monotonic(), list(self._planted(number, days))
@@ -216,13 +232,11 @@ class PassingDays:
             self._start(planted)
 
     def _upgrade(self) -> None:
-        """End everything, migrate, and start everything again."""
-        for program in self.programs.values():
+        """Upgrade the warehouse to a made-up next version while all programs use it, and start them again."""
+        next_version = [sys.executable, "-m", "seller_platform_tests.next_versions", "1"]
+        subprocess.run(next_version, check=True, stdout=subprocess.DEVNULL)
+        for name, program in self.programs.items():
             program.end()
-        stop(self.stack.server.data_folder)
-        self.stack.server.revive()
-        self._command("migrate")
-        for name in self.programs:
             self._start(name)
 
     def _start(self, name: str) -> None:
@@ -233,18 +247,27 @@ class PassingDays:
             await_answer(f"{self.ui.told['Dagster UI']}/server_info", self.programs[name])
 
     def _move_to(self, day: date) -> None:
+        """Move the clock to noon at a moment at which no run is starting: the daemon would give it up."""
         noon = datetime(day.year, day.month, day.day, tzinfo=UTC) + _NOON
-        self.clock.move(self.clock.ahead + max(timedelta(), noon - self.clock.now()))
+        daemon = self.programs[DAEMON].process
+
+        def is_moved() -> bool:
+            daemon.send_signal(signal.SIGSTOP)  # it launches the runs
+            try:
+                is_starting = self.count(_STARTING) > 0
+                if not is_starting:
+                    self.clock.move(self.clock.ahead + max(timedelta(), noon - self.clock.now()))
+            finally:
+                daemon.send_signal(signal.SIGCONT)
+            return not is_starting
+
+        wait_for(is_moved, pause_seconds=_LOOK_SECONDS, seconds=_LONGEST_DAY_SECONDS)
 
     def _await_end(self, began: float, seconds: float) -> None:
         """Wait until a day is over that began at a moment of the monotonic clock."""
         time.sleep(max(0.0, began + seconds - time.monotonic()))
-
-        def is_over() -> bool:
-            is_late = time.monotonic() > began + _LATE * seconds
-            return self._is_done() or (is_late and not self.count(_STARTING))
-
-        wait_for(is_over, pause_seconds=_LOOK_SECONDS, seconds=_LONGEST_DAY_SECONDS)
+        while time.monotonic() < began + _LATE * seconds and not self._is_done():
+            time.sleep(_LOOK_SECONDS)
 
     def _is_done(self) -> bool:
         """Return whether the sandbox has the day, all schedules of the refresh were evaluated, and no run is left."""
@@ -262,20 +285,34 @@ class PassingDays:
         noon = datetime.combine(self.first + timedelta(days=number), datetime.min.time())
         with self._connect() as connection:
             for run, job, reason in connection.execute(_FAILURES, [list(self.failed)]).fetchall():
-                self.failed[run] = FailedRun(number, job, str(reason), planted)
-            sizes = dict(connection.execute(_TABLES).fetchall())
-            return Day(
-                number,
-                planted,
-                round(seconds, 1),
-                self.count(_RUNS, noon),
-                {name: round(sum(map(proportional_kib, each)) / 1024, 1) for name, each in processes.items()},
-                {name: sum(map(open_files, each)) for name, each in processes.items()},
-                self.count(_CONNECTIONS) - 1,
-                {name: self.count(f"SELECT count(*) FROM {name}") for name in sizes},
-                sizes,
-                dict(connection.execute(_PROBLEMS).fetchall()),
-            )
+                before = self.days[-1].planted if self.days else ()
+                self.failed[run] = FailedRun(number, job, str(reason), [*before, *planted])
+            (connections,) = connection.execute(_CONNECTIONS).fetchone() or (0,)
+            problems = dict(connection.execute(_PROBLEMS).fetchall())
+        rows, sizes = self._tables()
+        return Day(
+            number,
+            planted,
+            round(seconds, 1),
+            self.count(_RUNS, noon),
+            {name: round(sum(map(proportional_kib, each)) / 1024, 1) for name, each in processes.items()},
+            {name: sum(map(open_files, each)) for name, each in processes.items()},
+            connections,
+            sum(len(files) for _, _, files in os.walk(self.stack.home)),
+            rows,
+            sizes,
+            problems,
+        )
+
+    def _tables(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the rows and the bytes of the tables of both databases."""
+        rows, sizes = dict[str, int](), dict[str, int]()
+        for database, url in ((WAREHOUSE, os.environ[_URL]), (SANDBOX, self.stack.sandbox_url)):
+            with psycopg.connect(url, autocommit=True) as connection:
+                for name, size in connection.execute(_TABLES).fetchall():
+                    counted = connection.execute(f"SELECT count(*) FROM {name}".encode()).fetchone() or (0,)
+                    rows[f"{database}: {name}"], sizes[f"{database}: {name}"] = int(counted[0]), int(size)
+        return rows, sizes
 
     def _command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         ended = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
@@ -283,7 +320,7 @@ class PassingDays:
         return ended
 
     def _connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(os.environ["SELLER_PLATFORM_DATABASE_URL"], autocommit=True)
+        return psycopg.connect(os.environ[_URL], autocommit=True)
 
 
 @contextmanager

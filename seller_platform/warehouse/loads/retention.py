@@ -1,21 +1,26 @@
-"""Deletes old snapshots but one a month, and receipts that nothing refers to any more."""
+"""Deletes old snapshots but one a month, receipts that nothing refers to any more, and other bookkeeping."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 
 from psycopg import sql
-from sqlalchemy import ColumnElement, Table, and_, delete, func, or_, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, text, tuple_, union_all
 
 from seller_platform.contract import DATASETS, LOCAL_DAY, Dataset, Slicing
+from seller_platform.warehouse.jobs.report_jobs import OPEN
+from seller_platform.warehouse.marts.tables import BUILDS
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.creation import partition_of, partitions_of
+from seller_platform.warehouse.schema.service_tables import UNSUMMED_LOADS
 from seller_platform.warehouse.schema.tables import (
     GONE_LOAD_ID,
     HELD,
     HISTORY,
     LOADS,
+    REPORT_JOBS,
     SELLER,
+    SENT_REQUESTS,
     history_of,
     table_for,
 )
@@ -38,7 +43,7 @@ class Pruned:
 
     Attributes:
         rows: Rows of snapshots, by dataset.
-        receipts: Receipts of loads.
+        receipts: Receipts of loads, builds and reports.
     """
 
     rows: dict[str, int]
@@ -52,7 +57,7 @@ def prune(
 
     Of snapshots taken before a day, the last of each month stays; their former rows are deleted with them. Of receipts
     written before a day, those stay that say when a window was last read, and those that stored or former rows refer
-    to. Former rows of dated lists are never deleted.
+    to; of a mart's partition, that of the newest build. Former rows of dated lists are never deleted.
 
     Args:
         unchanged_before: Of older readings of a single day that changed nothing, the last one's receipt stays.
@@ -71,7 +76,14 @@ def prune(
 
         removed = {dataset.name: remove_of(dataset) for dataset in DATASETS if dataset.keeps_snapshots}
         receipts = _remove_receipts(database, receipts_before, unchanged_before, dry=dry)
+        receipts += _remove(database, BUILDS, and_(BUILDS.c.finished_at < receipts_before, _was_built_again()), dry=dry)
+        is_open = REPORT_JOBS.c.state.in_([state.value for state in OPEN])
+        receipts += _remove(
+            database, REPORT_JOBS, and_(REPORT_JOBS.c.requested_at < receipts_before, ~is_open), dry=dry
+        )
         if not dry:
+            _remove(database, SENT_REQUESTS, SENT_REQUESTS.c.day < receipts_before, dry=dry)
+            _remove(database, UNSUMMED_LOADS, _is_marked_again(), dry=dry)
             list(threads.map(lambda dataset: _analyze(database, dataset), _PARTITIONED))
     return Pruned(removed, receipts)
 
@@ -106,6 +118,33 @@ def _remove_receipts(database: Database, receipts_before: date, unchanged_before
         named = union_all(*(select(column).where(column <= last).distinct() for column in columns))
         old = or_(old, and_(LOADS.c.finished_at < receipts_before, LOADS.c.id.not_in(named)))
     return _remove(database, LOADS, and_(old, LOADS.c.id.not_in(newest)), dry=dry)
+
+
+def _was_built_again() -> ColumnElement[bool]:
+    """Return the condition for builds whose partition was built again. Rows of a mart are those of the newest build."""
+    newer = BUILDS.alias()
+    month = [func.coalesce(table.c.window_start, text("'-infinity'::date")) for table in (BUILDS, newer)]
+    return exists(
+        select(newer.c.id).where(
+            newer.c.mart == BUILDS.c.mart,
+            newer.c.account == BUILDS.c.account,
+            month[0] == month[1],
+            newer.c.id > BUILDS.c.id,
+        )
+    )
+
+
+def _is_marked_again() -> ColumnElement[bool]:
+    """Return the condition for marks of months that a newer mark has, too. Without requests nothing deletes marks."""
+    newer = UNSUMMED_LOADS.alias()
+    return exists(
+        select(newer.c.load_id).where(
+            newer.c.account == UNSUMMED_LOADS.c.account,
+            newer.c.dataset == UNSUMMED_LOADS.c.dataset,
+            newer.c.load_id > UNSUMMED_LOADS.c.load_id,
+            newer.c.months.contains(UNSUMMED_LOADS.c.months),
+        )
+    )
 
 
 def _analyze(database: Database, dataset: Dataset) -> None:

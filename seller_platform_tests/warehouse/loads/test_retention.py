@@ -11,6 +11,7 @@ from seller_platform.warehouse.loads.retention import Pruned, prune
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import end_in_the_past, latest_receipts
+from seller_platform_tests.support.served import connect, execute, stored
 
 STOCK, TRANSACTIONS = dataset_named("warehouse_stock"), dataset_named("transactions")
 NOW = date(2026, 11, 1)
@@ -118,3 +119,61 @@ def test_what_tables_hold_as_a_whole_is_analyzed(database: Database) -> None:
         statistics = "SELECT count(*) FROM pg_stats WHERE schemaname = 'seller' AND tablename = 'warehouse_stock'"
         assert "warehouse_stock" in connection.execute(text(analyzed)).scalars().all()
         assert connection.execute(text(statistics)).scalar_one() > 0
+
+
+def test_of_builds_and_reports_as_old_the_newest_and_the_open_ones_stay(database: Database) -> None:
+    connect(database, "S1.US")
+    execute(
+        database,
+        """
+        INSERT INTO platform.mart_builds
+            (mart, account, window_start, rows, digest, parameters, loads, started_at, finished_at)
+        SELECT mart, 'S1.US', month, number, '', '{}', '{}', at, at
+        FROM (VALUES ('a', date '2026-03-01'), ('a', '2026-04-01'), ('b', null)) AS partitions (mart, month),
+             (VALUES (1, date '2026-06-01'), (2, '2026-07-01'), (3, '2026-10-30')) AS builds (number, at)
+        WHERE (mart, month, number) IS DISTINCT FROM ('a', date '2026-03-01', 3)
+        """,
+    )
+    execute(
+        database,
+        """
+        INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after, attempt,
+                                          attempted_at, polls, next_poll_at, runs)
+        SELECT 'S1.US', 'day', state || at, 'json', state, at, interval '1 day', 1, at, 0, at, 0
+        FROM unnest(ARRAY['pending', 'loaded', 'failed']) AS state,
+             (VALUES (date '2026-06-01'), ('2026-10-30')) AS moments (at)
+        """,
+    )
+
+    would, did = _prune(database, dry=True), _prune(database)
+
+    assert would == did
+    assert stored(database, "SELECT mart, window_start, rows FROM platform.mart_builds ORDER BY id") == [
+        ("a", date(2026, 3, 1), 2),
+        ("a", date(2026, 4, 1), 3),
+        ("b", None, 3),
+    ]
+    assert did.receipts == 7
+    left = stored(database, "SELECT state FROM platform.report_jobs ORDER BY requested_at, state")
+    assert [state for (state,) in left] == ["pending", "failed", "loaded", "pending"]
+
+
+def test_a_month_that_no_request_summed_is_marked_once(database: Database) -> None:
+    execute(
+        database,
+        """
+        INSERT INTO service.unsummed_loads (account, dataset, load_id, months)
+        VALUES ('S1.US', 'orders', 1, '[2026-02-01, 2026-03-01)'), ('S1.US', 'orders', 2, '[2026-03-01, 2026-04-01)'),
+               ('S1.US', 'orders', 3, '[2026-03-01, 2026-05-01)'), ('S1.US', 'orders', 4, '[2026-04-01, 2026-05-01)'),
+               ('S1.US', 'inventory', 2, '[2026-03-01, 2026-04-01)'), ('S2.US', 'orders', 1, '[2026-03-01, 2026-04-01)')
+        """,
+    )
+
+    _prune(database)
+
+    marks = stored(database, "SELECT account, dataset, load_id FROM service.unsummed_loads ORDER BY 1, 2, 3")
+    assert marks == [
+        ("S1.US", "inventory", 2),
+        *(("S1.US", "orders", load) for load in (1, 3, 4)),
+        ("S2.US", "orders", 1),
+    ]
