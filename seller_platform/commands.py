@@ -10,6 +10,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
+from seller_platform.files import write_atomically
+
 PLAIN = "seller-platform"
 DEMO: Final = "SELLER_PLATFORM_DEMO"
 """The variable that stands for `--demo`."""
@@ -29,7 +31,7 @@ def keep_start(folder: Path, unset: Collection[str]) -> None:
     """
     without = [word for name in sorted(unset) for word in ("-u", name)]
     words = [*(["env", *without] if without else []), f"SELLER_PLATFORM_HOME={shlex.quote(str(folder))}", PLAIN]
-    (folder / _FILE).write_text(" ".join(words))
+    write_atomically(folder / _FILE, " ".join(words).encode(), 0o666)
     use_start(folder)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import IO, Any
 
 _FORMER = "former"
 _DISK_ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -52,8 +52,8 @@ def write_atomically(path: Path, content: bytes, mode: int, *, room: Path | None
         _publish(draft, descriptor, path)
 
 
-def create_atomically(path: Path, content: bytes, mode: int) -> None:
-    """Create a file with its whole content, unless it exists.
+def create_atomically(path: Path, content: bytes, mode: int) -> bool:
+    """Create a file with its whole content, unless it exists, and return whether it did not.
 
     Of two processes that create it at the same time, one succeeds.
 
@@ -63,9 +63,12 @@ def create_atomically(path: Path, content: bytes, mode: int) -> None:
     with _draft_beside(path, mode) as (draft, descriptor):
         _write(descriptor, content, path)
         _call(path, os.fsync, descriptor)
-        with suppress(FileExistsError):
+        try:
             _call(path, os.link, draft, path)
+        except FileExistsError:
+            return False
         _sync_folder(path.parent)
+        return True
 
 
 @contextmanager
@@ -83,6 +86,16 @@ def replacing(path: Path, mode: int) -> Iterator[Path]:
     with _draft_beside(path, mode) as (draft, descriptor):
         yield draft
         _publish(draft, descriptor, path)
+
+
+def write_for_this_start(path: Path, text: str) -> None:
+    """Write a file in place that each start writes again; after a crash it may hold anything until then."""
+    path.write_text(text)
+
+
+def open_lock(path: Path) -> IO[str]:
+    """Open the file of a lock, which has no content and is created on first use."""
+    return path.open("a+")
 
 
 def delete(*paths: Path) -> None:
@@ -109,6 +122,17 @@ def make_folder(folder: Path, mode: int) -> None:
     """
     _call(folder, os.mkdir, folder, mode)
     _sync_folder(folder.parent)
+
+
+def make_link(link: Path, target: Path) -> None:
+    """Create a symbolic link, which is on disk when this returns.
+
+    Raises:
+        FileExistsError: It exists.
+        OSError: It names the link; and the call, if the disk failed or is full.
+    """
+    _call(link, os.symlink, target, link)
+    _sync_folder(link.parent)
 
 
 def make_private_folder(folder: Path) -> None:
@@ -157,17 +181,22 @@ def replace_folder(folder: Path, draft: Path) -> None:
     for path in (*(each for each in draft.rglob("*") if not each.is_symlink()), draft):
         _sync(path)
     former = draft.with_name(_FORMER)
+
+    def sync_both() -> None:
+        for parent in (draft.parent, folder.parent):
+            _sync_folder(parent)
+
+    sync_both()
     with suppress(FileNotFoundError):
         _call(folder, os.rename, folder, former)
     try:
-        for moved in (draft.parent, folder.parent):  # the former folder, or the draft, is on disk before it is moved
-            _sync_folder(moved)
+        sync_both()
         _call(folder, os.rename, draft, folder)
     except OSError:
         if former.exists():
             former.rename(folder)
         raise
-    _sync_folder(folder.parent)
+    sync_both()
 
 
 def delete_leftovers(path: Path) -> None:
@@ -191,7 +220,13 @@ def _draft_beside(path: Path, mode: int) -> Iterator[tuple[Path, int]]:
 
 @contextmanager
 def _name_beside(path: Path) -> Iterator[Path]:
-    """Yield a new name for a draft, which is no leftover during the block; delete those that are."""
+    """Yield a new name for a draft, which is no leftover during the block; delete those that are.
+
+    Raises:
+        FileExistsError: The path is that of a device or pipe, which a file must not replace.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise FileExistsError(errno.EEXIST, "it is no file", str(path))
     try:
         folder = _call(path.parent, os.open, path.parent, os.O_RDONLY)
     except PermissionError:  # one that may only be written

@@ -1,19 +1,26 @@
 """Tests that files are replaced atomically, with the requested permissions."""
 
+import errno
 import os
 import stat
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from seller_platform.failpoints import reach
 from seller_platform.files import (
     create_atomically,
     delete_leftovers,
     draft_folder_beside,
+    make_folder,
     replace_folder,
     replacing,
     write_atomically,
 )
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform_tests.support.power_loss import recorded, restore, unsynced
 
 
 def names(folder: Path) -> list[str]:
@@ -109,3 +116,118 @@ def test_leftovers_are_deleted_only_while_no_process_writes_in_the_folder(file: 
 
     assert while_another_writes
     assert names(file.parent) == [".kept.txt", "kept", "other"]
+
+
+def test_a_device_is_not_replaced_by_a_file() -> None:
+    with pytest.raises(FileExistsError, match="/dev/null"):
+        write_atomically(Path("/dev/null"), b"new", 0o600)
+
+
+def write(folder: Path, content: bytes) -> None:
+    write_atomically(folder / "file", content, 0o600)
+
+
+def write_in_room(folder: Path, content: bytes) -> None:
+    write_atomically(folder / "room", bytes(64), 0o600)
+    write_atomically(folder / "file", content, 0o600, room=folder / "room")
+
+
+def replace_with_a_folder(folder: Path, content: bytes) -> None:
+    with draft_folder_beside(folder / "file", 0o700) as drafts:
+        make_folder(drafts / "draft", 0o700)
+        make_folder(drafts / "draft" / "parts", 0o700)
+        for name in ("draft/contents", "draft/parts/1"):
+            (drafts / name).write_bytes(content)
+        replace_folder(folder / "file", drafts / "draft")
+
+
+WRITES = (write, write_in_room, replace_with_a_folder)
+
+
+def content_of(folder: Path) -> bytes | None:
+    """Return what the file, or every file of the folder, holds for the process after a crash."""
+    file = folder / "file"
+    delete_leftovers(file)
+    delete_leftovers(folder / "room")
+    assert set(names(folder)) <= {"file", "room"}
+    if file.is_dir():
+        assert sorted(str(path.relative_to(file)) for path in file.rglob("*")) == ["contents", "parts", "parts/1"]
+        (content,) = {path.read_bytes() for path in file.rglob("*") if path.is_file()}
+        return content
+    return file.read_bytes() if file.exists() else None
+
+
+@pytest.mark.parametrize("change", WRITES)
+def test_after_a_power_loss_there_is_the_old_or_the_new_content(
+    tmp_path: Path, change: Callable[[Path, bytes], None]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with unsynced(), recorded(folder, observe=lambda recording: len(recording.reached)) as recording:
+        for content in (b"one", b"two"):
+            change(folder, content)
+            reach(content.decode())
+
+    seen = set()
+    for number, (returned, tree) in enumerate(recording.states):
+        with unsynced():
+            left = content_of(restore(tree, tmp_path / str(number)))
+        assert left in [None, b"one", b"two"][returned : returned + 2], tree
+        seen.add((returned, left))
+
+    assert seen == {(0, None), (0, b"one"), (1, b"one"), (1, b"two"), (2, b"two")}
+
+
+def test_a_file_that_is_not_synced_may_be_empty_cut_or_zeros(file: Path) -> None:
+    with recorded(file.parent) as recording:
+        draft = file.with_name("draft")
+        draft.write_bytes(b"new")
+        os.replace(draft, file)  # noqa: PTH105  # recorded by this name
+
+    contents = {dict(tree).get("kept") for _, tree in recording.states}
+    assert contents == {b"old content", b"", b"n", bytes(3), b"new"}
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=os.strerror)
+@pytest.mark.parametrize("change", WRITES)
+def test_a_call_that_fails_leaves_the_old_or_the_new_content(
+    tmp_path: Path, change: Callable[[Path, bytes], None], number: int
+) -> None:
+    error: OSError | None = None
+    for call in count():
+        folder = tmp_path / str(call)
+        folder.mkdir()
+        change(folder, b"one")
+        with unsynced(), recorded(folder, fails=(call, number)) as recording:
+            try:
+                change(folder, b"two")
+            except OSError as raised:
+                error = raised
+        if call >= len(recording.calls):
+            break
+
+        if error is not None:
+            assert str(folder) in str(error)
+            assert f"{os.strerror(number)} ({recording.calls[call][0]} of " in str(error)
+        assert content_of(folder) in (b"one", b"two")[error is None :]
+        change(folder, b"three")
+        assert content_of(folder) == b"three"
+        error = None
+    assert call > 5
+
+
+def test_after_a_power_loss_the_key_that_was_used_is_there(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    sealed: list[bytes] = []
+    with unsynced(), recorded(tmp_path, observe=lambda _: tuple(sealed)) as recording:
+        sealed.append(secret_box(home, None).seal(b"a secret"))
+        reach("sealed")
+
+    for number, (secrets, tree) in enumerate(recording.states):
+        with unsynced():
+            found = restore(tree, tmp_path / str(number)) / "home"
+            box = secret_box(found, None)
+        for secret in secrets:
+            assert box.open(secret, "the secret") == b"a secret"
+        assert names(found) == ["secret.key"]
+    assert {secrets for secrets, _ in recording.states} == {(), tuple(sealed)}

@@ -25,6 +25,7 @@ from seller_platform_tests.structure.names import (
 from seller_platform_tests.structure.page_calls import counted_in_a_new_process
 from seller_platform_tests.structure.plurals import counts_without_singular
 from seller_platform_tests.structure.source import TESTS
+from seller_platform_tests.structure.writers import ALLOWED, writers
 
 MOST_MODULES = 16
 
@@ -94,6 +95,11 @@ def test_every_path_named_in_files_and_texts_can_be_imported() -> None:
         "seller_platform.orchestration.celery_runs",
         "seller_platform.service.app:app_from_environment",
     } <= paths
+
+
+def test_files_are_written_only_by_the_module_that_survives_a_power_loss() -> None:
+    assert {call: line for call, line in writers().items() if call not in ALLOWED} == {}
+    assert [call for call in ALLOWED if call not in writers()] == []
 
 
 def test_names_of_tests_are_short_enough_to_read() -> None:

@@ -19,6 +19,7 @@ from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.counts import count_of
+from seller_platform.files import write_atomically
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
 from seller_platform.ingest.cost_plans.files import plan_document, read_plan
 from seller_platform.ingest.cost_plans.planning import ChangeKind, Planned, changes_of, make_plan, plan_undo
@@ -238,7 +239,8 @@ def user_name() -> str:
 def _show(planned: Planned, out: Path | None, output: Output) -> None:
     """Print the result of planning, and write the plan's file."""
     if planned.plan is not None and out is not None:
-        out.write_text(json.dumps(plan_document(planned.plan), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        document = json.dumps(plan_document(planned.plan), indent=2, ensure_ascii=False) + "\n"
+        write_atomically(out.resolve(), document.encode(), 0o666)
     unchanged, unknown = (
         [ProductOfAccount(account=account, sku=sku) for account, sku in each]
         for each in (planned.unchanged, planned.unknown)

@@ -17,6 +17,7 @@ from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import SettingsError
+from seller_platform.files import write_atomically
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
@@ -97,8 +98,10 @@ class SellerPlatformScaffolder(dg.Scaffolder):
             return
         name = re.sub(r"\W+", "_", request.target_path.name, flags=re.ASCII)
         text = _DEFS_YAML.format(type_name=request.type_name, name=name)
-        with (request.target_path / "defs.yaml").open("a" if request.append else "w") as file:
-            file.write(f"---\n{text}" if request.append else text)
+        file = request.target_path / "defs.yaml"
+        if request.append and file.exists():
+            text = f"{file.read_text()}---\n{text}"
+        write_atomically(file, text.encode(), 0o666)
 
 
 def _day(context: dg.ResolutionContext, written: str | None) -> date | None:

@@ -14,6 +14,7 @@ from seller_platform.cli.docs.pages import NOTEBOOK, PAGES, page_named
 from seller_platform.cli.docs.schemas import schema_of
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.commands import DEMO, uses_demo_start
+from seller_platform.files import create_atomically
 
 
 class PageDocument(Document, frozen=True):
@@ -124,11 +125,8 @@ def _copy_notebook(file: Path, output: Output) -> None:
             "outputs": [],
         }
         notebook["cells"].insert(1, {**cell, "source": code.splitlines(keepends=True)})
-    try:
-        with file.open("x", encoding="utf-8") as copy:
-            json.dump(notebook, copy, indent=1, ensure_ascii=False)
-    except FileExistsError:
-        raise click.UsageError(f"{file} exists and is not overwritten; choose another name") from None
+    if not create_atomically(file, json.dumps(notebook, indent=1, ensure_ascii=False).encode(), 0o666):
+        raise click.UsageError(f"{file} exists and is not overwritten; choose another name")
     missing = "" if find_spec("jupyterlab") else "`pip install jupyterlab matplotlib` installs what shows it. "
     text = f"{file} is the notebook. {missing}Open it with `jupyter lab {quote(str(file))}`."
     output.result(text, NotebookDocument(file=str(file)))

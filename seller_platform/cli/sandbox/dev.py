@@ -20,6 +20,7 @@ from seller_platform.cli.sandbox.preload import load_last_month
 from seller_platform.cli.sandbox.refreshes import LiveRefreshes
 from seller_platform.clocks import utc_now
 from seller_platform.errors import SellerPlatformError
+from seller_platform.files import write_for_this_start
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.settings import DEMO_FOLDER
 
@@ -179,8 +180,9 @@ def dagster_commands(home: Path, address: str) -> dict[str, list[str]]:
     host, port = address.removeprefix("http://").split(":")
     code_port = str(free_port())
     workspace = home / "workspace.yaml"
-    workspace.write_text(
-        f"load_from:\n  - grpc_server: {{host: {host}, port: {code_port}, location_name: seller_platform}}\n"
+    write_for_this_start(
+        workspace,
+        f"load_from:\n  - grpc_server: {{host: {host}, port: {code_port}, location_name: seller_platform}}\n",
     )
     dagster = [sys.executable, "-m", "dagster"]
     code = ["api", "grpc", "--module-name", _MODULE, "--host", host, "--port", code_port]

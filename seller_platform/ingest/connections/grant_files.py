@@ -12,7 +12,7 @@ from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import SettingsError, TokenRefusedError
-from seller_platform.files import write_atomically
+from seller_platform.files import open_lock, write_atomically
 
 _NEVER = datetime.fromtimestamp(0, UTC)
 
@@ -57,7 +57,7 @@ class GrantFile:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         try:
-            with self._lock, self._path.with_name(f"{self._path.name}.lock").open("w") as lock:
+            with self._lock, open_lock(self._path.with_name(f"{self._path.name}.lock")) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
         except OSError as error:

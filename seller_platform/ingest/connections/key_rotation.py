@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seller_platform.errors import SecretKeyError
+from seller_platform.files import open_lock
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, reseal_spools, spools
 from seller_platform.warehouse.connections.accounts import client_secret_of, connections, reseal_client_secrets
 from seller_platform.warehouse.connections.grants import Grants, reseal_grants
@@ -49,7 +50,7 @@ def rotate_key_file(database: Database, home: Path, *, finish: bool = False) -> 
         SecretKeyError: A secret is encrypted with a key that is no longer in the file. All keys stay in the file.
     """
     path = key_file(home)
-    with (home / "secret.key.lock").open("a") as lock:
+    with open_lock(home / "secret.key.lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         keys = split_keys(path.read_text())
         if len(keys) == 1 and not finish:

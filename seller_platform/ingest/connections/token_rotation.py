@@ -230,9 +230,12 @@ class GrantKeeper:
             return pair
 
     def _current(self) -> TokenPair:
-        if self._spool.kept() is not None:
-            with self._grants.locked(self.connection) as grant:
-                self._recover(grant)
+        if (kept := self._spool.kept()) is not None:
+            try:
+                with self._grants.locked(self.connection) as grant:
+                    self._recover(grant)
+            except NotConnectedError:  # the process ended before it stored the first pair of all
+                self._adopted(kept)
             self._clear_spool()
         pair, refused = self._grants.current(self.connection)
         if refused is not None:

@@ -18,6 +18,7 @@ from starlette.requests import Request
 
 from seller_platform.counts import count_of
 from seller_platform.errors import NotAdmittedError
+from seller_platform.files import write_for_this_start
 from seller_platform.service.access import hash_of
 from seller_platform.service.limits.policy import WINDOW_SECONDS, Limits
 from seller_platform.service.metrics import note_headers
@@ -179,7 +180,7 @@ class Rates:
 def create_rates_file(folder: Path) -> Path:
     """Create the file in which processes share their counts."""
     file = folder / "rates"
-    file.write_bytes(bytes(_SIZE))
+    write_for_this_start(file, bytes(_SIZE).decode())
     return file
 
 

@@ -16,7 +16,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlalchemy import Connection, text
 
 from seller_platform.errors import InvalidSettingError, SecretKeyError
-from seller_platform.files import create_atomically, make_private_folder, write_atomically
+from seller_platform.files import create_atomically, delete_leftovers, make_private_folder, write_atomically
 from seller_platform.warehouse.postgres.advisory_locks import lock_number, share_number
 from seller_platform.warehouse.postgres.database import Database
 
@@ -172,6 +172,7 @@ def secret_box(home: Path, configured: str | None) -> SecretBox:
         return SecretBox(configured)
     path = key_file(home)
     make_private_folder(home)
+    delete_leftovers(path)
     if not path.exists():
         create_atomically(path, new_key().encode(), 0o600)  # of two processes, both use the key of the first
     return SecretBox.of_file(path)

@@ -86,7 +86,9 @@ def dump(server: DumpServer, file: Path, jobs: int | None = None) -> None:
     """
     program = _choose(server)
     try:
-        form = ("--format=custom",) if jobs is None else ("--format=directory", f"--jobs={jobs}")
+        form = (
+            ("--no-sync", "--format=custom") if jobs is None else ("--no-sync", "--format=directory", f"--jobs={jobs}")
+        )
         _run_on(server, program, *form, f"--file={file}")
     except BackupError as error:
         if os.strerror(errno.ENOSPC) in str(error):

@@ -30,7 +30,15 @@ from psycopg import sql
 
 from seller_platform import interruption
 from seller_platform.errors import DatabaseFullError, WarehouseError
-from seller_platform.files import free_room, make_private_folder
+from seller_platform.files import (
+    delete,
+    free_room,
+    make_folder,
+    make_link,
+    make_private_folder,
+    open_lock,
+    write_atomically,
+)
 from seller_platform.warehouse.postgres.programs import SUPERUSER, create_server_files, run_program
 from seller_platform.warehouse.postgres.refusals import DATA_LINK, full_disk_line, has_no_room
 from seller_platform.warehouse.postgres.root_user import (
@@ -85,7 +93,8 @@ class EmbeddedServer:
         try:
             make_private_folder(self.folder.parent)
             # Root's server runs as another user, who has to pass through.
-            self.folder.mkdir(mode=0o711 if is_root() else 0o700, exist_ok=True)
+            with suppress(FileExistsError):
+                make_folder(self.folder, 0o711 if is_root() else 0o700)
             self._users = self._open(USERS_LOCK)
             with self._exclusively():
                 fcntl.flock(self._users, fcntl.LOCK_SH)
@@ -175,7 +184,7 @@ class EmbeddedServer:
         return _named_socket_folder(self.folder) or self.data_folder
 
     def _open(self, name: str) -> IO[str]:
-        return (self.folder / name).open("a+")
+        return open_lock(self.folder / name)
 
     @contextmanager
     def _exclusively(self) -> Iterator[None]:
@@ -213,13 +222,13 @@ class EmbeddedServer:
         if self._data.is_symlink():
             raise OSError(f"its data was in {self._data.readlink()}, which no longer exists")
         if not is_root():
-            self._data.mkdir(mode=0o700)
+            make_folder(self._data, 0o700)
         elif is_open_to_others(self.folder):
             user = server_user()
-            self._data.mkdir(mode=0o700)
+            make_folder(self._data, 0o700)
             os.chown(self._data, user.uid, user.gid)
         else:
-            self._data.symlink_to(make_data_folder(self._root_data, self.folder))
+            make_link(self._data, make_data_folder(self._root_data, self.folder))
 
     def _make_socket_folder(self, user: ServerUser) -> None:
         """Make the folder of the socket if the path of the data is too long for one, or has special characters.
@@ -233,10 +242,10 @@ class EmbeddedServer:
             if len(path) <= _LONGEST_SOCKET_FOLDER and not _SPECIAL.search(path):
                 return
             made = Path(tempfile.mkdtemp(prefix="seller-platform-"))
-            named.write_text(str(made))
+            write_atomically(named, str(made).encode(), 0o666)
         folder = self._socket_folder
         with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
+            make_folder(folder, 0o700)
         status = folder.lstat()
         if status.st_uid == os.geteuid() != user.uid:
             os.chown(folder, user.uid, user.gid, follow_symlinks=False)
@@ -247,7 +256,7 @@ class EmbeddedServer:
                 f"delete {named} to have another one"
             )
         with suppress(FileExistsError):
-            (folder / DATA_LINK).symlink_to(self.data_folder)
+            make_link(folder / DATA_LINK, self.data_folder)
 
     def _is_ready(self) -> bool:
         if not (self._data / "postmaster.pid").exists():
@@ -302,7 +311,7 @@ def remove_socket_folder(folder: Path) -> None:
     """
     if sockets := _named_socket_folder(folder):
         with suppress(OSError):
-            (sockets / DATA_LINK).unlink(missing_ok=True)
+            delete(sockets / DATA_LINK)
             sockets.rmdir()
 
 

@@ -1,7 +1,6 @@
 """PostgreSQL's own programs, which come with a library, and the files of a server that they create."""
 
 import os
-import shutil
 import subprocess
 import tempfile
 import warnings
@@ -9,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from seller_platform.files import draft_folder_beside, make_folder, replace_folder, write_for_this_start
 from seller_platform.warehouse.postgres.root_user import ServerUser, is_root, reachable_programs
 
 SUPERUSER = "postgres"
@@ -30,13 +30,14 @@ def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
     """
     version_file, target = data / "PG_VERSION", postgres_library().utils.TARGET_POSTGRES_VERSION
     if not version_file.exists():
-        options = ("--auth=reject", "--encoding=utf8", f"--username={SUPERUSER}")
-        try:
-            run_program("initdb", data, user, root_data, *options)
-        except BaseException:  # a signal, too: files of half a server would stay unusable
-            for path in data.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            raise
+        options = ("--auth=reject", "--encoding=utf8", f"--username={SUPERUSER}", "--no-sync")
+        with draft_folder_beside(data, 0o711) as drafts:  # after a crash, files of half a server would stay unusable
+            draft = drafts / data.name
+            make_folder(draft, 0o700)
+            if is_root():
+                os.chown(draft, user.uid, user.gid)
+            run_program("initdb", draft, user, root_data, *options)
+            replace_folder(data, draft)
     version = int(version_file.read_text())
     if version != target:
         raise OSError(
@@ -56,8 +57,8 @@ def _write_rules(data: Path) -> None:
 
     name = pwd.getpwuid(os.geteuid()).pw_name.replace('"', '""')
     rules = f"local all {CLIENT_USER} scram-sha-256\nlocal all all peer map={_MAP}\n"
-    (data / "pg_hba.conf").write_text(f"# Written at each start.\n{rules}")
-    (data / "pg_ident.conf").write_text(f'# Written at each start.\n{_MAP} "{name}" all\n')
+    write_for_this_start(data / "pg_hba.conf", f"# Written at each start.\n{rules}")
+    write_for_this_start(data / "pg_ident.conf", f'# Written at each start.\n{_MAP} "{name}" all\n')
 
 
 def run_program(name: str, data: Path, user: ServerUser, root_data: Path, *arguments: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 
 from seller_platform.errors import WarehouseError
+from seller_platform.files import open_lock
 from seller_platform.warehouse.postgres.embedded import START_LOCK, USERS_LOCK, remove_socket_folder, stop
 from seller_platform.warehouse.postgres.programs import SUPERUSER
 from seller_platform.warehouse.postgres.root_user import DATA, remove_data_folder
@@ -21,7 +22,7 @@ def remove_server(folder: Path) -> None:
     Raises:
         WarehouseError: A program uses the server. Nothing was deleted.
     """
-    with (folder / START_LOCK).open("a+") as starting, (folder / USERS_LOCK).open("a+") as users:
+    with open_lock(folder / START_LOCK) as starting, open_lock(folder / USERS_LOCK) as users:
         fcntl.flock(starting, fcntl.LOCK_EX)
         try:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)

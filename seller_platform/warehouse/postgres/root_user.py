@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 
-from seller_platform.files import draft_folder_beside, replace_folder
+from seller_platform.files import delete, draft_folder_beside, make_folder, replace_folder, write_atomically
 
 SERVER_USER = "seller-postgres"
 DEFAULT_FOLDER = Path("/var/lib/seller-platform")
@@ -88,9 +88,9 @@ def make_data_folder(servers: Path, folder: Path) -> Path:
     user = server_user()
     _make_servers_folder(servers)
     own = servers / token_hex(8)
-    own.mkdir(mode=0o711)
+    make_folder(own, 0o711)
     data = own / DATA
-    data.mkdir(mode=0o700)
+    make_folder(data, 0o700)
     os.chown(data, user.uid, user.gid)
     remember_folder(data, folder)
     return data
@@ -100,7 +100,7 @@ def remember_folder(data: Path, folder: Path) -> None:
     """Write the server's own folder beside its data, so that abandoned data can be named."""
     file = data.parent / _OWNER_FILE
     if not file.exists() or file.read_text() != f"{folder}\n":
-        file.write_text(f"{folder}\n")
+        write_atomically(file, f"{folder}\n".encode(), 0o666)
 
 
 def remove_data_folder(data: Path) -> None:
@@ -108,7 +108,7 @@ def remove_data_folder(data: Path) -> None:
     if data.exists():
         shutil.rmtree(data)
     with suppress(OSError):
-        (data.parent / _OWNER_FILE).unlink()
+        delete(data.parent / _OWNER_FILE)
         data.parent.rmdir()
 
 
@@ -155,7 +155,8 @@ def reachable_programs(servers: Path, installed: Path) -> Path:
 
 def _make_servers_folder(servers: Path) -> None:
     if not servers.exists():
-        servers.mkdir(parents=True)
+        for missing in reversed([each for each in (servers, *servers.parents) if not each.exists()]):
+            make_folder(missing, 0o755)
         servers.chmod(0o755)  # a new folder, whatever the umask
     status = servers.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

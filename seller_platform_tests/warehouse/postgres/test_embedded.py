@@ -186,7 +186,10 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 
 def test_a_server_whose_machine_went_down_starts_again(tmp_path: Path) -> None:
+    (half := tmp_path / ".data.0123456789abcdef" / "data").mkdir(parents=True)  # the former start was cut off
+    (half / "PG_VERSION").touch()
     first = EmbeddedServer(tmp_path)
+    is_deleted = not half.exists()
     with psycopg.connect(first.database("shop")) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
     pid = int((tmp_path / "data" / "postmaster.pid").read_text().splitlines()[0])
@@ -199,7 +202,7 @@ def test_a_server_whose_machine_went_down_starts_again(tmp_path: Path) -> None:
     second.close()
     first.close()
 
-    assert row == (42,)
+    assert (row, is_deleted) == ((42,), True)
 
 
 def answers(url: str) -> bool:
