@@ -18,7 +18,7 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
     "ingest.connections.request_budget": ("ingest/connections", "ingest/loads/test_slices.py"),
     "client.lists.pagination": _LISTS,
     "client.decoding.values": _LISTS,
-    "client.decoding.pages": _LISTS,
+    "client.decoding.pages": (*_LISTS, "ingest/loads/test_replaced_text.py"),
     "service.access": ("service/test_isolation.py", "service/lists", "service/oauth", "service/test_answers.py"),
     "service.limits.rates": ("service/limits",),
 }

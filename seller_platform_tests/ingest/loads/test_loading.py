@@ -11,16 +11,24 @@ import pytest
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.errors import ContractViolationError, UpstreamUnavailableError, WarehouseUnavailableError
+from seller_platform.errors import (
+    ContractViolationError,
+    NotOfferedError,
+    UpstreamUnavailableError,
+    WarehouseUnavailableError,
+)
 from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.loads.refusals import refusals
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.ingest.loads.test_slices import TOKYO
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
+SUMS = dataset_named("sales_by_date")
 MARCH = Window.month_of(date(2026, 3, 1))
 
 
@@ -137,6 +145,23 @@ def test_errors_are_stored_until_their_slice_is_loaded(database: Database) -> No
         ("2026-03", "ContractViolationError")
     ]
     assert set(after) == {("warehouse_stock", TOKYO.key)}
+
+
+def test_a_list_that_others_are_answered_for_is_refused_for_the_account(database: Database) -> None:
+    refused = NotOfferedError(SUMS.name, SUMS.path, 404)
+
+    def refuse(_: SliceRequest) -> None:
+        raise refused
+
+    connect_accounts(database, [(key, TOKYO.account) for key in (TOKYO.key, "B.DE")])
+    request = SliceRequest(SUMS, TOKYO.key, MARCH)
+    before = [each.error for each in _load_each([request], refuse, database)]
+    mark_loaded(database, SUMS, "B.DE", MARCH)
+    after = [each.error for each in _load_each([request], refuse, database)]
+
+    assert before == [refused]
+    assert [error.code for error in after if error is not None] == ["RefusedForAccountError"]
+    assert [each.error for each in refusals(database)[SUMS.name, TOKYO.key]] == ["RefusedForAccountError"]
 
 
 def test_results_go_on_while_the_warehouse_is_away() -> None:

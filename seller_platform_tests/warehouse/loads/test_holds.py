@@ -467,17 +467,29 @@ def test_an_inventory_that_lists_every_row_twice_is_held(database: Database) -> 
 def test_the_sums_of_another_account_on_two_settled_days_are_held(
     database: Database, factor: str, verdict: str
 ) -> None:
-    def sums(factor: str) -> list[Row]:
-        rows: list[Row] = []
-        for number, day in enumerate(DAYS.each_day()):
-            amount = Decimal(100 + number) * (Decimal(factor) if number in (4, 5) else 1)
-            values = {str(SALES.day): str(day), **{column.name: amount for column in SALES.money}}
-            rows.append((*(values.get(column.name) for column in SALES.columns), str(day)))
-        return rows
+    _load(database, _sums("1"), dataset=SALES)
 
-    _load(database, sums("1"), dataset=SALES)
+    assert _load(database, _sums(factor), Judge(SETTLED, is_second=True), dataset=SALES).verdict.value == verdict
 
-    assert _load(database, sums(factor), Judge(SETTLED, is_second=True), dataset=SALES).verdict.value == verdict
+
+@pytest.mark.parametrize(("lost", "verdict"), [(2, "match"), (3, "held")])
+def test_a_list_with_one_row_a_day_that_loses_days_is_held(database: Database, lost: int, verdict: str) -> None:
+    _load(database, _sums("1"), dataset=SALES)
+
+    receipt = _load(database, _sums("1")[lost:], Judge(is_second=True), dataset=SALES)
+
+    assert receipt.verdict.value == verdict
+    assert verdict == "match" or doubt_of(receipt).rule == "emptied_days"
+
+
+def _sums(factor: str) -> list[Row]:
+    """Return a row for each day, with other sums on two of them."""
+    rows: list[Row] = []
+    for number, day in enumerate(DAYS.each_day()):
+        amount = Decimal(100 + number) * (Decimal(factor) if number in (4, 5) else 1)
+        values = {str(SALES.day): str(day), **{column.name: amount for column in SALES.money}}
+        rows.append((*(values.get(column.name) for column in SALES.columns), str(day)))
+    return rows
 
 
 def test_every_rule_says_what_it_stops_and_what_passes() -> None:
