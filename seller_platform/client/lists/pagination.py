@@ -145,7 +145,7 @@ class _Record:
         self._doubts: list[str] = []
         self._duplicates_within_pages = 0
         self._last_page: int | None = None
-        self._is_over = self._is_confirmed = False
+        self._is_confirmed = False
 
     @property
     def has_one_answer(self) -> bool:
@@ -161,12 +161,10 @@ class _Record:
         self._pins.append(page.as_of)
         self._last_page = page.last_page
         if not page.rows:
-            self._is_over = True
             return False
         keys = self._keys_of(page)
         fingerprint = hash(keys.tobytes())
         if fingerprint in self._seen:
-            self._is_over = True
             if page.total is not None:
                 self._doubts.append(f"page {number} repeats an earlier one")
             return False
@@ -186,9 +184,7 @@ class _Record:
         return keys
 
     def expects_more(self, first: Page) -> bool:
-        """Whether another page is requested after those of the announced total."""
-        if self._is_over or not self._rows_by_page:
-            return False
+        """Whether another page is requested after those of the announced total; every page so far was new."""
         if first.total is not None:
             return sum(self._rows_by_page) < first.total
         if self._pins[0] is not None:
