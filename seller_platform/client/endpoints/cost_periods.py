@@ -75,15 +75,10 @@ def read_cost_periods(
     skus: Sequence[str],
     snapshot_day: date,
     sink: RowSink,
-    *,
-    look_ahead: int = LOOK_AHEAD,
 ) -> LoadFacts:
     """Read the cost periods of these products into the sink.
 
     A product that the upstream does not know has no periods.
-
-    Args:
-        look_ahead: How many requests are under way at once.
 
     Raises:
         ContractViolationError: The upstream sent what the API does not allow.
@@ -95,7 +90,7 @@ def read_cost_periods(
     keys: Counter[tuple[object, ...]] = Counter()
     defects = RowDefects(COST_PERIODS)
     lookup = CostLookup(api, account, snapshot_day)
-    for page, product in enumerate(in_threads(lookup.find, skus, look_ahead), start=1):
+    for page, product in enumerate(in_threads(lookup.find, skus, LOOK_AHEAD), start=1):
         sink.write(product.rows, tags=(), extras=product.extras, page=page)
         defects.add(product.rows, product.replaced, page=page)
         requests, read_bytes = requests + product.requests, read_bytes + product.bytes

@@ -13,6 +13,8 @@ from seller_platform.client.http.api import USER_AGENT
 from seller_platform.client.http.responses import fault_of
 from seller_platform.errors import UpstreamError, UpstreamUnavailableError
 
+_TIMEOUT_SECONDS = 20.0
+
 
 @dataclass(frozen=True)
 class SeenAnswer:
@@ -27,7 +29,7 @@ class SeenAnswer:
     body: bytes
 
 
-def see(url: str, headers: Mapping[str, str] | None = None, *, timeout_seconds: float = 20) -> SeenAnswer:
+def see(url: str, headers: Mapping[str, str] | None = None) -> SeenAnswer:
     """Request a URL once, over a connection of its own, and follow no redirect.
 
     Args:
@@ -37,14 +39,14 @@ def see(url: str, headers: Mapping[str, str] | None = None, *, timeout_seconds: 
         UpstreamUnavailableError: There was no answer.
     """
     try:
-        with httpx.Client(timeout=timeout_seconds, headers={"User-Agent": USER_AGENT}) as http:
+        with httpx.Client(timeout=_TIMEOUT_SECONDS, headers={"User-Agent": USER_AGENT}) as http:
             answer = http.get(url, headers=dict(headers or {}))
     except httpx.HTTPError as error:
         raise UpstreamUnavailableError(f"GET {urlsplit(url).path or '/'}", str(fault_of(error)), attempts=1) from None
     return SeenAnswer(answer.status_code, dict(answer.headers), answer.content)
 
 
-def certificate_end(url: str, *, timeout_seconds: float = 20) -> datetime:
+def certificate_end(url: str) -> datetime:
     """Return when the certificate of an https URL expires.
 
     Raises:
@@ -55,7 +57,7 @@ def certificate_end(url: str, *, timeout_seconds: float = 20) -> datetime:
     host, context = parts.hostname or "", ssl.create_default_context()
     try:
         with (
-            socket.create_connection((host, parts.port or 443), timeout=timeout_seconds) as plain,
+            socket.create_connection((host, parts.port or 443), timeout=_TIMEOUT_SECONDS) as plain,
             context.wrap_socket(plain, server_hostname=host) as secured,
         ):
             certificate = secured.getpeercert() or {}

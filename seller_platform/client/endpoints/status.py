@@ -32,7 +32,6 @@ def probe(
     path: str = SERVICE_STATUS,
     *,
     timeout_seconds: float = 10,
-    transport: httpx.BaseTransport | None = None,
 ) -> Probe:
     """Request the status of an upstream once, or another path without a token; any answer shows that it is reachable.
 
@@ -42,7 +41,7 @@ def probe(
     """
     began, asked_at = time.perf_counter(), datetime.now(UTC)
     try:
-        with httpx.Client(transport=transport, timeout=timeout_seconds, headers={"User-Agent": USER_AGENT}) as http:
+        with httpx.Client(timeout=timeout_seconds, headers={"User-Agent": USER_AGENT}) as http:
             answer = http.get(base_url + path)
     except httpx.InvalidURL as error:
         raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None

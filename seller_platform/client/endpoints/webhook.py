@@ -17,16 +17,13 @@ _TIMEOUT = httpx.Timeout(10)
 _ATTEMPTS, _SECONDS = 2, 10.0
 
 
-def post_message(
-    url: str, payload: Mapping[str, object], *, attempts: int = _ATTEMPTS, clock: RequestClock | None = None
-) -> None:
+def post_message(url: str, payload: Mapping[str, object], *, clock: RequestClock | None = None) -> None:
     """Post a JSON document to a webhook.
 
     After a passing fault it is posted again; the webhook may then receive it twice.
 
     Args:
         url: A secret. Only its host appears in logs and errors.
-        attempts: How often it is posted at most, within 10 seconds.
 
     Raises:
         WebhookError: The webhook did not accept it.
@@ -43,7 +40,7 @@ def post_message(
             raise WebhookError(host, f"it answered {answer.status}")
 
     try:
-        RetryPolicy(attempts, _SECONDS, clock).run(f"POST to the webhook at {host}", attempt)
+        RetryPolicy(_ATTEMPTS, _SECONDS, clock).run(f"POST to the webhook at {host}", attempt)
     except UpstreamUnavailableError as error:
         raise WebhookError(host, f"{error.problem} after {count_of(error.attempts, 'attempt')}") from None
 

@@ -46,6 +46,7 @@ class BodyLimits:
     seconds: float
 
 
+_RETRY_SECONDS = 120.0  # after the first attempt of a request, the last may begin so late
 _BODY = BodyLimits(512 << 20, 600)
 _DOWNLOAD = BodyLimits(16 << 30, 3600)
 
@@ -81,7 +82,6 @@ class SellerApi:
         budget: Limits the requests under way at once.
         meter: Limits the requests of a day; None for any number.
         attempts: How often a request is sent at most.
-        retry_seconds: How long after the first attempt the last may begin.
         silence_seconds: How long the upstream may send nothing before an attempt fails.
     """
 
@@ -94,7 +94,6 @@ class SellerApi:
         meter: RequestMeter | None = None,
         transport: httpx.BaseTransport | None = None,
         attempts: int = 6,
-        retry_seconds: float = 120,
         silence_seconds: float = SILENCE_SECONDS,
         clock: RequestClock | None = None,
     ) -> None:
@@ -102,7 +101,7 @@ class SellerApi:
         self.budget: Budget = budget or RequestBudget()
         self.meter = meter
         self._clock = clock or RequestClock()
-        self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
+        self._policy = RetryPolicy(attempts, _RETRY_SECONDS, self._clock)
         self._timeout, self._limits = timeout_of(silence_seconds), _BODY
         self._http = httpx.Client(
             auth=auth,

@@ -29,6 +29,7 @@ from seller_platform.errors import (
 
 _REQUEST = f"POST {TOKEN}"
 _ROTATIONS = 3
+_RETRY_SECONDS = 60.0
 """How often a request is sent again with a new token."""
 
 _LARGEST_ANSWER_BYTES = 1 << 20
@@ -113,7 +114,6 @@ class TokenEndpoint:
         transport: httpx.BaseTransport | None = None,
         *,
         attempts: int = 4,
-        retry_seconds: float = 60,
         silence_seconds: float = SILENCE_SECONDS,
         clock: RequestClock | None = None,
     ) -> None:
@@ -121,7 +121,7 @@ class TokenEndpoint:
         self._application = {"client_id": client_id, "client_secret": client_secret}
         self._redirect_uri, self._transport, self._silence_seconds = redirect_uri, transport, silence_seconds
         self._clock = clock or RequestClock()
-        self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
+        self._policy = RetryPolicy(attempts, _RETRY_SECONDS, self._clock)
 
     def exchange(self, code: str, code_verifier: str) -> TokenPair:
         """Return the first pair of a grant (RFC 6749 section 4.1.3, RFC 7636 section 4.5).

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from seller_platform.client.oauth.tokens import TokenEndpoint
-from seller_platform.clocks import Clock, utc_now
+from seller_platform.clocks import utc_now
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import SettingsError, TokenRefusedError
 from seller_platform.files import open_lock, write_atomically
@@ -25,8 +25,8 @@ class GrantFile:
     warehouse does not.
     """
 
-    def __init__(self, path: Path, endpoint: TokenEndpoint, *, now: Clock = utc_now) -> None:
-        self._path, self._endpoint, self._now = path, endpoint, now
+    def __init__(self, path: Path, endpoint: TokenEndpoint) -> None:
+        self._path, self._endpoint = path, endpoint
         self._lock = threading.Lock()
 
     @property
@@ -42,7 +42,7 @@ class GrantFile:
         """
         with self._locked():
             pair = self._read()
-            return self._refreshed(pair) if pair.is_due(self._now()) else pair
+            return self._refreshed(pair) if pair.is_due(utc_now()) else pair
 
     def rotate(self, rejected_access_token: str) -> TokenPair:
         """Return a pair that replaces a rejected one.

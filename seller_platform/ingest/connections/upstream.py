@@ -9,7 +9,6 @@ from pathlib import Path
 from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
 from seller_platform.client.http.concurrency import Budget
 from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint
-from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import RequestError
 from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
@@ -178,7 +177,6 @@ def open_api(
     home: Path,
     *,
     budget: Budget | None = None,
-    clock: Clock = utc_now,
 ) -> SellerApi:
     """Return the API of a connection; the caller closes it.
 
@@ -189,12 +187,12 @@ def open_api(
         upstream.base_url,
         auth=GrantAuth(open_keeper(upstream, connection, database, box, home)),
         budget=budget,
-        meter=meter_of(upstream, connection, database, clock),
+        meter=meter_of(upstream, connection, database),
         silence_seconds=upstream.silence_seconds,
     )
 
 
-def meter_of(upstream: Upstream, connection: str, database: Database, clock: Clock = utc_now) -> DailyRequests | None:
+def meter_of(upstream: Upstream, connection: str, database: Database) -> DailyRequests | None:
     """Return what counts the requests of a connection; None where a day has no limit."""
     per_day = upstream.requests_per_day
-    return None if per_day is None else DailyRequests(database, connection, per_day, clock)
+    return None if per_day is None else DailyRequests(database, connection, per_day)

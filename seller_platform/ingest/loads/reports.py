@@ -172,7 +172,6 @@ def await_report(
     job: ReportJob,
     *,
     clock: Clock,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> ReportJob:
     """Poll a job until its report is ready, loaded or lost, and return it.
 
@@ -182,7 +181,7 @@ def await_report(
     while job.state in AWAITED:
         pause = (job.next_poll_at - clock()).total_seconds()
         if pause > 0:
-            sleep(min(pause, _LONGEST_SLEEP_SECONDS))
+            time.sleep(min(pause, _LONGEST_SLEEP_SECONDS))
             job = job_of(database, job.id)
         else:
             job = poll_report(impatient, database, account, job, now=clock())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
-from seller_platform.clocks import Clock, utc_now
+from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
@@ -47,7 +47,7 @@ class AcceptHeld(CheckedConfig):
     reason: str | None = Field(default=None, max_length=500, description="Why they are right, for the receipt.")
 
 
-def accept_job(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.JobDefinition:
+def accept_job(placement: Placement = WHOLE) -> dg.JobDefinition:
     """Return the job; it needs the resources `warehouse` and `seller_api`."""
 
     @dg.op(
@@ -69,7 +69,7 @@ def accept_job(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Jo
                 seller_api.api,
                 database,
                 load,
-                now=clock(),
+                now=utc_now(),
                 adaptive=warehouse.adapts_lookback,
                 run_id=context.run_id,
                 by=config.accepted_by,

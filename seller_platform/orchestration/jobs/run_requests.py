@@ -10,7 +10,7 @@ from datetime import date
 import dagster as dg
 from pydantic import Field, field_validator
 
-from seller_platform.clocks import Clock, utc_now
+from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
@@ -60,8 +60,6 @@ def loading_jobs(
     asset_job: AssetJob,
     placement: Placement = WHOLE,
     datasets: Collection[Dataset] = DATASETS,
-    *,
-    clock: Clock = utc_now,
 ) -> list[dg.JobDefinition]:
     """Return both jobs; they need the resource `warehouse`, and those of the assets.
 
@@ -124,7 +122,7 @@ def loading_jobs(
                 "History begins with %s now, for every account. *Reload* the code location to see these months.",
                 f"{since:%Y-%m}",
             )
-        planner = warehouse.planner(chosen, since, clock())
+        planner = warehouse.planner(chosen, since, utc_now())
         request(context, planner, planner.requested(readable(config.datasets), months))
 
     @dg.op(
@@ -137,7 +135,7 @@ def loading_jobs(
         with foreseen():
             chosen = placement.chosen(accounts_named(warehouse.database, config.accounts))
         since = keep_history_start(warehouse.database, history_start)
-        planner = warehouse.planner(chosen, since, clock())
+        planner = warehouse.planner(chosen, since, utc_now())
         slices = planner.requested(readable(config.datasets), lookups_too=bool(config.datasets))
         request(context, planner, slices)
 

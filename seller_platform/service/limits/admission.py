@@ -39,14 +39,8 @@ _ANONYMOUS, _ANONYMOUS_SECONDS, _ANONYMOUS_WAITING = "anonymous", 2.0, 100
 class Admission:
     """Admits requests with a token by their cost and their user, and others by their network."""
 
-    def __init__(
-        self, store: Store, limits: Limits, measures: Measures, *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Prepare the lanes and the counts.
-
-        Args:
-            monotonic: Returns seconds, by which rates are counted.
-        """
+    def __init__(self, store: Store, limits: Limits, measures: Measures) -> None:
+        """Prepare the lanes and the counts."""
         self._store, self._measures = store, measures
         lane = partial(Lane, wait_seconds=limits.wait_seconds)
         lists = lane("requests of lists, costs and statistics", limits.lists_at_once)
@@ -66,7 +60,7 @@ class Admission:
         self._lateness = Lateness()
         self._users: dict[bytes, int] = {}
         self._looked_up: dict[bytes, asyncio.Task[int]] = {}
-        self._rates = Rates(limits, monotonic=monotonic)
+        self._rates = Rates(limits, monotonic=time.monotonic)
 
     def admitting(self, route: Route) -> Endpoint:
         """Return the endpoint of a route that answers only admitted requests."""

@@ -85,11 +85,7 @@ class WorkerThread:
 
 
 def run_worker(
-    database_url: str,
-    *,
-    pace: Pace = Pace(),
-    limits: ReportLimits = STANDARD.reports,
-    on_ready: Callable[[], None] | None = None,
+    database_url: str, *, limits: ReportLimits = STANDARD.reports, on_ready: Callable[[], None] | None = None
 ) -> None:
     """Work until SIGINT or SIGTERM."""
 
@@ -99,7 +95,7 @@ def run_worker(
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         if on_ready is not None:
             on_ready()
-        await work(database_url, stop, pace, limits)
+        await work(database_url, stop, Pace(), limits)
 
     asyncio.run(run())
 

@@ -34,7 +34,6 @@ _FEW_BITS = 16 * _DIGEST_BITS
 
 _JSON = msgspec.json.Encoder()
 _BETWEEN_LINES = b"]\n["
-_NO_TAGS = b"[]"
 # A quote stays escaped. An escaped backslash is matched so that it is not taken for the begin of another escape.
 _ESCAPE = re.compile(rb"\\(?:[\\nrtbf]|u00[01][0-9a-f])")
 _CHARACTERS = {_JSON.encode(chr(code))[1:-1]: chr(code).encode() for code in range(32)} | {b"\\\\": b"\\\\"}

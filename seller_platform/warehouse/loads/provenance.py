@@ -129,7 +129,6 @@ def explain(
     conditions: Mapping[str, str],
     *,
     account: str | None = None,
-    at_most: int = ROWS_AT_MOST,
 ) -> tuple[int, tuple[Provenance, ...]]:
     """Return how many stored rows meet the conditions, and the origin of the first ones.
 
@@ -154,7 +153,9 @@ def explain(
             condition = _condition(dataset, table, conditions, account)
             count = connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
             order = [table.c.account, *(table.c[name] for name in (*dataset.order, _LOAD_ID, _PAGE))]
-            rows = connection.execute(select(table).where(condition).order_by(*order).limit(at_most)).mappings().all()
+            rows = (
+                connection.execute(select(table).where(condition).order_by(*order).limit(ROWS_AT_MOST)).mappings().all()
+            )
             origins = []
             for row in rows:
                 owner = account_of(database, row["account"])
