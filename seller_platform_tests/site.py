@@ -21,18 +21,20 @@ from typing import Any
 import mmdr
 
 from seller_platform.cli.docs.pages import FOLDER, PAGES
+from seller_platform.cli.docs.rendering import COMMENT
 from seller_platform_tests.lock import TOP, pyproject
 from seller_platform_tests.support.folders import temporary_folder
 
 _OTHERS = ("CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/ARCHITECTURE.md", ".github/SECURITY.md")
-_GENERATED = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
 _BLOCK_OR_TARGET = re.compile(
     r"^```(?P<language>\w*)\n(?P<code>.*?)^```$|(?<=\]\()(?!https?:|#)(?P<path>[^)#\s]+)", re.MULTILINE | re.DOTALL
 )
-# The open page in the navigation needs more contrast; names in the first column of a table stay whole on wide windows.
+# More contrast for the open page in the navigation; in tables, names that are not broken while there is room.
 _STYLES = """\
 :root { --md-accent-fg-color: #3f51b5; }
-@media (min-width: 60em) { .md-typeset td:first-child code { white-space: nowrap; } }
+.md-grid { max-width: 70rem; }
+.md-typeset td { overflow-wrap: anywhere; }
+@media (min-width: 60em) { .md-typeset td:nth-child(-n+2) code { overflow-wrap: normal; word-break: normal; } }
 """
 _DESCRIPTION = re.compile(r"^ *accDescr: *(.+)$", re.MULTILINE)
 
@@ -90,7 +92,7 @@ def _page(source: Path, target: Path) -> str:
             raise ValueError(f"{source.relative_to(TOP)} links {match['path']}, which the site does not have")
         return os.path.relpath(addresses()[linked], addresses()[source].parent)
 
-    return _BLOCK_OR_TARGET.sub(replaced, _GENERATED.sub("", source.read_text(encoding="utf-8")))
+    return _BLOCK_OR_TARGET.sub(replaced, COMMENT.sub("", source.read_text(encoding="utf-8")))
 
 
 def _configuration(url: str | None, repository: str | None) -> dict[str, Any]:

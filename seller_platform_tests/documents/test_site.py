@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from seller_platform.cli.docs.pages import PAGES
+from seller_platform.cli.docs.rendering import COMMENT
 from seller_platform_tests.site import addresses, build
 from seller_platform_tests.support.browsers import AXE, PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.folders import temporary_folder
@@ -103,8 +104,7 @@ def test_every_page_has_the_text_and_the_lists_that_github_shows(site: Path) -> 
             article = re.search(r"<article.*?</article>", html, re.DOTALL)
             assert article is not None, address
             shown = _Parsed(re.sub(r'<a class="headerlink.*?</a>|<style.*?</style>', "", article[0], flags=re.DOTALL))
-            text = file.read_text("utf-8")
-            markdown = re.sub(r"^```mermaid$.*?^```$|^<!-- [^\n]* -->\n", "", text, flags=re.M | re.S)
+            markdown = re.sub(r"^```mermaid$.*?^```$", "", COMMENT.sub("", file.read_text("utf-8")), flags=re.M | re.S)
             expected = _Parsed(github.render(markdown))
             if (shown.words, shown.blocks) != (expected.words, expected.blocks):
                 different.append(str(address))

@@ -16,7 +16,8 @@ from seller_platform.cli.terminal.layout import shared_widths
 
 _WIDEST = 100
 _COLUMN_GAP = 3
-_COMMENT = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
+COMMENT = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
+"""Where a generated part of a page begins or ends."""
 _IMAGE = re.compile(r"^!\[([^\]]*)\]\([^)]*\)$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)#]*)[^)]*\)")
 
@@ -65,7 +66,7 @@ def rendered(page: DocumentPage, *, width: int, has_colour: bool) -> str:
         color_system="standard" if has_colour else None,
         highlight=False,
     )
-    text = _IMAGE.sub(r"*(Picture: \1.)*", _COMMENT.sub("", page.text))
+    text = _IMAGE.sub(r"*(Picture: \1.)*", COMMENT.sub("", page.text))
     linked = _linked_pages(page, text)
     with console.capture() as capture:
         console.print(_PageMarkdown(_LINK.sub(r"\1", text), code_theme="ansi_light", hyperlinks=False))
