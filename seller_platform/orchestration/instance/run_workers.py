@@ -12,6 +12,9 @@ that names the attribute otherwise starts interpreters again, and the test of th
 import atexit
 import sys
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from typing import Any, cast
+
+from dagster_shared.serdes import deserialize_value
 
 SERVER = "dagster._grpc.server"
 
@@ -21,6 +24,7 @@ _LIBRARIES = (
     "dagster._core.storage.local_compute_log_manager",
     "dagster._grpc.impl",
     "seller_platform.orchestration.component",
+    "seller_platform.orchestration.instance.run_launcher",
     "seller_platform.orchestration.storage",
     "fsspec.implementations.local",
     "psycopg2.extras",
@@ -29,10 +33,19 @@ _LIBRARIES = (
 
 
 class RunWorker(ForkServerProcess):
-    """The process of one run."""
+    """The process of one run, which holds the run's lock."""
 
     def run(self) -> None:
         """Execute the run, and then the functions registered with `atexit`, which Python omits in a fork."""
+        # It imports dagster-postgres, which the code server does without.
+        from dagster._grpc.types import ExecuteExternalJobArgs
+
+        from seller_platform.orchestration.instance.run_launcher import attend
+
+        (serialized, *_) = cast("Any", self)._args
+        arguments = deserialize_value(serialized, ExecuteExternalJobArgs)
+        if arguments.instance_ref is not None:
+            self.held = attend(arguments.instance_ref, arguments.run_id)
         try:
             super().run()
         finally:

@@ -1,5 +1,6 @@
 """Tests runs of a code server of Dagster whose run workers are forked."""
 
+import json
 import os
 import signal
 import sys
@@ -9,14 +10,20 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.launcher import WorkerStatus
+from dagster._core.storage.tags import GRPC_INFO_TAG
+from dagster._core.utils import make_new_run_id
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster_graphql.test.utils import execute_dagster_graphql
+from dagster_postgres.event_log import PostgresEventLogStorage
 
+from seller_platform.orchestration.instance.run_launcher import attend
+from seller_platform.warehouse.postgres.advisory_locks import try_lock
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.orchestration.instance import forking_location
 from seller_platform_tests.support.dagster_instance import code_server, postgres_instance
 from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.processes import environment, left_behind
+from seller_platform_tests.support.processes import environment, free_port, left_behind
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = [
@@ -27,6 +34,7 @@ pytestmark = [
 _AT_ONCE = """
 telemetry: {enabled: false}
 run_coordinator: {module: dagster._core.run_coordinator, class: DefaultRunCoordinator}
+run_launcher: {module: seller_platform.orchestration.instance.run_launcher, class: AttendedRunLauncher}
 """
 _LAUNCH = """
 mutation ($asset: String!) {
@@ -57,7 +65,11 @@ class Location:
 
     def end_of(self, run: str) -> dg.DagsterRunStatus:
         """Return the status of a run that has ended."""
-        return wait_for(lambda: self._run(run), lambda found: found.is_finished).status
+        return wait_for(lambda: self.run(run), lambda found: found.is_finished).status
+
+    def health_of(self, run: str) -> WorkerStatus:
+        """Return what the launcher says of the process of a run."""
+        return self.instance.run_launcher.check_run_worker_health(self.run(run)).status
 
     def described(self) -> dict[str, object]:
         """Execute a run of the asset `process`, and return what it says."""
@@ -76,7 +88,7 @@ class Location:
         (started,) = (each for each in messages if each.startswith("Started process for run"))
         return int("".join(filter(str.isdigit, started)))
 
-    def _run(self, run: str) -> dg.DagsterRun:
+    def run(self, run: str) -> dg.DagsterRun:
         found = self.instance.get_run_by_id(run)
         assert found is not None
         return found
@@ -139,3 +151,40 @@ def test_a_forked_run_that_is_killed_has_failed(location: Location) -> None:
 
     assert location.end_of(run) is dg.DagsterRunStatus.FAILURE
     assert any("terminated by signal 9 (SIGKILL)" in message for message in location.messages(run))
+
+
+def test_a_run_is_healthy_while_its_process_runs_and_holds_its_lock(location: Location) -> None:
+    run = location.launch("waiting")
+    process = location.await_waiting(run)
+    storage = location.instance.event_log_storage
+    assert isinstance(storage, PostgresEventLogStorage)
+    with storage.index_connection() as connection:
+        is_free = try_lock(connection, f"worker|{run}")
+
+    health = location.health_of(run)
+    os.kill(process, signal.SIGKILL)
+    location.end_of(run)
+
+    assert (is_free, health) == (False, WorkerStatus.RUNNING)
+
+
+def test_a_run_has_failed_if_neither_its_server_nor_a_process_has_it(location: Location) -> None:
+    server = location.run(location.launch("process")).tags[GRPC_INFO_TAG]
+    lost, of_silent_server = (
+        location.instance.add_run(
+            dg.DagsterRun(
+                job_name="lost",
+                run_id=make_new_run_id(),
+                status=dg.DagsterRunStatus.STARTED,
+                tags={GRPC_INFO_TAG: tag},
+            )
+        ).run_id
+        for tag in (server, json.dumps({"host": "127.0.0.1", "port": free_port()}))
+    )
+
+    with attend(location.instance.get_ref(), lost):
+        outliving = location.health_of(lost)
+
+    assert outliving is WorkerStatus.RUNNING
+    wait_for(lambda: location.health_of(lost), lambda health: health is WorkerStatus.FAILED)
+    assert location.health_of(of_silent_server) is WorkerStatus.RUNNING
