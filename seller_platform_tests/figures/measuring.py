@@ -1,6 +1,7 @@
 """CPU and memory of processes and of PostgreSQL."""
 
 import os
+import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +37,7 @@ def spent(work: Callable[[], object], server: EmbeddedServer) -> Spent:
 
 def spent_by_command(command: list[str], variables: Mapping[str, str], server: EmbeddedServer) -> Spent:
     """Run a command and measure all its processes."""
-    postgres, began, mib = server_seconds(server), time.perf_counter(), 0
+    postgres, waited, began, mib = server_seconds(server), _waited_seconds(), time.perf_counter(), 0
     own: dict[int, float] = {}  # of each process, because the parent of some does not wait for them
     with subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
@@ -50,7 +51,15 @@ def spent_by_command(command: list[str], variables: Mapping[str, str], server: E
         seconds = time.perf_counter() - began
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return Spent(seconds, sum(own.values()), server_seconds(server) - postgres, mib)
+    # The last look at a process misses what it did afterwards; the kernel's sum misses those that no parent waited for.
+    cpu = max(sum(own.values()), _waited_seconds() - waited)
+    return Spent(seconds, cpu, server_seconds(server) - postgres, mib)
+
+
+def _waited_seconds() -> float:
+    """Return the CPU of the processes that this one, and those in their turn, have waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def processor_seconds(pid: int) -> float:

@@ -2,8 +2,8 @@
 
 The command installs each tool with pinned versions into an environment of its own, below a temporary folder. An
 upstream that is always the faster side sends accounts x months x rows of orders and of transactions, in pages of
-2,000. Each tool loads all of it into a database of its own, on one PostgreSQL server: first into no tables, then
-again unchanged, then again after 1 % of the rows have changed. The API says of no row when it changed, so each load
+2,000. Each tool loads all of it into a PostgreSQL server of its own: first into an empty database, then again
+unchanged, then again after 1 % of the rows have changed. The API says of no row when it changed, so each load
 reads all pages. After each, the stored rows are compared with those of the upstream: their number, the sum of their
 money, a digest of their keys, and how many are missing or too many, by all values.
 
@@ -27,7 +27,8 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from json import dumps
 from pathlib import Path
@@ -42,7 +43,7 @@ from seller_platform_tests.figures.loading import DATASETS, sync_of
 from seller_platform_tests.figures.measuring import Spent, spent_by_command
 from seller_platform_tests.figures.pipelines.environments import AS_OF, PACKAGES, Job, install
 from seller_platform_tests.figures.pipelines.parity import Rows, stored_rows, upstream_rows
-from seller_platform_tests.support.installation import temporary_server
+from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import COMMAND
 
 OURS = "ours"
@@ -62,24 +63,37 @@ _TARGET = {
 
 
 @dataclass(frozen=True)
-class Load:
-    """One load of all lists.
+class Stored:
+    """What is stored of one list: its number of rows, the sum of its money, a digest of its keys.
 
     Attributes:
-        stored: What is stored afterwards, by list.
-        different: How many stored rows are not those of the upstream, by list.
+        different: How many rows of the upstream are missing, or occur only here.
     """
+
+    rows: int
+    amount: str
+    keys: str
+    different: int
+
+
+@dataclass(frozen=True)
+class Load:
+    """One load of all lists, and what is stored of each afterwards."""
 
     tool: str
     load: str
     spent: Spent
-    stored: Mapping[str, Rows]
-    different: Mapping[str, int]
+    stored: Mapping[str, Stored]
 
     @property
     def cpu(self) -> float:
         """Seconds of CPU, of the tool and of PostgreSQL."""
         return self.spent.own + self.spent.postgres
+
+    @property
+    def different(self) -> int:
+        """How many stored rows are not those of the upstream."""
+        return sum(stored.different for stored in self.stored.values())
 
 
 @dataclass(frozen=True)
@@ -106,7 +120,7 @@ class Comparison:
             cpu, wall = self._ratios(each)
             per_row = [seconds / self.rows * 1e6 for seconds in (each.spent.own, each.spent.postgres, each.cpu)]
             cells = [*(f"{value:,.1f}" for value in per_row), f"{cpu:.2f}", f"{each.spent.mib:,}", f"{wall:.2f}"]
-            counts = (sum(rows.count for rows in each.stored.values()), sum(each.different.values()))
+            counts = (sum(stored.rows for stored in each.stored.values()), each.different)
             table.add_row(each.tool, each.load, *cells, *(f"{count:,}" for count in counts))
         for tool, reason in self.left_out.items():
             table.add_row(tool, f"left out: {reason}")
@@ -115,8 +129,7 @@ class Comparison:
     @property
     def exit_code(self) -> int:
         """1 if a tool is left out, or if ours stored other rows than the upstream's."""
-        ours = [each for each in self.loads if each.tool == OURS]
-        return int(bool(self.left_out) or any(any(each.different.values()) for each in ours))
+        return int(bool(self.left_out) or any(each.different for each in self.loads if each.tool == OURS))
 
     def _ratios(self, load: Load) -> tuple[float, float]:
         """Return the CPU and the clock's time, as ratios to ours in the same load."""
@@ -135,15 +148,7 @@ class Comparison:
                 "cpu_ratio_to_ours": round(self._ratios(each)[0], 2),
                 "wall_ratio_to_ours": round(self._ratios(each)[1], 2),
                 "peak_mib": each.spent.mib,
-                "stored": {
-                    name: {
-                        "rows": rows.count,
-                        "amount": str(rows.amount),
-                        "keys": rows.keys,
-                        "different": each.different[name],
-                    }
-                    for name, rows in each.stored.items()
-                },
+                "stored": {name: asdict(stored) for name, stored in each.stored.items()},
             }
             for each in self.loads
         ]
@@ -164,8 +169,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Tool:
-    """An installed tool: the command of one load, its environment, and where it stores."""
+    """An installed tool: its server, the command of one load, its environment, and where it stores."""
 
+    server: EmbeddedServer
     command: list[str]
     variables: Mapping[str, str]
     job: Job
@@ -177,25 +183,25 @@ def measure(
 ) -> Comparison:
     """Options: accounts, months of each, rows of a month and list, tools beside ours, and a file for the document."""
     count = len(DATASETS) * accounts * months_of_each * rows
-    with free_service(accounts, months_of_each, rows) as url, temporary_server() as (server, folder):
+    with free_service(accounts, months_of_each, rows) as url, temporary_folder() as folder, ExitStack() as servers:
         comparison, installed = Comparison(count, round(pages_per_second(url))), {}
         for name in dict.fromkeys((OURS, *tools.split(","))):
+            server = servers.enter_context(closing(EmbeddedServer(folder / "servers" / name)))
             job = Job(url, server.database(name), folder / name, accounts, months_of_each)
             try:
                 programs = install(TOOLS[name], folder / "environments")
             except subprocess.CalledProcessError as error:
                 comparison.left_out[name] = error.stderr
             else:
-                installed[name] = _ours(server, programs, job) if name == OURS else _peer(name, programs, job)
+                installed[name] = _tool(name, server, programs, job)
         for load in LOADS:
             if load == LOADS[-1]:
                 httpx.get(url + CHANGE).raise_for_status()
             upstream = {listed: upstream_rows(job, listed) for listed in DATASETS}
             for name, tool in installed.items():
-                measured = spent_by_command(tool.command, tool.variables, server)
-                stored = {listed: stored_rows(tool.job.database, tool.schema, listed) for listed in DATASETS}
-                different = {listed: upstream[listed].different(stored[listed]) for listed in DATASETS}
-                comparison.loads.append(Load(name, load, measured, stored, different))
+                measured = spent_by_command(tool.command, tool.variables, tool.server)
+                stored = {listed: _stored(tool, listed, rows_sent) for listed, rows_sent in upstream.items()}
+                comparison.loads.append(Load(name, load, measured, stored))
         with psycopg.connect(server.url("postgres")) as connection:
             version = connection.info.server_version
     if json:
@@ -203,14 +209,12 @@ def measure(
     return comparison
 
 
-def _ours(server: EmbeddedServer, programs: Path, job: Job) -> _Tool:
-    site = connected(server, job.folder, OURS, job.url)
-    command = [str(programs / "seller-platform"), *sync_of(job.month_count)[len(COMMAND) :]]
-    return _Tool(command, variables_of(site), job, "seller")
-
-
-def _peer(name: str, programs: Path, job: Job) -> _Tool:
-    """Return a tool that gets its job as a file, and whose log goes into a file."""
+def _tool(name: str, server: EmbeddedServer, programs: Path, job: Job) -> _Tool:
+    """Return a tool. Peers get the job as a file, and their log goes into a file, which is printed if they fail."""
+    if name == OURS:
+        site = connected(server, job.folder, OURS, job.url)
+        command = [str(programs / "seller-platform"), *sync_of(job.month_count)[len(COMMAND) :]]
+        return _Tool(server, command, variables_of(site), job, "seller")
     path, python, log = job.write(), programs / "python", job.folder / "log"
     if name == "singer":
         target = job.folder / "target.json"
@@ -223,7 +227,12 @@ def _peer(name: str, programs: Path, job: Job) -> _Tool:
     else:
         line = _shell([python, _PIPELINES / "dlt_pipeline.py", path, name.removeprefix("dlt-")])
     failing = f"{{ tail -n 30 {log} >&2; exit 1; }}"
-    return _Tool(["bash", "-o", "pipefail", "-c", f"{{ {line}; }} 2>{log} || {failing}"], _QUIET, job)
+    return _Tool(server, ["bash", "-o", "pipefail", "-c", f"{{ {line}; }} 2>{log} || {failing}"], _QUIET, job)
+
+
+def _stored(tool: _Tool, name: str, upstream: Rows) -> Stored:
+    rows = stored_rows(tool.job.database, tool.schema, name)
+    return Stored(rows.count, str(rows.amount), rows.keys, upstream.different(rows))
 
 
 def _shell(words: Sequence[object]) -> str:
