@@ -120,8 +120,9 @@ _loader: SliceLoader | None = None
 def _begin(opening: _Opening) -> None:
     """Prepare this process for slices: messages, logs and spans are as in the process that gives them."""
     global _loader  # noqa: PLW0603  # a loading process has one
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)  # the process that gives slices ends this one
+    # Ctrl-C reaches all processes; the one that gives slices ends this one. SIGTERM is not ignored: since Python 3.12,
+    # a pool of which one process has died sends it to the others, and waits for their end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(opening.environment)
     gc.freeze()  # so that collections do not write to the memory that the processes share

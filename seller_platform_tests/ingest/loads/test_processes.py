@@ -175,12 +175,15 @@ def test_processes_send_their_spans(connected: Connected, monkeypatch: pytest.Mo
     assert {request.parent_id for request in requests} == {load.span_id}
 
 
-def test_without_the_processes_this_one_loads(connected: Connected, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])  # the pool ends its processes by SIGTERM
+def test_without_the_processes_this_one_loads(
+    connected: Connected, caplog: pytest.LogCaptureFixture, signal_number: signal.Signals
+) -> None:
     requests = [request_of("orders", month) for month in MONTHS]
 
     def kill_one(number: int) -> None:
         if number == 0:
-            os.kill(pids()[0], signal.SIGKILL)
+            os.kill(pids()[0], signal_number)
 
     with connected.loader() as loader, connected.processes() as processes:
         processes.load(requests[0], loader)
