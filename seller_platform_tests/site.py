@@ -57,6 +57,7 @@ def build(folder: Path, *, url: str | None = None, repository: str | None = None
 
     Raises:
         ValueError: A page links a file that is neither page nor image of the site.
+        ValueError: A diagram has no description.
         CalledProcessError: A link leads to no heading of a page. The generator has printed which.
     """
     with temporary_folder() as work:
@@ -81,10 +82,14 @@ def _page(source: Path, target: Path) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         if match["language"] == "mermaid":
-            (description,) = _DESCRIPTION.findall(match["code"])
+            description = _DESCRIPTION.search(match["code"])
+            if description is None:
+                raise ValueError(
+                    f"{source.relative_to(TOP)} has a diagram without accDescr, its text for screen readers"
+                )
             image = target.with_name(f"{target.stem}-{match.start()}.svg")
             image.write_text(mmdr.render(match["code"]).svg(), encoding="utf-8")
-            return f"[![{description}]({image.name})]({image.name})"
+            return f"[![{description[1]}]({image.name})]({image.name})"
         if match["path"] is None:
             return match[0]
         linked = (source.parent / match["path"]).resolve()

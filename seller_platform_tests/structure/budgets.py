@@ -15,7 +15,7 @@ BUDGETS = {
     "client": 4_630,
     "warehouse": 17_010,
     "contract": 1_380,
-    "tests": 58_420,
+    "tests": 58_430,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
