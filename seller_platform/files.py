@@ -13,7 +13,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -91,6 +91,20 @@ def replacing(path: Path, mode: int) -> Iterator[Path]:
 def write_for_this_start(path: Path, text: str) -> None:
     """Write a file in place that each start writes again; after a crash it may hold anything until then."""
     path.write_text(text)
+
+
+def sync_written(top: Path, files: Iterable[Path]) -> None:
+    """Sync files that a library has written below a folder, and every folder between, with that of the folder itself.
+
+    Raises:
+        OSError: It names the file; and the call, if the disk failed or is full.
+    """
+    folders = dict[Path, None]()
+    for file in files:
+        _sync(file)
+        folders |= dict.fromkeys(each for each in file.parents if each == top or top in each.parents)
+    for folder in (*folders, top.parent):
+        _sync_folder(folder)
 
 
 def open_lock(path: Path) -> IO[str]:

@@ -211,15 +211,26 @@ def _path_of(target: Any, folder: int | None = None) -> str:
     return path if folder is None else str(Path(_path_of(folder)) / path)
 
 
-_active: list[Recording] = []
+_listeners: list[Callable[[str], None]] = []
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == AUDITED and _active:
-        _active[-1].reach(arguments[0])
+    if event == AUDITED:
+        for listener in _listeners:
+            listener(arguments[0])
 
 
 sys.addaudithook(_audit)
+
+
+@contextmanager
+def listening(listener: Callable[[str], None]) -> Iterator[None]:
+    """Call a function with the name of each failpoint that this process reaches in the block."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
 
 
 @contextmanager
@@ -237,14 +248,10 @@ def recorded(
             kept.
     """
     recording = Recording(root, observe, fails)
-    with pytest.MonkeyPatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched, listening(recording.reach):
         for name in CALLS:
             patched.setattr(os, name, _wrapped(recording, name))
-        _active.append(recording)
-        try:
-            yield recording
-        finally:
-            _active.remove(recording)
+        yield recording
 
 
 def _wrapped(recording: Recording, name: str) -> Callable[..., Any]:

@@ -2,5 +2,6 @@
 
 - `partitions`: exports partitions of a table
 - `tables`: opens, writes and prunes Delta tables
+- `table_files`: their files in a folder, synced
 - `temporary_rows`: the rows between their reading and their writing
 """

@@ -220,6 +220,7 @@ class _Export:
         reach("export.read")
         replace_rows(
             table,
+            self._url,
             pa.RecordBatchReader.from_batches(self._schema, batches_of(spool, slices)),
             predicate=_predicate(slices) if self._keys else None,
             metadata={name: fact for name, fact in facts.items() if fact},

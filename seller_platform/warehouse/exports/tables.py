@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from seller_platform.errors import PartitionsFailedError, SellerPlatformError, SettingsError
 from seller_platform.failpoints import reach
+from seller_platform.warehouse.exports.table_files import LOG, delete_torn_commits, sync_commits
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import ACCOUNT, SOURCES, Source, relation_of
@@ -31,7 +32,6 @@ MONTH = "month"
 KEPT = timedelta(days=7)
 """How long a version can be read after it was replaced. `as_of` of the warehouse has older moments."""
 
-_LOG = "_delta_log"
 _DECORATION, _LONGEST_CAUSES = re.compile(r"\x1b\[[\d;]*m|↳"), 400
 
 
@@ -49,9 +49,10 @@ def open_table(
     Raises:
         SellerPlatformError: The folder holds something else, or a column had another type.
     """
+    if (local := _folder_of(url)) is not None:
+        delete_torn_commits(local)
     if not DeltaTable.is_deltatable(url):
-        local = None if "://" in url else Path(url)
-        if local is not None and local.exists() and any(each.name != _LOG for each in local.iterdir()):
+        if local is not None and local.exists() and any(each.name != LOG for each in local.iterdir()):
             raise _foreign(f"{url} holds files that are no Delta table")
         before_creation()
         table = DeltaTable.create(
@@ -66,6 +67,7 @@ def open_table(
                 "delta.dataSkippingStatsColumns": relation_of(source).day or ACCOUNT,
             },
         )
+        _sync(table, url, 0)
         reach("export.created")
         return table
     table = DeltaTable(url)
@@ -87,19 +89,22 @@ def open_table(
 
 def replace_rows(
     table: DeltaTable,
+    url: str,
     rows: pa.RecordBatchReader,
     *,
     predicate: str | None,
     metadata: Mapping[str, str],
     numbers: Mapping[str, int],
 ) -> None:
-    """Replace rows in one version of a table.
+    """Replace rows in one version of a table; in a folder its files are synced when this returns.
 
     Args:
+        url: As `open_table` was given it.
         predicate: The condition in SQL for the rows that are replaced; None for all.
         metadata: What the log has of the version.
         numbers: What the log keeps under names, until a later version has another number for one.
     """
+    first = table.version() + 1
     write_deltalake(
         table,
         rows,
@@ -111,6 +116,7 @@ def replace_rows(
             {**metadata}, app_transactions=[Transaction(name, number) for name, number in numbers.items()]
         ),
     )
+    _sync(table, url, first)
 
 
 def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, PartitionsFailedError | None]:
@@ -136,10 +142,14 @@ def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, Pa
                     table = DeltaTable(url) if DeltaTable.is_deltatable(url) else None
                     if table is not None and table.metadata().name == source.table:
                         if not dry:
+                            first = table.version() + 1
                             table.optimize.compact()
+                            _sync(table, url, first)
                             table.create_checkpoint()
                             table.cleanup_metadata()
+                        first = table.version() + 1
                         files += len(table.vacuum(dry_run=dry, full=True))
+                        _sync(table, url, first)
             except SellerPlatformError as error:
                 failures[source.table] = str(error)
     return files, PartitionsFailedError(failures, what="table", done="pruned") if failures else None
@@ -159,6 +169,16 @@ def store_errors(url: str) -> Iterator[None]:
             step="Make the folder writable, or name another one with `--folder` or SELLER_PLATFORM_EXPORT_DIR. Object "
             "stores take their keys from the environment, such as AWS_ACCESS_KEY_ID.",
         ) from error
+
+
+def _sync(table: DeltaTable, url: str, first: int) -> None:
+    """Sync the commits of a table from a version on, if it is in a folder: an object store needs none."""
+    if (folder := _folder_of(url)) is not None:
+        sync_commits(folder, first, table.version())
+
+
+def _folder_of(url: str) -> Path | None:
+    return None if "://" in url else Path(url)
 
 
 def _foreign(problem: str) -> SellerPlatformError:

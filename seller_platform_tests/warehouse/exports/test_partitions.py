@@ -1,5 +1,6 @@
 """Tests that other engines read Delta tables exactly, and that failures keep their former rows."""
 
+import json
 import os
 import re
 import resource
@@ -8,12 +9,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
@@ -35,6 +37,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_arrow, schema_of
 from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, exported_to, relation_of
 from seller_platform_tests.support.engines import connect_duckdb, read_by_engines
+from seller_platform_tests.support.power_loss import recorded
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
@@ -259,6 +262,49 @@ def test_a_killed_export_is_completed_by_the_next(database: Database, tmp_path: 
     replaced = 0 if failpoint == "export.committed" else 1
     assert [isinstance(each, Exported) and each.replaced for each in results.values()] == [replaced, replaced]
     assert _stored(folder)["order_total"].to_pylist() == [2, 2]
+
+
+def _empty_commit(table: Path, newest: Path) -> None:
+    newest.write_bytes(b"")
+
+
+def _commit_of_zeros(table: Path, newest: Path) -> None:
+    newest.write_bytes(bytes(newest.stat().st_size))
+
+
+def _empty_rows(table: Path, newest: Path) -> None:
+    _added(table, newest).write_bytes(b"")
+
+
+def _no_rows(table: Path, newest: Path) -> None:
+    _added(table, newest).unlink()
+
+
+def _added(table: Path, commit: Path) -> Path:
+    (path,) = (json.loads(line)["add"]["path"] for line in commit.read_text().splitlines() if '"add"' in line)
+    return table / unquote(path)
+
+
+@pytest.mark.parametrize("tear", [_empty_commit, _commit_of_zeros, _empty_rows, _no_rows])
+def test_a_commit_that_a_power_loss_left_in_part_is_written_again(
+    database: Database, tmp_path: Path, tear: Callable[[Path, Path], None]
+) -> None:
+    for total in (1, 2):
+        _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
+        with recorded(tmp_path) as recording:
+            _export(database, tmp_path, MARCH)
+    table = tmp_path / "orders"
+    newest = max((table / "_delta_log").glob("*.json"))
+    synced = {path for call, path in recording.calls if call == "fsync"}
+    rows = _added(table, newest)
+    written = {str(path) for path in (newest, newest.parent, rows, rows.parent, table)}
+    tear(table, newest)
+
+    (exported,) = _export(database, tmp_path, MARCH)
+
+    assert written <= synced
+    assert exported.replaced == 1
+    assert _stored(tmp_path)["order_total"].to_pylist() == [2]
 
 
 def _due(database: Database, folder: Path) -> int:

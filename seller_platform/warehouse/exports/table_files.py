@@ -1,0 +1,61 @@
+"""The files of a Delta table in a folder: synced once they are committed, and looked at before the next commit.
+
+The library that writes them syncs nothing. So a commit counts only once its files are synced, and a power loss before
+that may leave a part of it.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from seller_platform.files import delete, sync_written
+
+LOG = "_delta_log"
+_UNSYNCED = 2
+"""The most commits before a sync: one of an export, one of a compaction, two of a vacuum."""
+
+
+def sync_commits(table: Path, first: int, last: int) -> None:
+    """Sync the files of commits of a table, and the folders that hold them.
+
+    Args:
+        first: The version of the first commit.
+
+    Raises:
+        OSError: It names the file; and the call, if the disk failed or is full.
+    """
+    commits = [table / LOG / f"{version:020}.json" for version in range(first, last + 1)]
+    added = {table / unquote(added["path"]) for commit in commits for added in _added(commit)}
+    checkpoints = (path for path in (table / LOG).iterdir() if "checkpoint" in path.name)
+    sync_written(table, [*sorted(added), *checkpoints, *commits])
+
+
+def delete_torn_commits(table: Path) -> None:
+    """Delete the newest commits of a table that a power loss has left in part; nothing can read the table with them."""
+    for commit in sorted((table / LOG).glob("*.json"), reverse=True)[:_UNSYNCED]:
+        if _is_whole(table, commit):
+            return
+        delete(commit)
+
+
+def _is_whole(table: Path, commit: Path) -> bool:
+    try:
+        return all((table / unquote(added["path"])).stat().st_size == added["size"] for added in _added(commit))
+    except (FileNotFoundError, ValueError):
+        return False
+
+
+def _added(commit: Path) -> Iterator[dict[str, Any]]:
+    """Yield the files that a commit adds.
+
+    Raises:
+        ValueError: It is no commit.
+    """
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    if not actions:
+        raise ValueError("the commit is empty")
+    for action in actions:
+        if "add" in action:
+            yield action["add"]
