@@ -12,8 +12,9 @@ from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.clocks import utc_now
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import SettingsError, TokenRefusedError
-from seller_platform.files import open_lock, write_atomically
+from seller_platform.files import delete, open_lock, write_atomically
 
+_ROOM_BYTES = 64 << 10  # more than any pair of tokens takes
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -22,7 +23,7 @@ class GrantFile:
 
     The file is a JSON object like the answer of the token endpoint; `refresh_token` is enough. Each refresh replaces
     the file, so that its folder must be writable. A process that is killed during a refresh loses the grant; a
-    warehouse does not.
+    warehouse does not. Room on the disk is reserved before the refresh.
     """
 
     def __init__(self, path: Path, endpoint: TokenEndpoint) -> None:
@@ -81,9 +82,12 @@ class GrantFile:
         )
 
     def _refreshed(self, pair: TokenPair) -> TokenPair:
+        room = self._path.with_name(f"{self._path.name}.room")
+        write_atomically(room, bytes(_ROOM_BYTES), 0o600)  # a full disk is noticed before the refresh token is spent
         try:
             received = self._endpoint.refresh(pair.refresh_token)
         except TokenRefusedError as error:
+            delete(room)
             raise self._error(f"the upstream answered {error.error} to its refresh token") from error
         facts = {
             "access_token": received.access_token,
@@ -91,5 +95,5 @@ class GrantFile:
             "issued_at": received.issued_at.isoformat(),
             "expires_in": received.expires_in_seconds,
         }
-        write_atomically(self._path, json.dumps(facts).encode(), 0o600)
+        write_atomically(self._path, json.dumps(facts).encode(), 0o600, room=room)
         return received

@@ -1,24 +1,29 @@
 """Tests that no received token pair is lost in a power loss, or while a disk fails."""
 
 import errno
+import json
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy import Connection, insert, select, text
 
+from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.errors import GrantSpoolError, NotConnectedError, ReauthorizationRequiredError
+from seller_platform.errors import GrantSpoolError, NotConnectedError, ReauthorizationRequiredError, SettingsError
 from seller_platform.failpoints import reach
+from seller_platform.ingest.connections.grant_files import GrantFile
 from seller_platform.ingest.connections.key_rotation import rotate_key_file
 from seller_platform.warehouse.connections.secrets import resealing, sealing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GRANTS
-from seller_platform_tests.ingest.connections.test_token_rotation import START, SharedGrant
+from seller_platform_tests.ingest.connections.test_token_rotation import START, Issuer, SharedGrant
 from seller_platform_tests.support.power_loss import Recording, recorded, restore, unsynced
 
 Facts = tuple[tuple[str, ...], int, tuple[Any, ...]]
@@ -154,3 +159,25 @@ def test_secrets_are_on_disk_also_without_synchronous_commit(
             of_rows = transaction.execute(waits).scalar_one()
 
     assert (of_secrets, of_rows) == ("local", "off")
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=os.strerror)
+def test_a_grant_in_a_file_is_not_lost_while_one_call_of_the_disk_fails(tmp_path: Path, error: int) -> None:
+    with unsynced():
+        for number in count():
+            issuer, folder = Issuer(), tmp_path / str(number)
+            folder.mkdir()
+            file = folder / "grant.json"
+            file.write_text(json.dumps({"refresh_token": issuer.valid}))
+            endpoint = TokenEndpoint(
+                "http://api", "client", "secret", "http://127.0.0.1/cb", httpx.MockTransport(issuer), attempts=1
+            )
+            with recorded(folder, fails=(number, error)) as recording, suppress(SettingsError):
+                GrantFile(file, endpoint).token()
+
+            assert json.loads(file.read_text())["refresh_token"] == issuer.valid
+            GrantFile(file, endpoint).rotate(json.loads(file.read_text()).get("access_token", ""))
+            assert sorted(path.name for path in folder.iterdir()) == ["grant.json", "grant.json.lock"]
+            if number >= len(recording.calls):
+                break
+    assert number > 10
