@@ -182,3 +182,12 @@ def database(database_url: str) -> Iterator[Database]:
     """The same database, opened."""
     with Database(database_url) as opened:
         yield opened
+
+
+@pytest.fixture
+def open_to_the_server(tmp_path: Path) -> None:
+    """Let root's server, which runs as another user, reach the test's folder, which pytest closes."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder == folder_of_the_run():
+            break
+        folder.chmod(0o755)

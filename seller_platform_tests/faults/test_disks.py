@@ -22,7 +22,6 @@ from seller_platform_tests.support.fault_proxy import Fault
 from seller_platform_tests.support.one_load import Ended, load_apart
 from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.waiting import wait_for
-from seller_platform_tests.support.watchdog import folder_of_the_run
 
 pytestmark = pytest.mark.slow
 
@@ -59,15 +58,6 @@ def fill(folder: Path) -> Path:
         except OSError:
             return filler
     raise AssertionError(f"the disk of {folder} has no end")
-
-
-@pytest.fixture
-def open_to_the_server(tmp_path: Path) -> None:
-    """Let root's server, which runs as another user, reach the test's folder, which pytest closes."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder == folder_of_the_run():
-            break
-        folder.chmod(0o755)
 
 
 def processes_on(disk: Path) -> list[str]:

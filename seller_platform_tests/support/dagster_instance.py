@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import psycopg
@@ -38,6 +39,14 @@ def postgres_instance(database_url: str, folder: Path, more: str = "") -> Iterat
 def connect_to_tables(database_url: str) -> psycopg.Connection:
     """Connect to the database of such an instance; the names of tables are those of Dagster's."""
     return psycopg.connect(database_url, autocommit=True, options=f"-csearch_path={DAGSTER_SCHEMA}")
+
+
+def newest_metadata(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None = None) -> dict[str, Any]:
+    """Return the metadata of the newest materialization of an asset, or of one of its partitions."""
+    of = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None)
+    materialization = instance.fetch_materializations(of, limit=1).records[0].asset_materialization
+    assert materialization is not None
+    return {name: value.value for name, value in materialization.metadata.items()}
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop
+from seller_platform_tests.support.dagster_instance import newest_metadata
 from seller_platform_tests.support.platform import Platform, newest_checks
 
 INVENTORY = dataset_named("inventory")
@@ -59,22 +60,13 @@ def _with_costs(page: Page) -> Page:
     return answer
 
 
-def _latest(shop: Platform, partition: str) -> dict[str, Any]:
-    newest = shop.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=asset_key(COST_PERIODS), asset_partitions=[partition]), limit=1
-    )
-    materialization = newest.records[0].asset_materialization
-    assert materialization is not None
-    return {name: value.value for name, value in materialization.metadata.items()}
-
-
 def test_the_costs_of_each_account_are_loaded_and_reported_separately(shop: Platform) -> None:
     result = shop.run([COST_PERIODS], KEYS[0], KEYS[-1])
 
     assert result.success
     assert shop.materialized(COST_PERIODS) == set(KEYS)
     for key in KEYS:
-        metadata = _latest(shop, key)
+        metadata = newest_metadata(shop.instance, asset_key(COST_PERIODS), key)
         assert (metadata["rows"], metadata["verdict"], metadata["announced_total"]) == (23, "unverifiable", None)
         assert metadata["notes"] == {"products": 45, "unknown_products": 22}
         assert metadata["upstream"] == f"{shop.upstream.url}/api"

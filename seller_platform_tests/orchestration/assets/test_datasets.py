@@ -1,7 +1,5 @@
 """Tests runs over many partitions: each has events, and a failed one stops no other."""
 
-from typing import Any
-
 import dagster as dg
 import pytest
 
@@ -15,6 +13,7 @@ from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, HISTORY_CHART, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.dagster_instance import newest_metadata
 from seller_platform_tests.support.platform import MONTHS, Platform, newest_checks
 
 ORDERS = dataset_named("orders")
@@ -27,15 +26,6 @@ def _all_months() -> set[str]:
     return {str(partition_key(key, month)) for key in KEYS for month in MONTHS}
 
 
-def _latest(platform: Platform, dataset: Dataset, partition: str) -> dict[str, Any]:
-    newest = platform.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=asset_key(dataset), asset_partitions=[partition]), limit=1
-    )
-    materialization = newest.records[0].asset_materialization
-    assert materialization is not None
-    return {name: value.value for name, value in materialization.metadata.items()}
-
-
 def test_a_run_over_a_range_reports_every_partition_separately(platform: Platform) -> None:
     platform.discover()
 
@@ -44,7 +34,8 @@ def test_a_run_over_a_range_reports_every_partition_separately(platform: Platfor
     assert result.success
     assert platform.materialized(ORDERS) == _all_months()
     january, february = (
-        _latest(platform, ORDERS, str(partition_key(KEYS[0], month))) for month in (MONTHS[0], MONTHS[1])
+        newest_metadata(platform.instance, asset_key(ORDERS), str(partition_key(KEYS[0], month)))
+        for month in (MONTHS[0], MONTHS[1])
     )
     assert (january["rows"], january["announced_total"], january["verdict"]) == (10, 10, "match")
     assert february["dagster/partition_row_count"] == 703
@@ -62,7 +53,7 @@ def test_partitions_and_runs_have_title_country_and_currency(platform: Platform)
     key = str(partition_key("account-42", MONTHS[0]))
     one, both = platform.run([ORDERS], key, key), platform.months(ORDERS)
 
-    facts = _latest(platform, ORDERS, key)
+    facts = newest_metadata(platform.instance, asset_key(ORDERS), key)
     assert (facts["account_title"], facts["country"], facts["currency"]) == ("Down Under", "AU", "AUD")
     texts = {name: value for name, value in facts.items() if isinstance(value, str)}
     assert {name: text for name, text in texts.items() if max(map(len, text.split())) > 44} == {}

@@ -2,7 +2,6 @@
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 from deltalake import DeltaTable
@@ -24,6 +23,7 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.due import partition_states
 from seller_platform.warehouse.readers.relations import SOURCES, exported_to
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.dagster_instance import newest_metadata
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.ticks import Ticks
@@ -43,16 +43,6 @@ def _export(
         raise_on_error=False,
         tags={name: key for name, key in tags.items() if key is not None},
     )
-
-
-def _facts(platform: Platform, source: Dataset | Mart, partition: str | None = None) -> dict[str, Any]:
-    newest = platform.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=export_key(source), asset_partitions=[partition] if partition else None),
-        limit=1,
-    )
-    materialization = newest.records[0].asset_materialization
-    assert materialization is not None
-    return {name: value.value for name, value in materialization.metadata.items()}
 
 
 def test_all_months_of_a_run_are_one_commit_and_have_events(platform: Platform, tmp_path: Path) -> None:
@@ -75,7 +65,7 @@ def test_all_months_of_a_run_are_one_commit_and_have_events(platform: Platform, 
     assert (table.num_rows, sum(table["order_total"].to_pylist(), Decimal())) == tuple(stored)
     assert exported.history(1)[0]["load_ids"] == ",".join(map(str, load_ids))
     assert exported.history(1)[0]["run_id"] == result.dagster_run.run_id
-    facts = _facts(platform, ORDERS, str(partition_key(KEYS[0], MONTHS[1])))
+    facts = newest_metadata(platform.instance, export_key(ORDERS), str(partition_key(KEYS[0], MONTHS[1])))
     assert (facts["rows"], facts["dagster/partition_row_count"], facts["months_replaced"]) == (703, 703, 1)
     assert facts["table_version"] == "1"
     assert facts["account_title"] == 'Ünïcode & "Sons" [EU]'
@@ -107,7 +97,7 @@ def test_the_list_of_accounts_becomes_a_table(platform: Platform, tmp_path: Path
     result = _export(platform, tmp_path, dataset_named("accounts"))
 
     assert result.success
-    facts = _facts(platform, dataset_named("accounts"))
+    facts = newest_metadata(platform.instance, export_key(dataset_named("accounts")))
     table = DeltaTable(tmp_path / "accounts").to_pyarrow_table()
     assert sorted(table["account"].to_pylist()) == KEYS
     assert facts["rows"] == len(KEYS)
@@ -136,7 +126,7 @@ def test_marts_become_tables_of_months_and_of_accounts(platform: Platform, tmp_p
     by_month, by_account = (DeltaTable(tmp_path / mart.name) for mart in (monthly, of_accounts))
     assert by_month.partitions() == [{"account": KEYS[0], "month": str(MONTHS[0].start)}]
     assert by_account.partitions() == [{"account": KEYS[0]}]
-    facts = _facts(platform, monthly, str(partition))
+    facts = newest_metadata(platform.instance, export_key(monthly), str(partition))
     assert built.rows > 0
     assert (facts["rows"], facts["months_replaced"]) == (built.rows, 0)
     with platform.database.begin() as connection:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import psycopg
@@ -26,6 +25,7 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.formulas import EntryPattern, Formula, FormulaLine, Part
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.dagster_instance import newest_metadata
 from seller_platform_tests.support.platform import HISTORY_START
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import copy_rows
@@ -90,15 +90,6 @@ def _sell(database: Database, account: str, day: str, sales: str) -> None:
         copy_rows(driver, dataset_named("daily_product_sales"), [row], account=account, tags=("platform",))
 
 
-def _facts(marts: Marts, mart: Mart, partition: str) -> dict[str, Any]:
-    newest = marts.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=asset_key(mart), asset_partitions=[partition]), limit=1
-    )
-    materialization = newest.records[0].asset_materialization
-    assert materialization is not None
-    return {name: value.value for name, value in materialization.metadata.items()}
-
-
 @_EVERY_MART
 def test_every_mart_is_an_asset_with_columns_lineage_and_checks(marts: Marts, mart: Mart) -> None:
     asset = marts.asset(mart)
@@ -132,7 +123,10 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
     assert result.success
     partitions = {str(partition_key(key, month)) for key in ACCOUNTS[:2] for month in (JANUARY, FEBRUARY)}
     assert marts.instance.get_materialized_partitions(asset_key(PROFIT)) == partitions
-    january, empty = (_facts(marts, PROFIT, str(partition_key("S1.US", month))) for month in (JANUARY, FEBRUARY))
+    january, empty = (
+        newest_metadata(marts.instance, asset_key(PROFIT), str(partition_key("S1.US", month)))
+        for month in (JANUARY, FEBRUARY)
+    )
     assert (january["rows"], january["dagster/partition_row_count"], empty["rows"]) == (1, 1, 0)
     assert january["dagster/uri"] == marts.database.uri
     assert january["chart"].startswith(
@@ -211,10 +205,10 @@ def test_the_ui_shows_a_partition_as_outdated_once_an_input_changed(marts: Marts
 
 def test_parameters_are_the_configuration_of_the_asset(marts: Marts) -> None:
     marts.run(PLAN, "S1.US", "S1.US")
-    usual = _facts(marts, PLAN, "S1.US")["parameters"]
+    usual = newest_metadata(marts.instance, asset_key(PLAN), "S1.US")["parameters"]
 
     marts.run(PLAN, "S1.US", "S1.US", {"lead_time_days": 60})
-    changed = _facts(marts, PLAN, "S1.US")["parameters"]
+    changed = newest_metadata(marts.instance, asset_key(PLAN), "S1.US")["parameters"]
     refused = marts.run(PLAN, "S1.US", "S1.US", {"target_cover_days": 0})
 
     assert usual == {"lead_time_days": 21, "safety_days": 7, "target_cover_days": 30}

@@ -1,8 +1,7 @@
 """Tests what each schedule requests at which hour, and that its runs read it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from time import process_time
 from zoneinfo import ZoneInfo
 
@@ -24,7 +23,6 @@ from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import HISTORY_START, Platform
 
 pytestmark = pytest.mark.dagster_tables
@@ -33,13 +31,6 @@ START = "dagster/asset_partition_range_start"
 END = "dagster/asset_partition_range_end"
 NAMES = sorted(dataset.name for dataset in LISTS)
 SALES = [dataset for dataset in LISTS if dataset.area == "sales"]
-
-
-@pytest.fixture
-def instance(database_url: str, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """A Dagster instance on PostgreSQL, because schedules use other processes."""
-    with postgres_instance(database_url, tmp_path) as opened:
-        yield opened
 
 
 def register(database: Database, instance: dg.DagsterInstance, zones: dict[str, str]) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -23,7 +22,6 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.figures.orders_of_today import simulate
 from seller_platform_tests.orchestration.automation.test_schedules import register
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.http_upstream import BERLIN
 from seller_platform_tests.support.platform import HISTORY_START, Platform, newest_checks, open_platform
 from seller_platform_tests.support.postgres import Databases
@@ -180,13 +178,6 @@ def test_yesterday_is_read_with_today_soon_after_midnight(now: datetime, windows
     slices = today_slices([account], now)
 
     assert [(str(each.window.start), str(each.window.end)) for each in slices] == windows
-
-
-@pytest.fixture
-def instance(database_url: str, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """A Dagster instance on PostgreSQL, because schedules use other processes."""
-    with postgres_instance(database_url, tmp_path) as opened:
-        yield opened
 
 
 def test_a_tick_requests_one_run_unless_one_is_under_way(

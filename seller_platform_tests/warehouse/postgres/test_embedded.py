@@ -24,18 +24,8 @@ from seller_platform.warehouse.postgres.root_user import (
     server_user,
 )
 from seller_platform_tests.support.waiting import wait_for
-from seller_platform_tests.support.watchdog import folder_of_the_run
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _open_to_the_server(tmp_path: Path) -> None:
-    """Let root's server, which runs as another user, reach the test's folder, which pytest closes."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder == folder_of_the_run():
-            break
-        folder.chmod(0o755)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("open_to_the_server")]
 
 
 def _is_running(folder: Path) -> bool:
