@@ -15,7 +15,7 @@ _METHODS = {"write_text", "write_bytes", "unlink", "rename", "mkdir", "touch", "
 _WRITING = set("wax+")
 ALLOWED = {
     "seller_platform.ingest.connections.token_rotation .replace": "a token pair in the warehouse",
-    "seller_platform.warehouse.readers.delta .replace": "slices of a Delta table",
+    "seller_platform.warehouse.exports.partitions .replace": "slices of a Delta table",
     "seller_platform.cli.processes .open": "the log of a program",
     "seller_platform.cli.reports .open": "a draft of `files.replacing`",
     "seller_platform.service.limits.rates os.open": "shared memory",
