@@ -10,7 +10,7 @@ what is new.
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -39,7 +39,7 @@ from seller_platform.warehouse.postgres.database import (
 from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
 from seller_platform.warehouse.schema.comments import comment_on_schemas
 from seller_platform.warehouse.schema.creation import create_tables
-from seller_platform.warehouse.schema.functions import create_functions
+from seller_platform.warehouse.schema.functions import create_functions, drop_former_functions
 from seller_platform.warehouse.schema.latest_views import create_latest_views
 from seller_platform.warehouse.schema.problems import create_problems
 from seller_platform.warehouse.schema.readers import grant_to_readers
@@ -47,7 +47,14 @@ from seller_platform.warehouse.schema.slices import keep_slices
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
-_FOLLOWING = (keep_slices, create_functions, create_problems, create_latest_views, comment_on_schemas, grant_to_readers)
+_FOLLOWING = (
+    keep_slices,
+    create_functions,
+    create_problems,
+    create_latest_views,
+    comment_on_schemas,
+    drop_former_functions,
+)
 """What follows from the tables, and is created anew after each change of them."""
 
 _CREATE = sql.SQL("""
@@ -157,15 +164,21 @@ def _run(connection: Connection, locks: ShortLocks, migration: Migration, report
             step.run(locks, lambda line: report(f"{migration.revision}: {line}"))
     if is_last:
         for create in _FOLLOWING:
-            locks.transaction(lambda create=create: create(connection))  # type: ignore[misc]
+            locks.transaction(lambda create=create: _follow(connection, create))  # type: ignore[misc]
     locks.execute(_END.format(**_NAMES, revision=migration.revision))
+
+
+def _follow(connection: Connection, create: Callable[[Connection], None]) -> None:
+    """Create what follows from the tables, with its grants: a view that was dropped has lost them."""
+    create(connection)
+    grant_to_readers(connection)
 
 
 def _create(connection: Connection, partitions: int, newest: Migration) -> None:
     driver = driver_of(connection)
     driver.execute(_CREATE.format(**_NAMES, revision=newest.revision, compatible_from=newest.compatible_from))
     create_tables(connection, partitions)
-    for create in _FOLLOWING:
+    for create in (*_FOLLOWING, grant_to_readers):
         create(connection)
 
 

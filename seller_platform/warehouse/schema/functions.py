@@ -3,9 +3,12 @@
 They are created anew after each upgrade, because they follow from the tables and from the contract.
 """
 
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
+from secrets import token_hex
 
+import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
@@ -25,7 +28,7 @@ ORDER BY class.relname, attribute.attnum
 
 # PostgreSQL puts the query of such a function into the query that calls it, so that its conditions use the indexes.
 _FUNCTION = sql.SQL("""
-CREATE FUNCTION {function} ({parameter}) RETURNS TABLE ({columns}) LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION {function} ({parameter}) RETURNS TABLE ({columns}) LANGUAGE sql STABLE AS $$
     SELECT {names} FROM {stored} WHERE NOT {is_later_load}
     UNION ALL
     SELECT {names} FROM {former} WHERE NOT {is_later_load} AND {is_later_gone}
@@ -51,7 +54,7 @@ _FORMS = (
 # The receipts of 160 days have every load of the days that readings of 90 days show at an age of 61 days.
 # Each dataset and account is computed by itself, so that a query for one of them reads its receipts alone.
 _SETTLEDNESS = sql.SQL("""
-CREATE VIEW platform.settledness AS
+CREATE OR REPLACE VIEW platform.settledness AS
 SELECT dataset, account, after_days, rows_percent, amounts_percent, observed_days
 FROM (SELECT DISTINCT dataset, account FROM platform.slices) AS pair
 JOIN (VALUES {amounts}) AS amounts (dataset, name) USING (dataset)
@@ -129,12 +132,18 @@ _SETTLEDNESS_COLUMNS = {
 }
 
 _COMMENT = sql.SQL("COMMENT ON FUNCTION {} IS {}")
+_RENAME = sql.SQL("ALTER FUNCTION {} RENAME TO {}")
+_FORMER = "former_"
+_FORMER_FUNCTIONS = "SELECT proname FROM pg_proc WHERE pronamespace = %s::regnamespace AND starts_with(proname, %s)"
 
 
 def create_functions(connection: Connection) -> None:
-    """Create each table's functions and the view of settledness anew."""
+    """Create each table's functions and the view of settledness anew.
+
+    A function that returns other columns takes the place of the former one, which `drop_former_functions` drops: a
+    statement that is being planned finds it until then.
+    """
     driver = driver_of(connection)
-    driver.execute("DROP VIEW IF EXISTS platform.settledness")
     dated = [
         sql.SQL("({}, {})").format(dataset.name, dataset.money[0].name if dataset.money else "")
         for dataset in DATASETS
@@ -155,15 +164,27 @@ def create_functions(connection: Connection) -> None:
         }
         for name, parameter, is_later, comment in _FORMS:
             function = sql.Identifier(HISTORY, name.format(table))
-            driver.execute(sql.SQL("DROP FUNCTION IF EXISTS {}").format(function))
-            driver.execute(
-                _FUNCTION.format(
-                    function=function,
-                    parameter=sql.SQL(parameter),
-                    is_later_load=is_later.format(load=sql.Identifier("load_id")),
-                    is_later_gone=is_later.format(load=sql.Identifier(GONE_LOAD_ID)),
-                    **names,
-                )
+            statement = _FUNCTION.format(
+                function=function,
+                parameter=sql.SQL(parameter),
+                is_later_load=is_later.format(load=sql.Identifier("load_id")),
+                is_later_gone=is_later.format(load=sql.Identifier(GONE_LOAD_ID)),
+                **names,
             )
+            try:
+                with driver.transaction():
+                    driver.execute(statement)
+            except psycopg.errors.InvalidFunctionDefinition:  # it returns other columns
+                former = sql.Identifier(f"{_FORMER}{token_hex(4)}_{name.format(table)}")
+                driver.execute(_RENAME.format(function, former))
+                driver.execute(statement)
             described = comment.format(f"{SELLER}.{table}")
             driver.execute(_COMMENT.format(function, sql.Literal(described)))
+
+
+def drop_former_functions(connection: Connection) -> None:
+    """Drop functions that `create_functions` has replaced, except those that views of others use."""
+    driver = driver_of(connection)
+    for (name,) in driver.execute(_FORMER_FUNCTIONS, [HISTORY, _FORMER]).fetchall():
+        with suppress(psycopg.errors.DependentObjectsStillExist), driver.transaction():
+            driver.execute(sql.SQL("DROP FUNCTION {}").format(sql.Identifier(HISTORY, name)))

@@ -4,7 +4,9 @@ It is created anew after each upgrade, because it follows from the contract.
 """
 
 from datetime import timedelta
+from typing import Any
 
+import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
@@ -21,7 +23,7 @@ _LIFETIME = timedelta(seconds=REFRESH_TOKEN_SECONDS)
 
 # An upstream need not offer what upstreams compute. It does if it has answered for any account.
 _OFFERED = sql.SQL("""
-CREATE VIEW platform.offered_slices AS
+CREATE OR REPLACE VIEW platform.offered_slices AS
 SELECT declared.dataset, declared.is_dated, listed.key AS account, listed.retired_at
 FROM platform.accounts AS listed
 JOIN platform.connections AS own ON own.name = listed.connection
@@ -37,7 +39,7 @@ WHERE NOT is_computed OR (dataset, own.base_url) IN (
 # Days count as missing when a daily refresh should have brought them, unless their slice failed or is held. Accounts
 # that lack nothing, mostly all, are left out first: to join their months takes five times as long.
 _UNREAD = sql.SQL("""
-CREATE FUNCTION platform.unread_slices (moment timestamptz, since date)
+CREATE OR REPLACE FUNCTION platform.unread_slices (moment timestamptz, since date)
 RETURNS TABLE (dataset text, account text, month date, kind text) LANGUAGE sql STABLE
 SET enable_nestloop = off SET jit = off AS $$
     WITH listed AS (
@@ -86,7 +88,7 @@ _IS_IN_DOUBT = """
 """
 
 _TROUBLED = f"""
-CREATE VIEW platform.troubled_slices AS
+CREATE OR REPLACE VIEW platform.troubled_slices AS
 SELECT dataset, account, month, CASE error WHEN 'RequestsUsedUpError' THEN 'postponed' ELSE 'failed' END AS kind,
        error, failed_since AS since, CAST(NULL AS bigint) AS load_id, failed_run_id AS run_id, message,
        CAST(NULL AS text) AS next_step, load_id IS NOT NULL AS was_loaded
@@ -116,7 +118,7 @@ WHERE {_IS_IN_DOUBT} AND mismatched_load_ids <> '{{}}'
 # What loads noted of which days are stored, and what was found out since. A settled window may change by a few rows.
 # The grant of a connection belongs to its list of accounts.
 _NOTED = """
-CREATE VIEW platform.noted_slices AS
+CREATE OR REPLACE VIEW platform.noted_slices AS
 SELECT slice.dataset, slice.account, month, noted.kind, CAST(NULL AS text) AS error, load.started_at AS since,
        load.id AS load_id, load.run_id, noted.message, noted.next_step,
        noted.kind NOT IN ('keyless', 'unusable') AS is_warning
@@ -217,7 +219,7 @@ COMMENT ON FUNCTION platform.rows_named IS 'The rows that a load noted, as text.
 """
 
 _PROBLEMS = sql.SQL("""
-CREATE VIEW platform.problems AS
+CREATE OR REPLACE VIEW platform.problems AS
 SELECT * FROM (
     SELECT dataset, account, month, kind, error, since, load_id, run_id, message, next_step, false AS is_warning
     FROM platform.troubled_slices
@@ -283,11 +285,19 @@ _COLUMNS_OF_OFFERED = {
 
 
 def create_problems(connection: Connection) -> None:
-    """Create the view and what it is made of anew."""
+    """Create the view and what it is made of anew, in place where columns stay: views of others may read it."""
     driver = driver_of(connection)
-    driver.execute("DROP VIEW IF EXISTS platform.problems, platform.noted_slices, platform.troubled_slices")
-    driver.execute("DROP FUNCTION IF EXISTS platform.unread_slices")
-    driver.execute("DROP VIEW IF EXISTS platform.offered_slices")
+    try:
+        with driver.transaction():
+            _create(driver)
+    except (psycopg.errors.InvalidTableDefinition, psycopg.errors.InvalidFunctionDefinition):
+        driver.execute("DROP VIEW platform.problems, platform.noted_slices, platform.troubled_slices")
+        driver.execute("DROP FUNCTION platform.unread_slices")
+        driver.execute("DROP VIEW platform.offered_slices")
+        _create(driver)
+
+
+def _create(driver: psycopg.Connection[Any]) -> None:
     datasets = [
         sql.SQL("({}, {}, {})").format(dataset.name, dataset.is_dated, dataset.is_computed) for dataset in REFRESHED
     ]

@@ -108,6 +108,20 @@ def test_the_next_version_adds_columns_and_an_index(database: Database) -> None:
     assert database.version() == "1001"
 
 
+def test_views_of_others_outlast_upgrades(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(text("CREATE VIEW public.mine AS SELECT account FROM history.orders_as_of(now())"))
+        connection.execute(text("CREATE VIEW public.wrong AS SELECT * FROM platform.problems"))
+
+    for number in (1, 2):
+        upgrade(database, migrations=migrations(number))
+
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT * FROM public.mine, public.wrong")).all() == []
+        former = connection.execute(text("SELECT proname FROM pg_proc WHERE proname LIKE 'former%'")).scalars().all()
+    assert [name.partition("_orders_")[2] for name in former] == ["as_of"]
+
+
 def test_processes_that_migrate_together_wait_for_one_another(postgres: EmbeddedServer) -> None:
     url = postgres.database("migrated_together")
 
