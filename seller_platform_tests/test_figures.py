@@ -31,6 +31,7 @@ def test_the_arguments_of_a_figure_are_its_options() -> None:
     shown, refused = figures("rotations", "--help"), figures("rotations", "--rounds", "many")
 
     assert "--rounds ROUNDS  default: 500" in shown.stdout
+    assert "--json" in shown.stdout
     assert (refused.returncode, "invalid int value: 'many'" in refused.stderr) == (2, True)
 
 

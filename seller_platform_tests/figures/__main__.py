@@ -4,7 +4,9 @@ import argparse
 import ast
 import importlib
 import inspect
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -38,10 +40,15 @@ def main() -> int:
                 one.add_argument(
                     f"--{option.replace('_', '-')}", type=type(default), default=default, help=f"default: {default}"
                 )
+        one.add_argument("--json", action="store_true", help="print one document instead of a table")
     chosen = vars(figures.parse_args())
+    as_json = chosen.pop("json")
     del chosen["name"]
     result: Promises | Samples = work(**chosen)
-    Console(width=140).print(result.table)
+    if as_json:
+        print(json.dumps(asdict(result), default=str))
+    else:
+        Console(width=140).print(result.table)
     return result.exit_code
 
 
