@@ -7,8 +7,9 @@ short for a day, a restart of each program once a week and of PostgreSQL once a 
 month. In the middle the warehouse is upgraded to a made-up next version under load, and all programs are started again.
 The last days have no outages; then the sandbox ends, and `verify` compares.
 
-What is promised of memory and tables compares the last week with the week until day 30, in shorter runs until the
-middle. On a busy machine days are longer, and loads of several days are one.
+What is promised of memory and tables compares the last week with the week until day 30. Runs of less than 60 days
+compare it with the week until the middle, and promise nothing of growth. On a busy machine days are longer, and loads of
+several days are one.
 """
 
 import json
@@ -68,13 +69,8 @@ def _figures(passing: PassingDays, difference: str) -> Iterator[Figure]:
     yield Figure("runs", sum(day.runs for day in days))
     planted = Counter(each for day in days for each in day.planted)
     yield Figure("planted", ", ".join(f"{count} {name}" for name, count in sorted(planted.items())))
-    for name in days[-1].mib:
-        yield _growth(f"MiB of {name}", *([day.mib[name] for day in week] for week in (early, late)))
-    for name in days[-1].files:
-        yield _growth(f"open files of {name}", *([day.files[name] for day in week] for week in (early, late)))
-    yield _growth("connections to PostgreSQL", *([day.connections for day in week] for week in (early, late)))
-    yield _growth("files in the home folder", *([day.home_files for day in week] for week in (early, late)))
-    yield from _tables(early, late)
+    growth = _growths(early, late)
+    yield from growth if until == MONTH else (Figure(each.what, each.measured) for each in growth)
     without_cause = [run for run in passing.failed.values() if not run.has_cause]
     yield Figure("runs that failed", len(passing.failed))
     yield Figure("  of them without a planted cause", len(without_cause), "0", not without_cause)
@@ -83,6 +79,17 @@ def _figures(passing: PassingDays, difference: str) -> Iterator[Figure]:
     held = passing.count("SELECT count(*) FROM platform.problems WHERE kind = 'held'")
     yield Figure("readings that are held at the end", held, "0", held == 0)
     yield Figure("`verify`", difference or "equal", "equal", not difference)
+
+
+def _growths(early: Sequence[Day], late: Sequence[Day]) -> Iterator[Figure]:
+    """Yield the memory, files, connections and rows of both weeks."""
+    for name in late[-1].mib:
+        yield _growth(f"MiB of {name}", *([day.mib[name] for day in week] for week in (early, late)))
+    for name in late[-1].files:
+        yield _growth(f"open files of {name}", *([day.files[name] for day in week] for week in (early, late)))
+    yield _growth("connections to PostgreSQL", *([day.connections for day in week] for week in (early, late)))
+    yield _growth("files in the home folder", *([day.home_files for day in week] for week in (early, late)))
+    yield from _tables(early, late)
 
 
 def _growth(what: str, early: Sequence[float], late: Sequence[float]) -> Figure:
