@@ -8,8 +8,8 @@ month. In the middle the warehouse is upgraded to a made-up next version under l
 The last days have no outages; then the sandbox ends, and `verify` compares.
 
 What is promised of memory and tables compares the last week with the week until day 30. Runs of less than 60 days
-compare it with the week until the middle, and promise nothing of growth. On a busy machine days are longer, and loads of
-several days are one.
+compare it with the week until the middle, and promise nothing of growth. On a busy machine days are longer, and loads
+of several days are one.
 """
 
 import json
