@@ -8,12 +8,15 @@ import click
 
 from seller_platform.counts import count_of
 from seller_platform_tests.simulation.plan import Plan
+from seller_platform_tests.simulation.reach import problems_of, reachable
 from seller_platform_tests.simulation.runs import Outcome, Player, served, server_seconds
 from seller_platform_tests.simulation.shrinking import shrunk
 from seller_platform_tests.simulation.workers import play_seeds
 
 _LAST_LINES = 25
 _BETWEEN_REPORTS = 100
+_LONG = 10_000
+"""So many runs reach everything that runs can reach."""
 
 
 @click.command(help=__doc__)
@@ -27,6 +30,7 @@ _BETWEEN_REPORTS = 100
 def main(
     *, seed: int, runs: int, events: int | None, workers: int, keep: str | None, with_log: bool, shrink: bool
 ) -> None:
+    expected = reachable()
     with served() as server:
         if runs == 1:
             chosen = None if keep is None else [int(number) for number in keep.split(",")]
@@ -43,8 +47,11 @@ def main(
         if failed is None:
             played = sum(each.events for each in outcomes)
             seconds = f"{_cpu_seconds():.1f} s of CPU, and {server_seconds(server):.1f} s of PostgreSQL"
+            problems = problems_of(expected, {name for each in outcomes for name in each.reached})
+            for problem in problems:
+                print(problem)
             print(f"{count_of(len(outcomes), 'seed')} passed; {played} events; {seconds}")
-            return
+            sys.exit(1 if problems and len(outcomes) >= _LONG else 0)
         print(f"seed {failed.plan.seed} failed after {failed.events} events: {failed.failure}", flush=True)
         if shrink and keep is None:
             player = Player(server, "shrinking")

@@ -11,8 +11,8 @@ from seller_platform.contract.wire import TOKEN
 from seller_platform_tests.simulation.scheduler import Scheduler
 from seller_platform_tests.simulation.upstream import LIES, Row, UpstreamModel
 
-_OF_ANSWERS = ("refused", "lost", "late", "cut", "status", "status after", "html", "busy", "other error")
-_OF_LISTS = ("beside", "short", "empty", "missing", "twice", "zero", "no total", "outside")
+_OF_ANSWERS = ("refused", "lost", "late", "cut", "status", "status after", "html", "busy", "other error", "rejected")
+_OF_LISTS = ("beside", "short", "empty", "missing", "twice", "zero", "no total", "outside", "dayless")
 _FLICKER_SECONDS = 20 * 3600
 ALL_KINDS = (*_OF_ANSWERS, *_OF_LISTS, "gone")
 
@@ -26,14 +26,14 @@ class Faults:
     Attributes:
         outage: What is wrong with lists until `outage_until`: `empty`, `zero` for their amounts, or one of `LIES`.
         flickers: Whether it is over on every other day.
-        of_two_days: Whether lies are about two days; otherwise they are about all that have settled.
+        lied_days: The days that lies are about: "settled" ones, the newest "two" of them, "recent" ones or "all".
     """
 
     def __init__(self, kinds: Sequence[str] = ALL_KINDS) -> None:
         self._kinds = kinds
         self._armed: list[Random] = []
         self._churns: list[Random] = []
-        self.outage, self.outage_until, self.of_two_days = "empty", 0.0, False
+        self.outage, self.outage_until, self.lied_days = "empty", 0.0, "settled"
         self.flickers = False
         self.are_off = False
 
@@ -108,7 +108,7 @@ class FaultyTransport(httpx.BaseTransport):
             self._heard(json.loads(answer.content)["refresh_token"])
         return answer
 
-    def _faulty(  # noqa: PLR0911  # one answer for each fault
+    def _faulty(  # noqa: PLR0911, PLR0912  # one answer for each fault
         self, request: httpx.Request, kind: str, random: Random
     ) -> httpx.Response:
         upstream = self._upstream
@@ -121,6 +121,8 @@ class FaultyTransport(httpx.BaseTransport):
             return httpx.Response(random.choice((500, 502, 504)), content=b"<html>an error</html>")
         if kind == "other error" and request.url.path == TOKEN:
             return httpx.Response(random.choice((400, 401)), json={"error": "invalid_client"})
+        if kind == "rejected" and request.url.path != TOKEN:
+            return httpx.Response(random.choice((400, 403, 422)), json={"message": "rejected"})
         if kind == "gone" and "report_id" in request.url.params:
             upstream.reports.forget(request.url.params["report_id"])
         answer = upstream.answer(request)
@@ -139,7 +141,7 @@ class FaultyTransport(httpx.BaseTransport):
             return httpx.Response(200, content=b"<html>Please sign in</html>")
         page = _page_of(answer)
         if page is None:
-            return answer if kind in {"gone", "other error"} else httpx.Response(503)
+            return answer if kind in {"gone", "other error", "rejected"} else httpx.Response(503)
         return self._short(request, kind, random, page)
 
     def _short(  # noqa: PLR0911  # one answer for each fault
@@ -175,11 +177,9 @@ class FaultyTransport(httpx.BaseTransport):
             return httpx.Response(200, json={**page, "data": [row.cells for row in changed]})
         if kind == "no total":
             return httpx.Response(200, json={name: page[name] for name in ("data", "current_page")})
-        if kind == "outside":
-            outside = [
-                {**row, "purchase_date": "2039-01-01T00:00:00+00:00", "posted_date": "2039-01-01T00:00:00+00:00"}
-                for row in rows
-            ]
+        if kind in {"outside", "dayless"}:
+            moment = "2039-01-01T00:00:00+00:00" if kind == "outside" else None
+            outside = [{**row, "purchase_date": moment, "posted_date": moment} for row in rows]
             return httpx.Response(200, json={**page, "data": rows[:-1] + outside[-1:]})
         if kind == "zero":
             zeros = [row.without_amounts for row in upstream.rows_at(request.url.path)]
@@ -187,7 +187,7 @@ class FaultyTransport(httpx.BaseTransport):
             upstream.claim_page(request.url.path, asked, zeros)
             return httpx.Response(200, json=upstream.page(request.url.path, asked, zeros))
         if kind in LIES:
-            lied = upstream.lied(request.url.path, kind, of_two_days=self._faults.of_two_days)
+            lied = upstream.lied(request.url.path, kind, self._faults.lied_days)
             upstream.claim_page(request.url.path, asked, lied)
             return httpx.Response(
                 200, json=upstream.page(request.url.path, asked, upstream.claim(request.url.path, lied))

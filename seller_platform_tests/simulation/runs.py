@@ -23,6 +23,7 @@ from seller_platform_tests.simulation.connections import Server
 from seller_platform_tests.simulation.facts import Violation
 from seller_platform_tests.simulation.marts import create_mart
 from seller_platform_tests.simulation.plan import PROCESSES, Plan
+from seller_platform_tests.simulation.reach import count_errors
 from seller_platform_tests.simulation.scheduler import StuckError
 from seller_platform_tests.simulation.tables import empty_tables
 from seller_platform_tests.simulation.threads import replace_threads
@@ -44,6 +45,7 @@ class Outcome:
 
     Attributes:
         failure: What was broken; None where nothing was.
+        reached: The failpoints, verdicts, rules and errors that it met, as in `reach`.
     """
 
     plan: Plan
@@ -51,6 +53,7 @@ class Outcome:
     details: str
     lines: tuple[str, ...]
     events: int
+    reached: frozenset[str] = frozenset()
 
 
 @contextmanager
@@ -110,6 +113,7 @@ class Player:
         replace_threads()
         replace_sleep(self._sleep, self._monotonic, self._is_simulated)
         sys.addaudithook(self._reached)
+        count_errors(self._met)
         gc.disable()
 
     def play(self, plan: Plan, *, with_log: bool = False) -> Outcome:
@@ -137,7 +141,7 @@ class Player:
                 world.scheduler.kill(process)
             self._server.sever(lambda _: True)
         lines = tuple(world.log.lines()) if with_log or failure else ()
-        return Outcome(plan, failure, details, lines, len(world.log))
+        return Outcome(plan, failure, details, lines, len(world.log), frozenset(world.met))
 
     def _collect(self, *, anew: bool) -> None:
         """Free what former runs have left. It happens between runs alone, so that no log depends on it."""
@@ -161,3 +165,7 @@ class Player:
     def _reached(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == AUDITED and self._world is not None:
             self._world.reached(arguments[0])
+
+    def _met(self, name: str) -> None:
+        if self._world is not None:
+            self._world.met.add(name)

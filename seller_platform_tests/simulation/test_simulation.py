@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from seller_platform_tests.simulation.clock import VirtualClock
 from seller_platform_tests.simulation.log import EventLog
 from seller_platform_tests.simulation.plan import Plan
+from seller_platform_tests.simulation.reach import NOT_REACHED, problems_of, reachable
 from seller_platform_tests.simulation.runs import Outcome
 from seller_platform_tests.simulation.scheduler import Scheduler, StuckError
 from seller_platform_tests.simulation.shrinking import shrunk
@@ -39,6 +41,24 @@ def test_the_same_seed_gives_the_same_log_also_where_it_ends_early() -> None:
     assert first.stdout.splitlines()[:-1] == second.stdout.splitlines()[:-1]
     assert short.stdout.splitlines()[:60] == first.stdout.splitlines()[:60]
     assert len(short.stdout.splitlines()) < len(first.stdout.splitlines())
+
+
+@pytest.mark.parametrize("name", NOT_REACHED)
+def test_what_runs_do_not_reach_exists_and_a_test_reaches_it(name: str) -> None:
+    path, _, test = NOT_REACHED[name][1].partition("::")
+
+    assert name in reachable()
+    assert f"\ndef {test}(" in (Path(__file__).parents[1] / path).read_text()
+
+
+def test_what_no_run_reached_and_what_one_did_despite_its_reason_are_named() -> None:
+    expected = reachable()
+    reached = expected - {"verdict held"} - NOT_REACHED.keys()
+
+    assert problems_of(expected, reached | {"rule added_to_list"}) == [
+        "never reached: verdict held",
+        "reached despite its reason: rule added_to_list",
+    ]
 
 
 @pytest.mark.slow

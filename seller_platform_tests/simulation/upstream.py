@@ -81,6 +81,9 @@ LIES: Mapping[str, Callable[[Row, int], list[Row]]] = {
     "doubled": lambda row, _: [row, row],
     "nulls": lambda row, _: _changed(row, sku=None, description=None, product_name=None),
     "one row": lambda row, number: [row] * 9 if number == 0 else [],
+    "half": lambda row, number: [row] if number % 2 else [],
+    "a quarter less": lambda row, number: [row] if number % 4 else [],
+    "a fifth less": lambda row, number: [row] if number % 5 else [],
 }
 """What wrong answers make of a row, given its number among those of the wrong days."""
 
@@ -115,6 +118,7 @@ class UpstreamModel:
     Args:
         page_size: Rows of a full page, whatever is asked for.
         ages: The ages of the days that have rows at first.
+        rows_of_an_age: How many rows each of them may have.
         obeys_filter: Whether it lists orders by sales channel, where it is asked to.
 
     Attributes:
@@ -132,6 +136,7 @@ class UpstreamModel:
         *,
         page_size: int,
         ages: Sequence[int],
+        rows_of_an_age: Sequence[int] = (0, 1, 2, 2),
         obeys_filter: bool = True,
     ) -> None:
         self.clock, self.random, self.datasets, self.page_size = clock, random, datasets, page_size
@@ -142,6 +147,7 @@ class UpstreamModel:
         self.account = replace(ACCOUNT, timezone=random.choice(ZONES))
         # Without totals, no client can tell a filter that is ignored from a list that changes.
         self.sends_totals, self._ages = random.random() < 0.8 or not obeys_filter, ages
+        self._rows_of_an_age = rows_of_an_age
         self.tokens = Tokens(issued_at=clock.monotonic())
         self.rejects_former_access = random.random() < 0.5
         self.reports = ReportUpstream(clock=clock.now, keeps_keys=True, lasts=_REPORT_TIME, write=self._report_rows)
@@ -183,7 +189,7 @@ class UpstreamModel:
             yield from (self._new_row(dataset, None) for _ in range(self.random.randint(2, 6)))
             return
         for age in self._ages:
-            for _ in range(self.random.choice((0, 1, 2, 2))):
+            for _ in range(self.random.choice(self._rows_of_an_age)):
                 yield self._new_row(dataset, self.today - timedelta(days=age))
 
     def _new_row(self, dataset: Dataset, day: date | None, part: str | None = None, at: time | None = None) -> Row:
@@ -308,13 +314,13 @@ class UpstreamModel:
         self.accounts = [1, *sorted(random.sample(range(2, 6), random.randrange(4)))]
         return f"accounts {self.accounts}"
 
-    def lied(self, path: str, lie: str, *, of_two_days: bool) -> tuple[Row, ...]:
-        """Return a list whose settled days are wrong: two of them or all."""
+    def lied(self, path: str, lie: str, days: str) -> tuple[Row, ...]:
+        """Return a list of which some days are wrong, as `Faults.lied_days` names them."""
         dataset, rows = self._dataset_at(path), self.rows_at(path)
-        settled = sorted(
-            {row.day for row in rows if row.day and row.day + timedelta(dataset.lookback_days) < self.today}
-        )
-        chosen = settled[-2:] if of_two_days else settled
+        listed = sorted({row.day for row in rows if row.day})
+        settled = [day for day in listed if day + timedelta(dataset.lookback_days) < self.today]
+        recent = [day for day in listed if day not in settled]
+        chosen = {"settled": settled, "two": settled[-2:], "recent": recent, "all": listed}[days]
         wrong = [row for row in rows if row.day not in chosen]
         for number, row in enumerate(each for each in rows if each.day in chosen):
             wrong += LIES[lie](row, number)

@@ -41,6 +41,7 @@ from seller_platform_tests.simulation.log import EventLog
 from seller_platform_tests.simulation.marts import judge_marts
 from seller_platform_tests.simulation.model import Model
 from seller_platform_tests.simulation.plan import PROCESSES, Item, Plan
+from seller_platform_tests.simulation.reach import named_in
 from seller_platform_tests.simulation.scheduler import Actor, Scheduler
 from seller_platform_tests.simulation.tables import kept_slices, kept_sums, named_problems, read_tables
 from seller_platform_tests.simulation.threads import use_scheduler
@@ -57,6 +58,15 @@ from seller_platform_tests.simulation.upstream import (
 
 _FIRST_DAYS = (0, 0, 11, 12, 13)
 """How many days after the start of time runs begin: amid a month, and around its end."""
+
+_LIED_DAYS = ("settled", "settled", "two", "two", "two", "recent", "all")
+_ONE_ROW_A_DAY = (0, 1, 8, 20, 21, 22, 23)
+_AGES_OF_CONTENTS = (
+    *((0, 1, 8, *(20, 21, 22, 23) * 3),) * 2,
+    _ONE_ROW_A_DAY,
+    (*(0, 1, 8) * 28, *(20, 21, 22, 23) * 28),
+    (20, 21, 22, 23) * 6,  # no day that may still change
+)
 
 _COUNTED = "SELECT day, requests FROM platform.sent_requests"
 _MOST_EVENTS = 5_000
@@ -116,6 +126,7 @@ class World:
         per_day: How many requests a day the connection may send; None for any number.
         is_discovered: Whether the list of accounts was published.
         has_marts: Whether a mart is built in this run.
+        met: What this run reached, as in `reach`.
     """
 
     def __init__(self, server: Server, databases: dict[str, Database], home: Path, plan: Plan) -> None:
@@ -125,7 +136,7 @@ class World:
         self.clock, self.log = VirtualClock(), EventLog()
         self.faults = Faults(KINDS_OF_FOCUS.get(plan.focus, ALL_KINDS))
         self.clock.advance(random.choice(_FIRST_DAYS) * 86_400)
-        self.per_day = random.choice((5, 8, 12)) if plan.focus == "budget" else None
+        self.per_day = random.choice((2, 5, 8, 12)) if plan.focus == "budget" else None
         self.scheduler = Scheduler(self.clock, self.log, Random(f"turns {plan.seed}"), random.choice((0.0, 0.5, 0.9)))
         server.scheduler = self.scheduler
         use_scheduler(self.scheduler)
@@ -142,7 +153,7 @@ class World:
             (0, 0, 0, 0, 0, 0, 1) if plan.focus == "lists" else (0, 1, 2, 8, 24) if self._is_long else (0, 1, 2, 8)
         )
         if plan.focus == "contents":
-            ages = (0, 1, 8, *(20, 21, 22, 23) * 3)
+            ages = random.choice(_AGES_OF_CONTENTS)
         self.upstream = UpstreamModel(
             self.clock,
             random,
@@ -152,6 +163,7 @@ class World:
             if plan.focus == "contents"
             else random.choice((2, 3) if plan.focus == "lists" and obeys_filter else (2, 4, 1000, 1000)),
             ages=ages,
+            rows_of_an_age=(1,) if ages == _ONE_ROW_A_DAY else (0, 1, 2, 2),
             obeys_filter=obeys_filter,
         )
         self._approach_midnight(random)
@@ -163,6 +175,7 @@ class World:
         write_keys(key_file(home), [new_key()])
         self.processes = {name: Process(self, name, databases[name]) for name in (*PROCESSES, _OPERATOR)}
         self.failures: list[str] = []
+        self.met: set[str] = set()
         self.connecting: Actor | None = None
         self.changing_keys: Actor | None = None
         self.is_discovered = self.has_marts = False
@@ -227,6 +240,7 @@ class World:
 
     def reached(self, name: str) -> None:
         """Yield at a failpoint."""
+        self.met.add(f"failpoint {name}")
         actor = self.scheduler.current
         if actor is None:
             return
@@ -273,6 +287,7 @@ class World:
     def _judge(self) -> None:
         if self.server.changed:
             self._tables = read_tables(self.server.own, self.datasets)
+            self.met.update(named_in(self._tables.receipts))
         if self.server.committed:
             self.model.observe(self._tables)
         if self.server.changed and self.has_marts and not self.server.is_down:
@@ -299,8 +314,8 @@ class World:
                 points = [each for each in _DEADLY if each.startswith(_POINTS.get(self.plan.focus, ""))]
                 self._deadly = random.choice(points)
         elif item.kind == "outage":
-            wrong = (*LIES,) if self.plan.focus == "contents" else ("empty", "empty", "zero")
-            self.faults.outage, self.faults.of_two_days = random.choice(wrong), random.random() < 0.5
+            wrong = (*LIES,) if self.plan.focus == "contents" else ("empty", "empty", "zero", "no total")
+            self.faults.outage, self.faults.lied_days = random.choice(wrong), random.choice(_LIED_DAYS)
             self.faults.flickers = self.plan.focus == "contents" and random.random() < 0.3
             self.faults.outage_until = self.clock.monotonic() + random.choice((30.0, 300.0, 4 * 86_400.0))
         elif item.kind == "restart":

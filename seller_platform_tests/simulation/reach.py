@@ -1,0 +1,151 @@
+"""What runs can reach, as the code says, and what they do not reach with the reason.
+
+That is every failpoint of the product, every verdict on a reading, every rule that holds days, and every class of
+errors that a module which runs import raises.
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from inspect import getsource
+from pathlib import Path
+
+import seller_platform
+from seller_platform import errors
+from seller_platform.contract.loads import CountVerdict
+from seller_platform.errors import SellerPlatformError
+from seller_platform.warehouse.loads.holds import RULES, TOTAL
+from seller_platform_tests.simulation.tables import Receipt
+
+_KILLED_EXPORT = "warehouse/readers/test_delta.py::test_a_killed_export_is_completed_by_the_next"
+_PINS = "service/lists/test_walks.py::test_a_pin_is_kept_for_a_day_and_survives_as_text"
+_RULES = "warehouse/loads/test_holds.py"
+
+NOT_REACHED: Mapping[str, tuple[str, str]] = {
+    "failpoint export.committed": ("nothing is exported", _KILLED_EXPORT),
+    "failpoint export.created": ("nothing is exported", _KILLED_EXPORT),
+    "failpoint export.read": ("nothing is exported", _KILLED_EXPORT),
+    "rule emptied_days": (
+        "no list has one row a day",
+        f"{_RULES}::test_a_list_with_one_row_a_day_that_loses_days_is_held",
+    ),
+    "rule scaled_sums": (
+        "no list has one row a day",
+        f"{_RULES}::test_the_sums_of_another_account_on_two_settled_days_are_held",
+    ),
+    "rule added_to_list": (
+        "lists without days have a few rows",
+        f"{_RULES}::test_an_inventory_that_lists_every_row_twice_is_held",
+    ),
+    "error ApiError": ("walks end within a day", _PINS),
+    "error InvalidParametersError": ("walks send what the service has sent", _PINS),
+    "error NotFoundError": (
+        "walks read an account that was discovered",
+        "service/oauth/test_third_party.py::test_their_client_understands_our_refusals",
+    ),
+    "error UnauthorizedError": (
+        "walks have no token",
+        "service/oauth/test_third_party.py::test_their_client_refreshes_and_says_why_a_token_is_refused",
+    ),
+    "error DatabaseFullError": (
+        "no disk is full",
+        "faults/test_disks.py::test_a_disk_that_fills_up_while_the_server_runs_is_named",
+    ),
+    "error GrantSpoolError": (
+        "no disk is full",
+        "faults/test_disks.py::test_no_refresh_token_is_spent_while_no_file_can_take_the_next",
+    ),
+    "error WarehouseError": (
+        "no disk is full",
+        "faults/test_disks.py::test_a_slice_that_no_file_can_take_is_loaded_by_the_next_run",
+    ),
+    "error InvalidSettingError": (
+        "all settings are right",
+        "client/http/test_api.py::test_a_base_url_that_cannot_be_called_is_a_setting_to_fix",
+    ),
+    "error SettingsError": (
+        "all settings are right",
+        "orchestration/test_resources.py::test_a_resource_without_a_warehouse_names_the_attributes_that_it_lacks",
+    ),
+    "error MissingRightError": (
+        "PostgreSQL's user has all rights",
+        "cli/terminal/test_foreseen.py::test_a_missing_right_is_named_with_the_line_that_grants_it",
+    ),
+    "error NotConnectedError": (
+        "the connection has a grant from the start",
+        "warehouse/connections/test_grants.py::test_without_a_grant_the_next_step_is_named",
+    ),
+    "error UnknownAccountError": (
+        "actors name the first account, which stays",
+        "warehouse/connections/test_account_names.py::test_a_name_that_is_spelled_nearly_right_is_suggested",
+    ),
+    "error UnusableAccountError": (
+        "all accounts have a zone",
+        "client/lists/test_slice_reader.py::test_an_account_without_a_known_zone_is_refused",
+    ),
+    "error NotOfferedError": (
+        "no list is computed by the upstream",
+        "orchestration/assets/test_backfills.py::test_a_partition_that_is_not_offered_says_so_and_has_no_file",
+    ),
+    "error UpstreamError": (
+        "no list is computed by the upstream",
+        "ingest/loads/test_loading.py::test_a_list_that_others_are_answered_for_is_refused_for_the_account",
+    ),
+}
+"""The reason why runs do not reach something, and an ordinary test that does."""
+
+
+def reachable() -> frozenset[str]:
+    """Return all that can be reached, with its kind before its name.
+
+    Modules count that are imported now: before runs, these are the ones that they begin with.
+    """
+    package = Path(seller_platform.__file__).parent
+    failpoints = {
+        f"failpoint {ast.literal_eval(call.args[0])}"
+        for path in package.rglob("*.py")
+        for call in _calls(path.read_text())
+        if isinstance(call.func, ast.Name) and call.func.id == "reach" and isinstance(call.args[0], ast.Constant)
+    }
+    classes = {
+        name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, SellerPlatformError)
+    }
+    raised = {
+        f"error {call.func.id}"
+        for name, module in list(sys.modules.items())
+        if name.startswith(f"{package.name}.") and module is not errors
+        for call in _calls(getsource(module))
+        if isinstance(call.func, ast.Name) and call.func.id in classes
+    }
+    rules = {f"rule {rule.name}" for rule in (*RULES, TOTAL)}
+    return frozenset(failpoints | raised | rules | {f"verdict {verdict}" for verdict in CountVerdict})
+
+
+def named_in(receipts: Mapping[int, Receipt]) -> Iterator[str]:
+    """Yield the verdicts and the rules that receipts name."""
+    for receipt in receipts.values():
+        yield f"verdict {receipt['verdict']}"
+        notes = receipt["notes"] or {}
+        yield from (f"rule {notes[note]['rule']}" for note in ("held", "accepted") if note in notes)
+
+
+def count_errors(reach: Callable[[str], None]) -> None:
+    """Call a function with the class of each error that the product makes from now on in this process."""
+    plain = SellerPlatformError.__init__
+
+    def counted(self: SellerPlatformError, message: str, **options: object) -> None:
+        reach(f"error {type(self).__name__}")
+        plain(self, message, **options)  # type: ignore[arg-type]
+
+    SellerPlatformError.__init__ = counted  # type: ignore[method-assign]
+
+
+def problems_of(expected: Collection[str], reached: Collection[str]) -> list[str]:
+    """Return a line for each thing that no run reached without a reason, or that one reached despite a reason."""
+    never = sorted(set(expected).difference(reached, NOT_REACHED))
+    despite = sorted(NOT_REACHED.keys() & reached)
+    return [f"never reached: {name}" for name in never] + [f"reached despite its reason: {name}" for name in despite]
+
+
+def _calls(text: str) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
