@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from multiprocessing.pool import ThreadPool
 
 import click
@@ -24,26 +25,31 @@ _LEAST_PERCENT = 92
 def main(*, modules: tuple[str, ...], each: int, seed: int, workers: int) -> None:
     """Plant random mistakes in modules, and count those that a test notices."""
     played: list[Played] = []
-    survivors: list[Played] = []
     names, reasons = modules or tuple(TESTS_OF), verdicts()
     with ThreadPool(workers) as pool:
-        for name, of_module in pool.imap_unordered(lambda name: (name, _play(name, each, seed)), names):
-            played += of_module
+        for name, of_module in pool.imap_unordered(lambda name: (name, _play(name, each, seed, reasons)), names):
             print(_line(name, of_module), flush=True)
-            for one in of_module:
-                if not one.is_killed and one.change not in reasons:
-                    survivors.append(one)
-                    print(f"\n{one.change}\n(reached by {count_of(one.tests, 'test')})\n", flush=True)
+            played += of_module
+    unjudged = sum(not one.is_killed and one.change not in reasons for one in played)
     seconds = sum(one.seconds for one in played) / len(played)
-    print(f"{_line('all', played)}; {len(survivors)} without a verdict; {seconds:.1f} s of CPU a mutant")
-    sys.exit(1 if survivors or _percent(played) < _LEAST_PERCENT else 0)
+    print(f"{_line('all', played)}; {unjudged} without a verdict; {seconds:.1f} s of CPU a mutant")
+    sys.exit(1 if unjudged or _percent(played) < _LEAST_PERCENT else 0)
 
 
-def _play(module: str, each: int, seed: int) -> list[Played]:
-    """Play the mutants of a module in a process of its own."""
+def _play(module: str, each: int, seed: int, reasons: Collection[str]) -> list[Played]:
+    """Play the mutants of a module in a process of its own, and print each survivor without a verdict at once."""
     command = [sys.executable, "-m", "seller_platform_tests.mutants.play", module, str(each), str(seed)]
-    lines = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.splitlines()
-    return [Played(**json.loads(line)) for line in lines]
+    played: list[Played] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            one = Played(**json.loads(line))
+            played.append(one)
+            if not one.is_killed and one.change not in reasons:
+                print(f"\n{one.change}\n(reached by {count_of(one.tests, 'test')})\n", flush=True)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return played
 
 
 def _line(name: str, played: list[Played]) -> str:
