@@ -1,7 +1,8 @@
-"""The generated parts of documents: the pages of reference and the tree of ARCHITECTURE.md."""
+"""The generated parts of documents: pages of reference, the tree of ARCHITECTURE.md, the README's figures."""
 
 import ast
 import inspect
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,12 +59,13 @@ def sections() -> Mapping[str, Callable[[], str]]:
         "errors": _errors,
         "http": http_api,
         "python": python_api,
+        "peers": _peers,
     }
 
 
 def documents() -> list[Path]:
     """Return the files that have generated parts."""
-    return [ARCHITECTURE, *sorted(PAGES.glob("reference/*.md"))]
+    return [README, ARCHITECTURE, *sorted(PAGES.glob("reference/*.md"))]
 
 
 def found_in(text: str, name: str) -> str | None:
@@ -107,6 +109,23 @@ def _specs() -> list[dg.AssetSpec]:
     graph = _definitions().resolve_asset_graph()
     specs = [graph.get(key).to_asset_spec() for key in graph.materializable_asset_keys]
     return sorted(specs, key=lambda spec: spec.key.to_user_string())
+
+
+def _peers() -> str:
+    """Return a row for each tool of the figure `peers`, from the document that its last run has left."""
+    document = json.loads((_TOP / "seller_platform_tests" / "figures" / "peers.json").read_text())
+    loads = {(each["tool"], each["load"]): each for each in document["loads"]}
+    columns = list(dict.fromkeys(load for _, load in loads))
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for tool in dict.fromkeys(tool for tool, _ in loads):
+            packages = document["packages"].get(tool, ())
+            own = [loads[tool, column] for column in columns]
+            name = " ".join([f"`{tool}`", *(package.rpartition("==")[2] for package in packages[:1])])
+            cpu = (f"{each['cpu_microseconds_a_row']:.0f}" for each in own)
+            yield name, *cpu, f"{max(each['peak_mib'] for each in own)}"
+
+    return table((f"µs of CPU a row, {document['rows']:,} rows", *columns, "MiB"), rows())
 
 
 def _datasets() -> str:

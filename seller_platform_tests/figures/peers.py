@@ -9,7 +9,7 @@ money, a digest of their keys, and how many are missing or too many, by all valu
 
 How each is set up, by its own documentation:
 
-- ours: `seller-platform sync`, with slices, history, receipts and checks; all others have none of these
+- sync: `seller-platform sync`, with slices, history, receipts and checks; all others have none of these
 - dlt-replace: Arrow tables made of pages that orjson decodes; Parquet files; ADBC; `write_disposition="replace"`
 - dlt-merge: the same, with account and month as `merge_key`, so that a load replaces the slices that it read
 - singer: a tap of the Singer SDK with `MsgSpecWriter`; `target-postgres` with `use_copy`, without validation, in
@@ -19,7 +19,7 @@ How each is set up, by its own documentation:
   transactions. Moments stay text, because its columns of moments drop offsets
 
 CPU is in microseconds a row; it and the memory are of all processes of a tool. MiB is the most that they held
-together. The clock's time is a ratio to ours in the same load, because a busy machine changes seconds.
+together. The clock's time is a ratio to that of `sync` in the same load, because a busy machine changes seconds.
 """
 
 import os
@@ -46,7 +46,7 @@ from seller_platform_tests.figures.pipelines.parity import Rows, stored_rows, up
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import COMMAND
 
-OURS = "ours"
+OURS = "sync"
 TOOLS = {OURS: OURS, "dlt-replace": "dlt", "dlt-merge": "dlt", "singer": "singer", "PyAirbyte": "PyAirbyte"}
 """The environment of each tool."""
 
@@ -113,7 +113,7 @@ class Comparison:
     def table(self) -> Table:
         """A line for each tool and load."""
         table = Table(title=f"{self.rows:,} rows; the upstream sends {self.pages_a_second:,} pages a second")
-        columns = ("own µs", "PostgreSQL µs", "µs a row", "x ours", "MiB", "wall x ours", "rows", "that differ")
+        columns = ("own µs", "PostgreSQL µs", "µs a row", "x sync", "MiB", "wall x sync", "rows", "that differ")
         for name in ("", "load", *columns):
             table.add_column(name, justify="right" if name in columns else "left")
         for each in self.loads:
@@ -128,13 +128,13 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 if a tool is left out, or if ours stored other rows than the upstream's."""
+        """1 if a tool is left out, or if `sync` stored other rows than the upstream's."""
         return int(bool(self.left_out) or any(each.different for each in self.loads if each.tool == OURS))
 
     def _ratios(self, load: Load) -> tuple[float, float]:
-        """Return the CPU and the clock's time, as ratios to ours in the same load."""
-        ours = next(each for each in self.loads if (each.tool, each.load) == (OURS, load.load))
-        return load.cpu / ours.cpu, load.spent.seconds / ours.spent.seconds
+        """Return the CPU and the clock's time, as ratios to those of `sync` in the same load."""
+        sync = next(each for each in self.loads if (each.tool, each.load) == (OURS, load.load))
+        return load.cpu / sync.cpu, load.spent.seconds / sync.spent.seconds
 
     def document(self, postgresql: str) -> dict[str, object]:
         """Return everything, for a file."""
@@ -145,8 +145,8 @@ class Comparison:
                 "own_cpu_seconds": round(each.spent.own, 2),
                 "postgresql_cpu_seconds": round(each.spent.postgres, 2),
                 "cpu_microseconds_a_row": round(each.cpu / self.rows * 1e6, 2),
-                "cpu_ratio_to_ours": round(self._ratios(each)[0], 2),
-                "wall_ratio_to_ours": round(self._ratios(each)[1], 2),
+                "cpu_ratio_to_sync": round(self._ratios(each)[0], 2),
+                "wall_ratio_to_sync": round(self._ratios(each)[1], 2),
                 "peak_mib": each.spent.mib,
                 "stored": {name: asdict(stored) for name, stored in each.stored.items()},
             }
@@ -160,7 +160,7 @@ class Comparison:
             "load_averages": os.getloadavg(),
             "python": sys.version.partition(" ")[0],
             "postgresql": postgresql,
-            "packages": PACKAGES,
+            "packages": {tool: PACKAGES[of] for tool, of in TOOLS.items() if tool != OURS},
             "packages_as_of": AS_OF,
             "left_out": self.left_out,
             "loads": loads,
@@ -181,7 +181,7 @@ class _Tool:
 def measure(
     *, accounts: int = 2, months_of_each: int = 12, rows: int = 20_000, tools: str = ",".join(TOOLS), json: str = ""
 ) -> Comparison:
-    """Options: accounts, months of each, rows of a month and list, tools beside ours, and a file for the document."""
+    """Options: accounts, months of each, rows of a month and list, tools beside `sync`, and a file for the document."""
     count = len(DATASETS) * accounts * months_of_each * rows
     with free_service(accounts, months_of_each, rows) as url, temporary_folder() as folder, ExitStack() as servers:
         comparison, installed = Comparison(count, round(pages_per_second(url))), {}

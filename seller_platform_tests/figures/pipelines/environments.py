@@ -28,7 +28,7 @@ def install(name: str, folder: Path) -> Path:
     """Install a tool into an environment of its own, and return the folder of its programs.
 
     Args:
-        name: A peer, or `ours` for this clone with the versions of the image.
+        name: A peer, or `sync` for this clone with the versions of the image.
 
     Raises:
         subprocess.CalledProcessError: A package cannot be installed here; `stderr` has the reason.
@@ -38,7 +38,7 @@ def install(name: str, folder: Path) -> Path:
         return python.parent
     _uv("venv", "--python", sys.executable, str(folder / name))
     into = ("pip", "install", "--python", str(python))
-    if name == "ours":
+    if name == "sync":
         _uv(*into, "--no-deps", "--require-hashes", "--requirement", str(_TOP / "docker" / "requirements.lock"))
         _uv(*into, "--no-deps", str(_TOP))
     else:
