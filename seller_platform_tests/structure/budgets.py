@@ -6,16 +6,16 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 2_670,
-    "cli": 9_440,
-    "orchestration": 7_510,
-    "service": 13_570,
+    "root": 2_880,
+    "cli": 9_590,
+    "orchestration": 7_590,
+    "service": 13_560,
     "sandbox": 2_400,
-    "ingest": 4_090,
-    "client": 4_630,
-    "warehouse": 17_010,
+    "ingest": 4_180,
+    "client": 4_610,
+    "warehouse": 17_570,
     "contract": 1_380,
-    "tests": 58_430,
+    "tests": 62_520,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
