@@ -45,7 +45,8 @@ def addresses() -> Mapping[Path, Path]:
     listed = {page.path: Path(f"{page.name}.md") for page in PAGES}
     others = {TOP / name: Path(Path(name).name.lower()) for name in _OTHERS}
     images = {path: path.relative_to(FOLDER) for path in (FOLDER / "images").iterdir()}
-    return {TOP / "README.md": Path("index.md"), **listed, **others, **images}
+    figures = {TOP / "seller_platform_tests" / "figures" / "peers.json": Path("peers.json")}
+    return {TOP / "README.md": Path("index.md"), **listed, **others, **images, **figures}
 
 
 def build(folder: Path, *, url: str | None = None, repository: str | None = None) -> None:

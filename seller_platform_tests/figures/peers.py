@@ -179,7 +179,7 @@ class _Tool:
 
 
 def measure(
-    *, accounts: int = 2, months_of_each: int = 12, rows: int = 20_000, tools: str = ",".join(TOOLS), json: str = ""
+    *, accounts: int = 2, months_of_each: int = 12, rows: int = 20_000, tools: str = ",".join(TOOLS), document: str = ""
 ) -> Comparison:
     """Options: accounts, months of each, rows of a month and list, tools beside `sync`, and a file for the document."""
     count = len(DATASETS) * accounts * months_of_each * rows
@@ -204,8 +204,10 @@ def measure(
                 comparison.loads.append(Load(name, load, measured, stored))
         with psycopg.connect(server.url("postgres")) as connection:
             version = connection.info.server_version
-    if json:
-        Path(json).write_text(dumps(comparison.document(f"{version // 10_000}.{version % 10_000}"), indent=2) + "\n")
+    if document:
+        Path(document).write_text(
+            dumps(comparison.document(f"{version // 10_000}.{version % 10_000}"), indent=2) + "\n"
+        )
     return comparison
 
 

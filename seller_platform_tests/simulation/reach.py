@@ -17,7 +17,7 @@ from seller_platform.errors import SellerPlatformError
 from seller_platform.warehouse.loads.holds import RULES, TOTAL
 from seller_platform_tests.simulation.tables import Receipt
 
-_KILLED_EXPORT = "warehouse/readers/test_delta.py::test_a_killed_export_is_completed_by_the_next"
+_KILLED_EXPORT = "warehouse/exports/test_partitions.py::test_a_killed_export_is_completed_by_the_next"
 _PINS = "service/lists/test_walks.py::test_a_pin_is_kept_for_a_day_and_survives_as_text"
 _RULES = "warehouse/loads/test_holds.py"
 
