@@ -67,7 +67,12 @@ class ConnectDocument(Document, frozen=True):
 @click.option("--no-browser", is_flag=True, help="Print the URL to open instead of opening it.")
 @click.option("--connection", default=DEFAULT_CONNECTION, show_default=True, help="Name of the connection.")
 @click.option("--timeout", "timeout_seconds", default=600, show_default=True, help="Seconds to wait for the approval.")
-@click.option("--replace", "replace_stored", is_flag=True, help="Change an existing connection to another upstream.")
+@click.option(
+    "--replace",
+    "replace_stored",
+    is_flag=True,
+    help="Change an existing connection to another upstream, or to the grant of --grant-of.",
+)
 @click.option("--keep-grant", is_flag=True, help="Store the settings again, without another approval.")
 @click.option(
     "--grant-of",
@@ -107,7 +112,8 @@ def connect(
     """
     with open_installation() as installation:
         if former_home is not None:
-            keep_grant, upstream = True, _carried_over(installation, former_home, former_url, connection)
+            keep_grant = True
+            upstream = _carried_over(installation, former_home, former_url, connection, replace_stored=replace_stored)
         else:
             upstream = upstream_to_connect(
                 connection,
@@ -152,14 +158,22 @@ def connect(
     output.say("Next: `seller-platform sync`")
 
 
-def _carried_over(installation: Installation, home: Path, url: str | None, connection: str) -> Upstream:
+def _carried_over(
+    installation: Installation, home: Path, url: str | None, connection: str, *, replace_stored: bool
+) -> Upstream:
     """Carry a grant over from a former home folder, and return its upstream."""
     settings = installation.settings
     if url is None and not has_database(home):
         raise click.UsageError(f"{home} has no database; name it with --grant-database")
     with Database(url or embedded_server(home, settings.root_data_folder).url(WAREHOUSE), connections=1) as former:
         return carry_grant(
-            former, home, connection=connection, settings=settings, database=installation.database, box=installation.box
+            former,
+            home,
+            connection=connection,
+            settings=settings,
+            database=installation.database,
+            box=installation.box,
+            replace_stored=replace_stored,
         )
 
 

@@ -20,7 +20,14 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type 
 
 
 def carry_grant(
-    former: Database, former_home: Path, *, connection: str, settings: Settings, database: Database, box: SecretBox
+    former: Database,
+    former_home: Path,
+    *,
+    connection: str,
+    settings: Settings,
+    database: Database,
+    box: SecretBox,
+    replace_stored: bool = False,
 ) -> Upstream:
     """Store a connection and its newest token pair, as a former installation has them, and return its upstream.
 
@@ -29,11 +36,13 @@ def carry_grant(
     Args:
         former: Is only read.
         former_home: Has the key of its secrets, unless the settings have it.
+        replace_stored: Replace a grant of the connection that was not carried over from there.
 
     Raises:
         NotConnectedError: The former installation has no grant of the connection.
         ReauthorizationRequiredError: The upstream no longer accepts it.
-        RequestError: Programs use the former installation: they would refresh the same pair.
+        RequestError: Programs use the former installation: they would refresh the same pair. Or the connection was
+            authorised here, and is not to be replaced.
         SecretKeyError: Its secrets were encrypted with another key.
         SettingsError: It has no key.
     """
@@ -54,9 +63,17 @@ def carry_grant(
         raise ReauthorizationRequiredError(connection, refused)
     grants = Grants(database, box)
     with suppress(NotConnectedError):
-        stored, _ = grants.current(connection)
-        if stored.authorization == pair.authorization and not is_newer(pair, stored):
+        stored, stored_refused = grants.current(connection)
+        is_same = stored.authorization == pair.authorization
+        if is_same and not is_newer(pair, stored):
             return upstream
+        if not is_same and stored_refused is None and not replace_stored:
+            raise RequestError(
+                f"connection {connection!r} has a grant from another authorisation already, of "
+                f"{stored.issued_at:%Y-%m-%d}",
+                code="OtherGrantError",
+                step="Keep it, choose another name with --connection, or replace it by that of HOME with --replace.",
+            )
     store_upstream(upstream, connection, database, box)
     grants.store(connection, pair)
     return upstream
