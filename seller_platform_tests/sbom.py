@@ -1,7 +1,8 @@
 """Prints the software bill of materials, in CycloneDX JSON: `python -m seller_platform_tests.sbom`.
 
-It lists the packages of the image's lock file with the hashes of their files on PyPI. Licences and dependencies come
-from the metadata of the installed packages. The build of the image runs this file by itself.
+It lists the packages of the image's lock file with the hashes of their files on PyPI: those that pip installs with the
+image's Python, whichever Python runs this. Licences and dependencies come from the metadata of the installed packages.
+The build of the image runs this file by itself.
 """
 
 import json
@@ -16,6 +17,19 @@ from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+IMAGE = {
+    "implementation_name": "cpython",
+    "implementation_version": "3.12.15",
+    "os_name": "posix",
+    "platform_machine": "x86_64",
+    "platform_python_implementation": "CPython",
+    "platform_system": "Linux",
+    "python_full_version": "3.12.15",
+    "python_version": "3.12",
+    "sys_platform": "linux",
+}
+"""What markers of requirements are compared with in the image."""
 
 _PLATFORM = "seller-platform"
 
@@ -36,10 +50,10 @@ class LockedPackage:
         (specifier,) = self.requirement.specifier
         return specifier.version
 
-    def holds(self, environment: dict[str, str] | None = None) -> bool:
-        """Whether pip installs it here, or in an environment with other values for markers."""
+    def holds(self, environment: dict[str, str]) -> bool:
+        """Whether pip installs it in an environment with these values for markers."""
         marker = self.requirement.marker
-        return marker is None or marker.evaluate({"extra": "", **(environment or {})})
+        return marker is None or marker.evaluate({"extra": "", **environment})
 
 
 def locked_packages(lock: Path) -> Iterator[LockedPackage]:
@@ -50,15 +64,19 @@ def locked_packages(lock: Path) -> Iterator[LockedPackage]:
         yield LockedPackage(Requirement(requirement), tuple(each.strip() for each in hashes))
 
 
-def bill_of_materials(lock: Path, *, moment: datetime) -> dict[str, Any]:
-    """Return the bill of the packages of a lock file that pip installs on this machine."""
-    packages = {package.name: package for package in locked_packages(lock) if package.holds()}
+def bill_of_materials(lock: Path, *, moment: datetime, environment: dict[str, str] = IMAGE) -> dict[str, Any]:
+    """Return the bill of the packages of a lock file that pip installs in an environment.
+
+    Args:
+        environment: The values for markers; by default those of the image.
+    """
+    packages = {package.name: package for package in locked_packages(lock) if package.holds(environment)}
     version = distribution(_PLATFORM).version
     platform = {"type": "application", "bom-ref": _PLATFORM, "name": _PLATFORM, "version": version}
     references = {name: _purl(package) for name, package in packages.items()}
     extras = set(distribution(_PLATFORM).metadata.get_all("Provides-Extra") or ())
-    needs = {_PLATFORM: _needs(_PLATFORM, extras)} | {
-        references[name]: _needs(name, package.requirement.extras) for name, package in packages.items()
+    needs = {_PLATFORM: _needs(_PLATFORM, extras, environment)} | {
+        references[name]: _needs(name, package.requirement.extras, environment) for name, package in packages.items()
     }
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -113,14 +131,14 @@ def _licences(name: str) -> dict[str, Any]:
     return {"licenses": [{"license": {"name": each}} for each in names or [first_line] if each]}
 
 
-def _needs(name: str, extras: set[str]) -> set[str]:
+def _needs(name: str, extras: set[str], environment: dict[str, str]) -> set[str]:
     """Return the names of the packages that an installed package requires, with some of its extras."""
     installed = _installed(name)
     requirements = [Requirement(line) for line in (installed.requires if installed else None) or ()]
     return {
         canonicalize_name(each.name)
         for each in requirements
-        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *extras))
+        if each.marker is None or any(each.marker.evaluate({**environment, "extra": extra}) for extra in ("", *extras))
     }
 
 

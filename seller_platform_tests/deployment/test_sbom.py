@@ -1,8 +1,10 @@
 """Tests the software bill of materials."""
 
 import json
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from seller_platform_tests.lock import IMAGE_LOCK, TOP
-from seller_platform_tests.sbom import locked_packages
+from seller_platform_tests.sbom import IMAGE, bill_of_materials, locked_packages
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +34,31 @@ def test_the_bill_of_materials_lists_every_package_with_its_hashes(bill: dict[st
     assert listed == {
         (package.name, package.version): set(package.hashes)
         for package in locked_packages(IMAGE_LOCK)
-        if package.holds()
+        if package.holds(IMAGE)
     }
+
+
+def test_the_environment_of_the_bill_is_that_of_the_image() -> None:
+    (python,) = re.findall(r"^FROM python:([\d.]+)-", (TOP / "docker" / "Dockerfile").read_text(), re.MULTILINE)
+
+    assert IMAGE["python_full_version"] == IMAGE["implementation_version"] == python
+    assert python.startswith(f"{IMAGE['python_version']}.")
+
+
+@pytest.mark.parametrize(("python", "numpy"), [("3.11.2", "<"), ("3.12.15", ">="), ("3.14.1", ">=")])
+def test_the_bill_is_that_of_its_environment_whichever_python_runs(python: str, numpy: str) -> None:
+    environment = IMAGE | {"python_version": python.rpartition(".")[0], "python_full_version": python}
+    bill = bill_of_materials(IMAGE_LOCK, moment=datetime.now(UTC), environment=environment)
+    needs = {each["ref"].partition("@")[0]: " ".join(each["dependsOn"]) for each in bill["dependencies"]}
+
+    (version,) = (
+        each.version
+        for each in locked_packages(IMAGE_LOCK)
+        if each.name == "numpy" and f"python_full_version {numpy} " in str(each.requirement.marker)
+    )
+    assert f"pkg:pypi/numpy@{version}" in needs["seller-platform"]
+    # Python's own library has it since 3.11.3.
+    assert ("pkg:pypi/async-timeout" in needs) == ("async-timeout" in needs["pkg:pypi/redis"]) == (python == "3.11.2")
 
 
 def test_the_bill_of_materials_says_which_package_needs_which(bill: dict[str, Any]) -> None:
