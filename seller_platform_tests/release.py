@@ -15,6 +15,7 @@ import sys
 import tarfile
 from datetime import UTC, datetime
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 
 from seller_platform import __version__
@@ -37,6 +38,8 @@ def reason_against(clone: Path) -> str | None:
     newest = re.search(r"^## (.+)$", (clone / "CHANGELOG.md").read_text(), re.MULTILINE)
     if newest is None or newest[1] != __version__:
         return f"the newest entry of CHANGELOG.md is {newest and newest[1]}, not {__version__}"
+    if (installed := version("seller-platform")) != __version__:
+        return f"{installed} is installed, not {__version__}, and the bill would name it; run `pip install -e .` again"
     return None
 
 

@@ -187,6 +187,19 @@ def test_a_version_without_its_entry_in_the_changelog_is_not_released(clone: Pat
     assert reason_against(early) == f"the newest entry of CHANGELOG.md is Unreleased, not {__version__}"
 
 
+def test_a_clone_that_is_installed_as_another_version_is_not_released(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = tmp_path / "clone"
+    _git(tmp_path, "clone", "--quiet", str(clone), str(clean))
+    metadata = tmp_path / "seller_platform-0.9.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.4\nName: seller-platform\nVersion: 0.9.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert str(reason_against(clean)).startswith(f"0.9.0 is installed, not {__version__}")
+
+
 def test_the_installed_wheel_needs_no_clone(programs: Path, tmp_path: Path) -> None:
     variables = {name: value for name, value in environment(tmp_path).items() if name != "PYTHONPATH"}
 
