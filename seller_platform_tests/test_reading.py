@@ -369,7 +369,7 @@ def test_a_database_from_before_the_first_release_is_not_read(database: Database
     with database.begin() as connection:
         connection.execute(text("UPDATE platform.schema_version SET version_num = '0001'"))
 
-    with pytest.raises(WarehouseError, match=r"at schema version 0001, .* set SELLER_PLATFORM_HOME .* to a new one"):
+    with pytest.raises(WarehouseError, match=r"at schema version 0001, .* set SELLER_PLATFORM_HOME to a new folder"):
         seller_platform.read("orders", database_url=database_url)
 
     assert database.version() == "0001"

@@ -121,7 +121,7 @@ COMMANDS = [
     Bad(
         "backup {folder}/new",
         "pg_dump said: pg_dump: error: query failed: ERROR: permission denied for schema "
-        "seller. Fix what it says, and run the command again",
+        "platform. Fix what it says, and run the command again",
         FAILED,
         {DATABASE: f"{{url}}&user={ROLE}"},
     ),

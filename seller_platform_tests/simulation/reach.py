@@ -7,7 +7,6 @@ errors that a module which runs import raises.
 import ast
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from inspect import getsource
 from pathlib import Path
 
 import seller_platform
@@ -114,7 +113,7 @@ def reachable() -> frozenset[str]:
         f"error {call.func.id}"
         for name, module in list(sys.modules.items())
         if name.startswith(f"{package.name}.") and module is not errors
-        for call in _calls(getsource(module))
+        for call in _calls(Path(str(module.__file__)).read_text())
         if isinstance(call.func, ast.Name) and call.func.id in classes
     }
     rules = {f"rule {rule.name}" for rule in (*RULES, TOTAL)}
