@@ -55,7 +55,7 @@ def write_atomically(path: Path, content: bytes, mode: int, *, room: Path | None
 def create_atomically(path: Path, content: bytes, mode: int) -> bool:
     """Create a file with its whole content, unless it exists, and return whether it did not.
 
-    Of two processes that create it at the same time, one succeeds.
+    Of two processes that create it at the same time, one succeeds; for both the file is on disk when this returns.
 
     Raises:
         OSError: It names the file; and the call, if the disk failed or is full.
@@ -63,12 +63,13 @@ def create_atomically(path: Path, content: bytes, mode: int) -> bool:
     with _draft_beside(path, mode) as (draft, descriptor):
         _write(descriptor, content, path)
         _call(path, os.fsync, descriptor)
+        is_new = True
         try:
             _call(path, os.link, draft, path)
         except FileExistsError:
-            return False
+            is_new = False
         _sync_folder(path.parent)
-        return True
+        return is_new
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def write_for_this_start(path: Path, text: str) -> None:
 
 
 def sync_written(top: Path, files: Iterable[Path]) -> None:
-    """Sync files that a library has written below a folder, and every folder between, with that of the folder itself.
+    """Sync files that other code has written below a folder, the folders between, and that of the folder itself.
 
     Raises:
         OSError: It names the file; and the call, if the disk failed or is full.

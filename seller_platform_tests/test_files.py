@@ -19,7 +19,7 @@ from seller_platform.files import (
     replacing,
     write_atomically,
 )
-from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.connections.secrets import new_key, secret_box
 from seller_platform_tests.support.power_loss import recorded, restore, unsynced
 
 
@@ -76,9 +76,12 @@ def test_a_write_that_fails_leaves_the_old_content_and_nothing_beside_it(tmp_pat
 
 
 def test_a_file_that_exists_is_not_created_again(file: Path) -> None:
-    create_atomically(file, b"new", 0o600)
+    with recorded(file.parent) as recording:
+        is_new = create_atomically(file, b"new", 0o600)
     create_atomically(file.with_name("other"), b"new", 0o600)
 
+    assert not is_new
+    assert ("fsync", str(file.parent)) in recording.calls
     assert (file.read_bytes(), file.with_name("other").read_bytes()) == (b"old content", b"new")
     assert names(file.parent) == ["kept", "other"]
 
@@ -217,9 +220,27 @@ def test_a_call_that_fails_leaves_the_old_or_the_new_content(
 
 
 def test_after_a_power_loss_the_key_that_was_used_is_there(tmp_path: Path) -> None:
+    _assert_key_is_kept(tmp_path, lambda home: None)
+
+
+def test_the_key_that_another_process_has_not_synced_is_synced(tmp_path: Path) -> None:
+    def create(home: Path) -> None:
+        home.mkdir()
+        draft = home / ".secret.key.0123456789abcdef"
+        with draft.open("w") as stream:
+            stream.write(new_key())
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.link(draft, home / "secret.key")  # recorded by this name
+
+    _assert_key_is_kept(tmp_path, create)
+
+
+def _assert_key_is_kept(tmp_path: Path, of_another_process: Callable[[Path], None]) -> None:
     home = tmp_path / "home"
     sealed: list[bytes] = []
     with unsynced(), recorded(tmp_path, observe=lambda _: tuple(sealed)) as recording:
+        of_another_process(home)
         sealed.append(secret_box(home, None).seal(b"a secret"))
         reach("sealed")
 

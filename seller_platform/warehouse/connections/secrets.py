@@ -16,7 +16,13 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlalchemy import Connection, text
 
 from seller_platform.errors import InvalidSettingError, SecretKeyError
-from seller_platform.files import create_atomically, delete_leftovers, make_private_folder, write_atomically
+from seller_platform.files import (
+    create_atomically,
+    delete_leftovers,
+    make_private_folder,
+    sync_written,
+    write_atomically,
+)
 from seller_platform.warehouse.postgres.advisory_locks import lock_number, share_number
 from seller_platform.warehouse.postgres.database import Database
 
@@ -166,14 +172,16 @@ def new_key() -> str:
 def secret_box(home: Path, configured: str | None) -> SecretBox:
     """Return the box with the configured key, else with the home folder's key file.
 
-    The file is created on first use.
+    The file is created on first use, and on disk when this returns.
     """
     if configured:
         return SecretBox(configured)
     path = key_file(home)
     make_private_folder(home)
     delete_leftovers(path)
-    if not path.exists():
+    if path.exists():  # also while the process that creates it has not synced it yet
+        sync_written(home, [path])
+    else:
         create_atomically(path, new_key().encode(), 0o600)  # of two processes, both use the key of the first
     return SecretBox.of_file(path)
 
