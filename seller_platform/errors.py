@@ -104,15 +104,23 @@ def invalid_cost_plan(plan: str, problem: str) -> "RequestError":
 
 
 def unknown_schema(version: str, *, first: str) -> "WarehouseError":
-    """Return the error of a database that another version of this program made."""
-    age = "which is from before the first release" if version < first else "which this version does not know"
+    """Return the error for a database that another version of this program made.
+
+    Args:
+        first: The oldest version that this program upgrades. Tables of a later one are newer than the program.
+    """
+    if version < first:
+        return WarehouseError(
+            f"the database is at schema version {version}, which is from before the first release",
+            code="SchemaVersionError",
+            step="It is not upgraded, and stays as it is: set SELLER_PLATFORM_HOME to a new folder, and a database URL "
+            "to a new database; `seller-platform connect --grant-of HOME` carries the grant over, and "
+            "`seller-platform sync --full` loads again.",
+        )
     return WarehouseError(
-        f"the database is at schema version {version}, {age}",
+        f"the database is at schema version {version}, which is newer than this version can use",
         code="SchemaVersionError",
-        step="Install the version of seller-platform that made the database. One from before the first release is not "
-        "upgraded, and stays as it is: set SELLER_PLATFORM_HOME to a new folder, and a database URL to a new database; "
-        "`seller-platform connect --grant-of HOME` carries the grant over, and `seller-platform sync --full` loads "
-        "again.",
+        step="Install the version of seller-platform that upgraded the database, or a later one; its rows stay.",
     )
 
 

@@ -71,14 +71,22 @@ def test_migrating_twice_changes_nothing(database: Database) -> None:
         assert connection.execute(text("SELECT count(*) FROM platform.connections")).scalar_one() == 1
 
 
-@pytest.mark.parametrize(("version", "age"), [("9999", "does not know"), ("0101", "before the first release")])
-def test_a_database_of_another_version_is_not_changed(database: Database, version: str, age: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "age", "step"),
+    [
+        ("9999", "newer than this version can use", "Install the version"),
+        ("0101", "before the first release", "connect --grant-of HOME"),
+    ],
+)
+def test_a_database_of_another_version_is_not_changed(database: Database, version: str, age: str, step: str) -> None:
     with database.begin() as connection:
         connection.execute(text(_STAMP), {"version": version, "compatible_from": version})
 
-    with pytest.raises(WarehouseError, match=f"{version}, .*{age}"):
+    with pytest.raises(WarehouseError, match=f"{version}, .*{age}") as refusal:
         database.migrate()
 
+    assert step in refusal.value.next_step
+    assert ("SELLER_PLATFORM_HOME" in str(refusal.value)) is (version == "0101")
     assert database.version() == version
     assert not check_health(database).is_known_schema
 
