@@ -2,7 +2,8 @@
 
 It builds what the last commit contains: a source distribution, a wheel from it, the bill of materials of the image, and
 the checksums of the three. The same commit gives the same bytes. Then it installs the wheel, with packages from PyPI,
-into an empty environment in another folder, and runs `seller-platform demo` there.
+into an empty environment in another folder, and runs `seller-platform demo` there. What `dist/` had before is replaced
+only after that.
 """
 
 import argparse
@@ -48,12 +49,12 @@ def build(clone: Path, dist: Path) -> Path:
 
     Args:
         clone: Only its last commit counts: untracked and ignored files are not built.
-        dist: The folder to write into. Its former content is deleted.
+        dist: The folder to create.
 
     Raises:
+        FileExistsError: The folder exists.
         subprocess.CalledProcessError: git or hatchling has failed.
     """
-    shutil.rmtree(dist, ignore_errors=True)
     dist.mkdir()
     epoch = int(_git(clone, "log", "-1", "--format=%ct"))
     with temporary_folder() as folder:
@@ -103,9 +104,12 @@ def main() -> int:
     if reason := reason_against(TOP):
         print(f"Nothing was built: {reason}", file=sys.stderr)
         return 2
-    wheel = build(TOP, DIST)
-    for python in [] if arguments.only_build else arguments.python or [sys.executable]:
-        run_demo(wheel, python)
+    with temporary_folder() as folder:
+        wheel = build(TOP, folder / DIST.name)
+        for python in [] if arguments.only_build else arguments.python or [sys.executable]:
+            run_demo(wheel, python)
+        shutil.rmtree(DIST, ignore_errors=True)
+        shutil.move(folder / DIST.name, DIST)
     print((DIST / CHECKSUMS).read_text(), end="")
     return 0
 

@@ -60,8 +60,7 @@ def dist(clone: Path) -> Path:
     for name in LEFTOVERS:
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).write_text("left over")
-    build(clone, clone / "dist")
-    return clone / "dist"
+    return build(clone, clone / "build" / "dist").parent
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +174,25 @@ def test_a_clone_with_changes_is_not_released(clone: Path, tmp_path: Path) -> No
     assert ended.returncode == 2
     assert ended.stderr == f"Nothing was built: these files are changed or new; commit or delete them:\n{changes}"
     assert not (dirty / "dist").exists()
+
+
+@pytest.mark.nightly  # it builds twice; the parts are tested above
+def test_a_release_whose_wheel_fails_leaves_the_former_one(clone: Path, tmp_path: Path) -> None:
+    clean = tmp_path / "clone"
+    _git(tmp_path, "clone", "--quiet", str(clone), str(clean))
+    (clean / "dist").mkdir()
+    (clean / "dist" / "former").write_text("")
+    program = [sys.executable, "-m", "seller_platform_tests.release"]
+
+    failed = subprocess.run(
+        [*program, "--python", "/bin/false"], cwd=clean, capture_output=True, text=True, check=False
+    )
+    kept = [path.name for path in (clean / "dist").iterdir()]
+    built = subprocess.run([*program, "--only-build"], cwd=clean, capture_output=True, text=True, check=True)
+
+    assert "'venv'" in failed.stderr
+    assert kept == ["former"]
+    assert (clean / "dist" / CHECKSUMS).read_text() == built.stdout
 
 
 def test_a_version_without_its_entry_in_the_changelog_is_not_released(clone: Path, tmp_path: Path) -> None:
