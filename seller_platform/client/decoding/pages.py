@@ -171,9 +171,9 @@ class PageDecoder:
         is_array = page is not None and self._shape.rows == "array"
         if page is None:
             storable = variants(body)
-            if len(storable) > 1:
-                first, second = (self._decoded(variant, None, window, number) for variant in storable)
-                return replace(first, replaced=self._differences(first, second))
+            if storable != [body]:
+                first, *others = (self._decoded(variant, None, window, number) for variant in storable)
+                return replace(first, replaced=self._differences(first, *others)) if others else first
             lenient = lenient_rows(self.dataset, body, self.zone, self._rows_field)
             self._shape = lenient.shape
             page = Page(
