@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from seller_platform.files import delete, sync_written
 
 LOG = "_delta_log"
+_MARK = b"PAR1"
 _UNSYNCED = 2
 """The most commits before a sync: one of an export, one of a compaction, two of a vacuum."""
 
@@ -42,9 +43,18 @@ def delete_torn_commits(table: Path) -> None:
 
 def _is_whole(table: Path, commit: Path) -> bool:
     try:
-        return all((table / unquote(added["path"])).stat().st_size == added["size"] for added in _added(commit))
+        added = {table / unquote(each["path"]): each["size"] for each in _added(commit)}
+        return all(file.stat().st_size == size and _is_parquet(file) for file, size in added.items())
     except (FileNotFoundError, ValueError):
         return False
+
+
+def _is_parquet(file: Path) -> bool:
+    """Return whether a file has the marks of Parquet at both ends; zeros of the same length have none."""
+    with file.open("rb") as stream:
+        first = stream.read(len(_MARK))
+        stream.seek(max(file.stat().st_size - len(_MARK), 0))
+        return first == stream.read() == _MARK
 
 
 def _added(commit: Path) -> Iterator[dict[str, Any]]:

@@ -276,6 +276,11 @@ def _empty_rows(table: Path, newest: Path) -> None:
     _added(table, newest).write_bytes(b"")
 
 
+def _rows_of_zeros(table: Path, newest: Path) -> None:
+    rows = _added(table, newest)
+    rows.write_bytes(bytes(rows.stat().st_size))
+
+
 def _no_rows(table: Path, newest: Path) -> None:
     _added(table, newest).unlink()
 
@@ -285,7 +290,10 @@ def _added(table: Path, commit: Path) -> Path:
     return table / unquote(path)
 
 
-@pytest.mark.parametrize("tear", [_empty_commit, _commit_of_zeros, _empty_rows, _no_rows])
+_TEARS = (_empty_commit, _commit_of_zeros, _empty_rows, _rows_of_zeros, _no_rows)
+
+
+@pytest.mark.parametrize("tear", _TEARS)
 def test_a_commit_that_a_power_loss_left_in_part_is_written_again(
     database: Database, tmp_path: Path, tear: Callable[[Path, Path], None]
 ) -> None:
