@@ -7,7 +7,6 @@ it is committed.
 
 import os
 
-from seller_platform import __version__
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
@@ -26,8 +25,7 @@ def main() -> None:
             database.migrate()
             names = stored_names.read_names(database.url)
             stored_names.GOLDEN.write_text(stored_names.written(names))
-            if not released_names.RELEASED.exists() or released_names.released_names()[0] != __version__:
-                released_names.RELEASED.write_text(released_names.written(names))
+            released_names.renew(released_names.RELEASED, names)
         server.close()
         print(stored_names.GOLDEN)
     for document in documentation.documents():

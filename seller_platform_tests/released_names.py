@@ -1,7 +1,7 @@
 """The names that the page *Promises* promises, one a line.
 
 `released_names.txt` keeps those of the last release, below its version. `python -m seller_platform_tests.regenerate`
-writes the file when the version has changed.
+writes the file when the version has changed, unless names are gone that the major version has promised.
 """
 
 import inspect
@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from packaging.version import Version
 
 import seller_platform
 import seller_platform.dagster
@@ -33,9 +35,24 @@ def released_names() -> tuple[str, list[str]]:
     return version, lines
 
 
-def written(names: Mapping[str, Any]) -> str:
-    """Return the text of the file for this version."""
-    return "\n".join([__version__, *promised_names(names)]) + "\n"
+def renew(file: Path, names: Mapping[str, Any], version: str = __version__) -> None:
+    """Write the names of a version, unless the file has those of this version already.
+
+    Args:
+        names: What `stored_names.read_names` returns.
+
+    Raises:
+        ValueError: Names are gone that the file has for the same major version. Nothing was written.
+    """
+    promised = promised_names(names)
+    if file.exists():
+        last, *released = file.read_text().splitlines()
+        if last == version:
+            return
+        gone = sorted({*released} - {*promised})
+        if gone and Version(last).major == Version(version).major:
+            raise ValueError(f"{version} must not take away what {last} promises:\n" + "\n".join(gone))
+    file.write_text("\n".join([version, *promised]) + "\n")
 
 
 def promised_names(names: Mapping[str, Any]) -> list[str]:

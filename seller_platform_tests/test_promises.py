@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 from packaging.version import Version
@@ -11,7 +12,7 @@ from seller_platform import __version__
 from seller_platform.cli.docs.pages import page_named
 from seller_platform.warehouse.postgres.health import OLDEST_VERSION
 from seller_platform_tests.lock import PYTHONS, TOP, requirements
-from seller_platform_tests.released_names import TABLES, promised_names, released_names
+from seller_platform_tests.released_names import TABLES, promised_names, released_names, renew
 from seller_platform_tests.stored_names import GOLDEN
 
 PAGE = page_named("promises").text
@@ -27,6 +28,20 @@ def test_what_the_last_release_promises_is_still_there() -> None:
 
 def test_the_released_names_are_those_of_this_version() -> None:
     assert released_names()[0] == __version__, "run `python -m seller_platform_tests.regenerate`"
+
+
+def test_the_released_names_are_renewed_by_a_version_that_keeps_them(tmp_path: Path) -> None:
+    names, file = json.loads(GOLDEN.read_text()), tmp_path / "released_names.txt"
+    fewer = names | {"settings": {}}
+
+    renew(file, fewer, "1.0.0")
+    renew(file, names, "1.1.0")
+    with pytest.raises(ValueError, match=r"1\.2\.0 must not take away what 1\.1\.0 promises:\nsetting "):
+        renew(file, fewer, "1.2.0")
+
+    assert file.read_text().splitlines() == ["1.1.0", *promised_names(names)]
+    renew(file, fewer, "2.0.0")
+    assert file.read_text().splitlines() == ["2.0.0", *promised_names(fewer)]
 
 
 @pytest.mark.parametrize(
