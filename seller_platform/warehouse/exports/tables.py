@@ -122,7 +122,7 @@ def replace_rows(
 def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, PartitionsFailedError | None]:
     """Compact the tables of a folder, and delete files that only versions of more than a week ago have.
 
-    Files that a killed export left are deleted with them. The log of a table gets a checkpoint, so that the table is
+    Files that a killed export left are deleted with them, and first what a power loss left in part. The log of a table gets a checkpoint, so that the table is
     opened without reading all commits.
 
     Args:
@@ -139,6 +139,8 @@ def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, Pa
             url = f"{folder}/{source.name}"
             try:
                 with store_errors(url):
+                    if not dry and (local := _folder_of(url)) is not None:
+                        delete_torn_commits(local)
                     table = DeltaTable(url) if DeltaTable.is_deltatable(url) else None
                     if table is not None and table.metadata().name == source.table:
                         if not dry:

@@ -315,6 +315,24 @@ def test_a_commit_that_a_power_loss_left_in_part_is_written_again(
     assert _stored(tmp_path)["order_total"].to_pylist() == [2]
 
 
+@pytest.mark.parametrize("tear", _TEARS)
+def test_pruning_deletes_what_a_power_loss_left_in_part(
+    database: Database, tmp_path: Path, tear: Callable[[Path, Path], None]
+) -> None:
+    for total in (1, 2):
+        _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
+        _export(database, tmp_path, MARCH)
+    table = tmp_path / "orders"
+    tear(table, max((table / "_delta_log").glob("*.json")))
+
+    _, error = prune_tables(database, str(tmp_path), dry=False)
+
+    assert error is None
+    assert _stored(tmp_path)["order_total"].to_pylist() == [1]
+    _export(database, tmp_path, MARCH)
+    assert _stored(tmp_path)["order_total"].to_pylist() == [2]
+
+
 def _due(database: Database, folder: Path) -> int:
     derived = exported_to(ORDERS, str(folder))
     with database.begin() as connection:
@@ -402,7 +420,7 @@ def test_pruning_deletes_replaced_files_after_a_week_and_nothing_else(database: 
 
     # A table that comes earlier cannot be read.
     (tmp_path / "accounts" / "_delta_log").mkdir(parents=True)
-    (tmp_path / "accounts" / "_delta_log" / f"{0:020}.json").write_text("no JSON")
+    (tmp_path / "accounts" / "_delta_log" / f"{0:020}.json").write_text('{"protocol": "none"}')
 
     counted, _ = prune_tables(database, str(tmp_path), dry=True)
     deleted, error = prune_tables(database, str(tmp_path), dry=False)
