@@ -148,9 +148,12 @@ def _is_marked_again() -> ColumnElement[bool]:
 
 
 def _analyze(database: Database, dataset: Dataset) -> None:
-    """Let the planner know what a dataset's partitions hold together: autovacuum analyzes each of them by itself."""
-    with database.begin() as connection:
-        driver = driver_of(connection)
+    """Let the planner know what a dataset's partitions hold together: autovacuum analyzes each of them by itself.
+
+    Each table is analyzed in a transaction of its own: CREATE INDEX CONCURRENTLY waits for one that is open.
+    """
+    with database.connect() as pooled:
+        driver = driver_of(pooled.execution_options(isolation_level="AUTOCOMMIT"))
         only = sql.SQL("ONLY" if driver.info.server_version >= _ANALYZES_ONLY else "")
         for schema in (SELLER, HISTORY):
             driver.execute(sql.SQL("ANALYZE {} {}").format(only, sql.Identifier(schema, dataset.name)))

@@ -61,12 +61,13 @@ class ShortLocks:
 
         self.transaction(run)
 
-    def execute_alone(self, statement: sql.Composed) -> None:
-        """Execute a statement that needs no transaction and lets readers and loaders pass, such as VACUUM.
+    def run_alone(self, work: Callable[[], object]) -> None:
+        """Run a function whose statements need no transaction and let readers and loaders pass, such as VACUUM.
 
-        It may wait: until all transactions have ended that are older, as CREATE INDEX CONCURRENTLY does.
+        It may wait: until all transactions have ended that are older, as CREATE INDEX CONCURRENTLY does. A deadlock
+        begins it again.
         """
-        self._until_locked(lambda: self.driver.execute(statement))
+        self._until_locked(work)
 
     def _until_locked(self, run: Callable[[], _Result]) -> _Result:
         deadline, pauses = time.monotonic() + self.patience_seconds, iter(_PAUSES_SECONDS)

@@ -167,12 +167,20 @@ class AddIndex:
         driver.execute(create.format(identifier(table), sql.SQL(self.definition)))
 
     def _build(self, locks: ShortLocks, table: str, name: str) -> None:
-        is_valid = _is_valid(locks, _beside(table, name))
-        if is_valid is False:  # its process was killed
-            locks.execute_alone(sql.SQL("DROP INDEX CONCURRENTLY {}").format(identifier(_beside(table, name))))
-        if not is_valid:
-            create = sql.SQL("CREATE INDEX CONCURRENTLY {} ON {} {}")
-            locks.execute_alone(create.format(sql.Identifier(name), identifier(table), sql.SQL(self.definition)))
+        index = _beside(table, name)
+        drop = sql.SQL("DROP INDEX CONCURRENTLY {}").format(identifier(index))
+        create = sql.SQL("CREATE INDEX CONCURRENTLY {} ON {} {}").format(
+            sql.Identifier(name), identifier(table), sql.SQL(self.definition)
+        )
+
+        def build() -> None:
+            is_valid = _is_valid(locks, index)
+            if is_valid is False:  # its process was killed, or it lost a deadlock
+                locks.driver.execute(drop)
+            if not is_valid:
+                locks.driver.execute(create)
+
+        locks.run_alone(build)
 
 
 class FilledColumn(NamedTuple):
@@ -230,7 +238,8 @@ class FillColumns:
                     report(f"{self.table}: {done / rows:.0%} of its rows are written, about {seconds:.0f} s left")
                     reported = now
                 if following is None or following.partition != days.partition:
-                    locks.execute_alone(_VACUUM.format(identifier(days.partition)))
+                    vacuum = _VACUUM.format(identifier(days.partition))
+                    locks.run_alone(lambda vacuum=vacuum: locks.driver.execute(vacuum))  # type: ignore[misc]
             left = blocked
             if left and time.monotonic() > deadline:
                 raise WarehouseError(

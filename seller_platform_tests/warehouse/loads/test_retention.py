@@ -1,5 +1,6 @@
 """Tests that retention keeps one snapshot a month and every needed receipt."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
 import time_machine
@@ -12,6 +13,7 @@ from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import end_in_the_past, latest_receipts
 from seller_platform_tests.support.served import connect, execute, stored
+from seller_platform_tests.support.waiting import wait_for
 
 STOCK, TRANSACTIONS = dataset_named("warehouse_stock"), dataset_named("transactions")
 NOW = date(2026, 11, 1)
@@ -119,6 +121,21 @@ def test_what_tables_hold_as_a_whole_is_analyzed(database: Database) -> None:
         statistics = "SELECT count(*) FROM pg_stats WHERE schemaname = 'seller' AND tablename = 'warehouse_stock'"
         assert "warehouse_stock" in connection.execute(text(analyzed)).scalars().all()
         assert connection.execute(text(statistics)).scalar_one() > 0
+
+
+def test_tables_are_analyzed_one_after_the_other(database: Database) -> None:
+    """Whoever waits to analyze the second table holds no lock of the first, nor a snapshot."""
+    with ThreadPoolExecutor(1) as threads:
+        with database.begin() as other:
+            other.execute(text("LOCK TABLE history.orders IN SHARE UPDATE EXCLUSIVE MODE"))
+            pruning = threads.submit(_prune, database)
+            waiting = "SELECT pid FROM pg_locks WHERE relation = 'history.orders'::regclass AND NOT granted"
+            pid = wait_for(lambda: other.execute(text(waiting)).scalar())
+            held = other.execute(
+                text("SELECT relation::regclass::text FROM pg_locks WHERE pid = :pid AND granted"), {"pid": pid}
+            )
+            assert "seller.orders" not in held.scalars().all()
+        pruning.result()
 
 
 def test_of_builds_and_reports_as_old_the_newest_and_the_open_ones_stay(database: Database) -> None:

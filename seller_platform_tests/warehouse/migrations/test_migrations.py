@@ -12,6 +12,7 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import WarehouseError
 from seller_platform.warehouse.migrations.plans import PlannedStep, raise_without_room
 from seller_platform.warehouse.migrations.short_locks import ShortLocks
+from seller_platform.warehouse.migrations.steps import AddIndex
 from seller_platform.warehouse.migrations.upgrade import plan, released, upgrade
 from seller_platform.warehouse.postgres.database import (
     VERSION_SCHEMA,
@@ -26,7 +27,9 @@ from seller_platform.warehouse.postgres.health import check_health
 from seller_platform.warehouse.schema.tables import METADATA
 from seller_platform_tests.next_versions import migrations
 from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.served import stored
 from seller_platform_tests.support.stored_rows import store_slice
+from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +37,7 @@ _STAMP = f"UPDATE {VERSION_SCHEMA}.{VERSION_TABLE} SET version_num = :version, c
 _INVALID = """
 SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE NOT indisvalid
 """
+_DROPPING = "SELECT FROM pg_stat_activity WHERE starts_with(query, 'DROP INDEX')"
 
 
 def test_a_new_database_has_the_declared_tables(database: Database) -> None:
@@ -114,6 +118,21 @@ def test_the_next_version_adds_columns_and_an_index(database: Database) -> None:
     assert {f"1001: {step}" for step in migrations(1)[-1].steps} <= set(lines)
     database.migrate()
     assert database.version() == "1001"
+
+
+def test_an_index_whose_build_was_refused_a_lock_is_built_again(database: Database) -> None:
+    """As after a deadlock, CREATE INDEX CONCURRENTLY leaves an invalid index."""
+    step = AddIndex("platform.loads", "ix_loads_asked", "(account, finished_at)")
+    with ThreadPoolExecutor(1) as threads, database.connect() as pooled:
+        driver = driver_of(pooled.execution_options(isolation_level="AUTOCOMMIT"))
+        driver.execute("SET lock_timeout = '50ms'")
+        with database.begin() as other:
+            other.execute(text("LOCK TABLE platform.loads IN ROW EXCLUSIVE MODE"))
+            running = threads.submit(step.run, ShortLocks(driver), print)
+            wait_for(lambda: running.done() or stored(database, _DROPPING))
+        running.result()
+
+        assert step.is_done(ShortLocks(driver))
 
 
 def test_views_of_others_outlast_upgrades(database: Database) -> None:
