@@ -1,7 +1,7 @@
 """How long an upgrade takes and how much disk it needs, measured before it starts.
 
 Each step is rehearsed with some rows of its table, in a table that is rolled back. Time and growth are those of the
-sample, by as many rows as the table has.
+sample, by as many rows as the step has yet to go through.
 """
 
 import shutil
@@ -39,7 +39,7 @@ class PlannedStep:
 
     Attributes:
         revision: The migration that it belongs to.
-        rows: Of its table, as PostgreSQL estimates them.
+        rows: That it has yet to go through, as PostgreSQL estimates those of the table.
         seconds: How long it takes at the measured rate.
         disk_bytes: By how much the table and its indexes grow.
     """
@@ -68,16 +68,16 @@ def plan_steps(locks: ShortLocks, steps: Sequence[tuple[str, MigrationStep]]) ->
     planned: dict[int, PlannedStep] = {}
     by_table = sorted(enumerate(lacking), key=lambda item: item[1][1].table)
     for table, items in groupby(by_table, key=lambda item: item[1][1].table):
-        rows, largest = _rows_of(locks, table)
+        rows_of, largest = _rows_of(locks, table)
         with locks.driver.transaction(force_rollback=True):
             copied = _sample(locks.driver, table, largest)
             for number, (revision, step) in items:
                 began, before = time.monotonic(), _size(locks.driver)
                 step.rehearse(locks.driver, _SAMPLE)
-                times = rows / copied if copied and step.passes else 0
-                seconds = (time.monotonic() - began) * times * step.passes
+                seconds, rows = time.monotonic() - began, step.rows_left(locks, rows_of)
+                times = rows / copied if copied else 0
                 growth = (_size(locks.driver) - before) * times
-                planned[number] = PlannedStep(revision, step, rows, seconds, round(growth))
+                planned[number] = PlannedStep(revision, step, rows, seconds * times * step.passes, round(growth))
     return [planned[number] for number in range(len(lacking))]
 
 
@@ -109,14 +109,14 @@ def raise_without_room(locks: ShortLocks, where: str, planned: Sequence[PlannedS
         )
 
 
-def _rows_of(locks: ShortLocks, table: str) -> tuple[int, str]:
-    """Return how many rows a table has, as they were estimated or else counted, and its largest partition."""
-    rows, largest = 0, (-1, table)
+def _rows_of(locks: ShortLocks, table: str) -> tuple[dict[str, int], str]:
+    """Return how many rows each partition has, as they were estimated or else counted, and the largest partition."""
+    rows, largest = {}, (-1, table)
     for partition in partitions_of(locks, table):
         estimate, size = locks.driver.execute(_ROWS, [partition]).fetchone() or (0, 0)
         if estimate < 0:  # never analyzed
             (estimate,) = locks.driver.execute(_COUNT.format(identifier(partition))).fetchone() or (0,)
-        rows, largest = rows + int(estimate), max(largest, (size, partition))
+        rows[partition], largest = int(estimate), max(largest, (size, partition))
     return rows, largest[1]
 
 

@@ -5,7 +5,7 @@ it is done. Tables, columns and conditions are named by text, not by the declare
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar, LiteralString, NamedTuple, Protocol
@@ -77,6 +77,14 @@ class MigrationStep(Protocol):
         """Whether the database has it already."""
         ...
 
+    def rows_left(self, locks: ShortLocks, rows: Mapping[str, int]) -> int:
+        """Return how many rows it has yet to go through.
+
+        Args:
+            rows: Of each partition of its table.
+        """
+        ...
+
     def run(self, locks: ShortLocks, report: Report) -> None:
         """Do what is not done yet.
 
@@ -115,6 +123,9 @@ class AddColumn:
     def is_done(self, locks: ShortLocks) -> bool:
         return locks.driver.execute(_HAS_COLUMN, [self.table, self.column]).fetchone() == (True,)
 
+    def rows_left(self, locks: ShortLocks, rows: Mapping[str, int]) -> int:  # noqa: ARG002  # it goes through none
+        return 0
+
     def run(self, locks: ShortLocks, report: Report) -> None:  # noqa: ARG002  # it takes a moment
         locks.transaction(lambda: self.rehearse(locks.driver, self.table))
 
@@ -147,12 +158,15 @@ class AddIndex:
     def is_done(self, locks: ShortLocks) -> bool:
         return _is_valid(locks, _beside(self.table, self.name)) is True
 
+    def rows_left(self, locks: ShortLocks, rows: Mapping[str, int]) -> int:
+        return sum(rows[part] for part in rows if not _is_valid(locks, _beside(part, self._name_of(part))))
+
     def run(self, locks: ShortLocks, report: Report) -> None:
         parts = partitions_of(locks, self.table)
         if parts == [self.table]:
             self._build(locks, self.table, self.name)
             return
-        names = [f"{part.partition('.')[2]}_{self.name}" for part in parts]
+        names = [self._name_of(part) for part in parts]
         for number, (part, name) in enumerate(zip(parts, names, strict=True), start=1):
             self._build(locks, part, name)
             report(f"index {self.name}: built on partition {number} of {len(parts)}")
@@ -165,6 +179,9 @@ class AddIndex:
     def rehearse(self, driver: psycopg.Connection[Any], table: str) -> None:
         create = sql.SQL("CREATE INDEX ON {} {}")
         driver.execute(create.format(identifier(table), sql.SQL(self.definition)))
+
+    def _name_of(self, partition: str) -> str:
+        return self.name if partition == self.table else f"{partition.partition('.')[2]}_{self.name}"
 
     def _build(self, locks: ShortLocks, table: str, name: str) -> None:
         index = _beside(table, name)
@@ -220,6 +237,11 @@ class FillColumns:
     def is_done(self, locks: ShortLocks) -> bool:
         return self._has_trigger(locks.driver) and not self._unfilled(locks.driver)
 
+    def rows_left(self, locks: ShortLocks, rows: Mapping[str, int]) -> int:
+        if not self._has_trigger(locks.driver):
+            return sum(rows.values())
+        return sum(days.rows for days in self._unfilled(locks.driver))
+
     def run(self, locks: ShortLocks, report: Report) -> None:
         if not self._has_trigger(locks.driver):
             locks.transaction(lambda: self._begin(locks.driver, self.table))
@@ -251,6 +273,9 @@ class FillColumns:
                 time.sleep(_PAUSE_SECONDS)
 
     def rehearse(self, driver: psycopg.Connection[Any], table: str) -> None:
+        for column in self.columns:  # some of the rows may be filled already
+            drop = sql.SQL("ALTER TABLE {} DROP COLUMN IF EXISTS {}")
+            driver.execute(drop.format(identifier(table), sql.Identifier(column.name)))
         self._begin(driver, table)
         for days in self._unfilled(driver, table):
             self._fill(driver, days, table)

@@ -27,7 +27,7 @@ from seller_platform.warehouse.postgres.health import check_health
 from seller_platform.warehouse.schema.tables import METADATA
 from seller_platform_tests.next_versions import migrations
 from seller_platform_tests.support.postgres import drop_database
-from seller_platform_tests.support.served import stored
+from seller_platform_tests.support.served import execute, stored
 from seller_platform_tests.support.stored_rows import store_slice
 from seller_platform_tests.support.waiting import wait_for
 
@@ -36,6 +36,9 @@ pytestmark = pytest.mark.slow
 _STAMP = f"UPDATE {VERSION_SCHEMA}.{VERSION_TABLE} SET version_num = :version, compatible_from = :compatible_from"
 _INVALID = """
 SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE NOT indisvalid
+"""
+_ROWS_OF_PARTITION = """
+SELECT tableoid::regclass::text, count(*)::integer FROM seller.orders GROUP BY 1 ORDER BY 2 LIMIT 1
 """
 _DROPPING = "SELECT FROM pg_stat_activity WHERE starts_with(query, 'DROP INDEX')"
 
@@ -183,6 +186,33 @@ def test_an_upgrade_says_before_it_starts_what_it_needs(database: Database) -> N
     assert fill.disk_bytes > 500 * 100
     assert planned["add column is_gift to seller.orders"].disk_bytes == 0
     assert plan(database, migrations()) == []
+
+
+def test_a_plan_after_an_interruption_measures_what_is_left(database: Database) -> None:
+    january = Window.month_of(date(2026, 1, 1))
+    row = ("305-1", "2026-01-02T12:00:00Z", "Shipped", "19.90", "EUR", 1, "SKU", "B0", None, "2026-01-02")
+    for account in ("A.DE", "B.FR", "C.IT", "D.ES"):
+        store_slice(database, dataset_named("orders"), january, [row] * 100, account)
+    upgrade(database, migrations=migrations())
+    execute(database, f"UPDATE {VERSION_SCHEMA}.{VERSION_TABLE} SET version_num = '1001'")
+    execute(database, "DROP INDEX seller.ix_orders_series")
+    execute(
+        database,
+        """
+        ALTER TABLE seller.orders DISABLE TRIGGER USER;
+        UPDATE seller.orders SET total_cents = NULL WHERE account = 'A.DE'
+        """,
+    )
+    with database.connect() as pooled:
+        driver = driver_of(pooled.execution_options(isolation_level="AUTOCOMMIT"))
+        ((part, left),) = stored(database, _ROWS_OF_PARTITION)
+        index = f"{part.partition('.')[2]}_ix_orders_series"
+        driver.execute(f"CREATE INDEX {index} ON {part} (account, order_series)")
+
+    planned = {str(each.step).partition(" ")[0]: each for each in plan(database, migrations())}
+
+    assert {words: each.rows for words, each in planned.items()} == {"fill": 100, "build": 400 - left}
+    assert planned["fill"].disk_bytes > 100 * 50
 
 
 def test_an_upgrade_without_room_on_the_disk_changes_nothing(database: Database) -> None:
