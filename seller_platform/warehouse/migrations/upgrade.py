@@ -1,8 +1,8 @@
 """Creates the tables of a new database, and runs the migrations that an older one lacks.
 
-Programs of the former version go on against the new tables where each migration says so: `COMPATIBLE_FROM` is the
-oldest version whose programs may. Each step is stored by itself; the version of the database is the last thing that a
-migration changes, so that an upgrade that was killed goes on when it is called again.
+Programs go on against the new tables where each migration says so: `COMPATIBLE_FROM` is the oldest version whose
+programs may, in a minor version those of the one before. Each step is stored by itself; the version of the database is
+the last thing that a migration changes, so that an upgrade that was killed goes on when it is called again.
 
 Functions and views are created anew afterwards, because their columns are those of the tables, and readers are granted
 what is new.

@@ -64,8 +64,15 @@ def test_migrations_follow_one_another(database: Database) -> None:
 
     assert [migration.revision for migration in released()] == list(revisions()) == numbers[: len(revisions())]
     assert numbers == [str(int(numbers[0]) + count) for count in range(len(numbers))]
-    assert all(migration.compatible_from <= migration.revision for migration in migrations())
+    assert migrations()[0].compatible_from <= numbers[0]
     assert database.version() == revisions()[-1]
+
+
+def test_no_migration_of_a_minor_version_shuts_former_programs_out() -> None:
+    """Only a major version may."""
+    excluding = [each.revision for each in migrations()[1:] if each.compatible_from >= each.revision]
+
+    assert excluding == []
 
 
 def test_migrating_twice_changes_nothing(database: Database) -> None:
