@@ -217,8 +217,8 @@ class FilledColumn(NamedTuple):
 class FillColumns:
     """Writes every row of a dataset's table anew, with columns that follow from others of it.
 
-    So a column changes its type, or is split: the new columns are filled, and a later release drops the former one,
-    which programs of the former version read and write until then. A trigger fills the rows that they write.
+    So a column changes its type, or is split: the new columns are filled, and the former one stays, because programs of
+    the former version read and write it. A trigger fills the rows that they write. No step drops a column yet.
 
     The days of an account are filled under the lock that a load of them holds, 20,000 rows at once.
 

@@ -1,4 +1,4 @@
-"""Totals of orders are cents, and the number of an order is split. A later version would drop the former columns."""
+"""Totals of orders are cents, and the number of an order is split. The former columns stay."""
 
 from seller_platform.warehouse.migrations.steps import AddIndex, FillColumns, FilledColumn
 
