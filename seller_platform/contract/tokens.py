@@ -12,6 +12,9 @@ from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
 WARN_BEFORE_DEATH = timedelta(days=5)
 """How long before it stops working a grant that is not used is reported; one in use is refreshed every week."""
 
+PAIR_ROOM_BYTES = 64 << 10
+"""More disk space than any token pair takes, reserved before a refresh."""
+
 
 class Scope(StrEnum):
     """What a token may do; every token may read."""

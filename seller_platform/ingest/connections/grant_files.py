@@ -10,11 +10,10 @@ from pathlib import Path
 
 from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.clocks import utc_now
-from seller_platform.contract.tokens import TokenPair
+from seller_platform.contract.tokens import PAIR_ROOM_BYTES, TokenPair
 from seller_platform.errors import SettingsError, TokenRefusedError
 from seller_platform.files import delete, open_lock, write_atomically
 
-_ROOM_BYTES = 64 << 10  # more than any pair of tokens takes
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -83,7 +82,9 @@ class GrantFile:
 
     def _refreshed(self, pair: TokenPair) -> TokenPair:
         room = self._path.with_name(f"{self._path.name}.room")
-        write_atomically(room, bytes(_ROOM_BYTES), 0o600)  # a full disk is noticed before the refresh token is spent
+        write_atomically(
+            room, bytes(PAIR_ROOM_BYTES), 0o600
+        )  # a full disk is noticed before the refresh token is spent
         try:
             received = self._endpoint.refresh(pair.refresh_token)
         except TokenRefusedError as error:

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.clocks import Clock, is_past, utc_now
-from seller_platform.contract.tokens import TokenPair
+from seller_platform.contract.tokens import PAIR_ROOM_BYTES, TokenPair
 from seller_platform.errors import (
     GrantSpoolError,
     NotConnectedError,
@@ -37,8 +37,6 @@ SPOOL_FOLDER = "grants"
 
 _REFRESH_AGAIN = timedelta(minutes=5)
 """How long after a refresh that got no answer another is sent, at the latest, while the access token is valid."""
-
-_ROOM = bytes(64 << 10)  # more than any pair of tokens takes
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,7 +59,7 @@ class PairSpool:
             GrantSpoolError: There is no room. The pair must not be refreshed.
         """
         with self._spooling():
-            write_atomically(self._room, _ROOM, 0o600)
+            write_atomically(self._room, bytes(PAIR_ROOM_BYTES), 0o600)
             intent = {"generation": generation, "at": at.isoformat()}
             write_atomically(self._intent, json.dumps(intent).encode(), 0o600)
 
