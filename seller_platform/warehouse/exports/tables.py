@@ -122,8 +122,8 @@ def replace_rows(
 def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, PartitionsFailedError | None]:
     """Compact the tables of a folder, and delete files that only versions of more than a week ago have.
 
-    Files that a killed export left are deleted with them, and first what a power loss left in part. The log of a table gets a checkpoint, so that the table is
-    opened without reading all commits.
+    Files that a killed export left are deleted with them, and first what a power loss left in part. The log of a table
+    gets a checkpoint, so that the table is opened without reading all commits.
 
     Args:
         dry: Count only.

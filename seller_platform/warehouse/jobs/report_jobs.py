@@ -146,7 +146,7 @@ def ready_jobs(database: Database, account: str) -> tuple[ReportJob, ...]:
 
 def untold_jobs(database: Database, account: str) -> tuple[ReportJob, ...]:
     """Return the account's failed reports that no run has reported yet."""
-    return _select(database, REPORT_JOBS.c.account == account, _is_untold())
+    return _select(database, REPORT_JOBS.c.account == account, is_untold())
 
 
 def jobs_for_runs(database: Database) -> tuple[ReportJob, ...]:
@@ -154,7 +154,7 @@ def jobs_for_runs(database: Database) -> tuple[ReportJob, ...]:
 
     The run loads the report or reports its failure.
     """
-    return _select(database, or_(_in([JobState.READY]), _is_untold()))
+    return _select(database, or_(_in([JobState.READY]), is_untold()))
 
 
 def job_of(database: Database, job_id: int) -> ReportJob:
@@ -197,7 +197,8 @@ def _in(states: Sequence[JobState]) -> ColumnElement[bool]:
     return REPORT_JOBS.c.state.in_([state.value for state in states])
 
 
-def _is_untold() -> ColumnElement[bool]:
+def is_untold() -> ColumnElement[bool]:
+    """Return the condition for jobs whose problem no run has reported yet."""
     return and_(_in(LOST), REPORT_JOBS.c.told_at.is_(None))
 
 

@@ -8,7 +8,7 @@ from psycopg import sql
 from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, text, tuple_, union_all
 
 from seller_platform.contract import DATASETS, LOCAL_DAY, Dataset, Slicing
-from seller_platform.warehouse.jobs.report_jobs import OPEN
+from seller_platform.warehouse.jobs.report_jobs import OPEN, is_untold
 from seller_platform.warehouse.marts.tables import BUILDS
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.creation import partition_of, partitions_of
@@ -57,7 +57,8 @@ def prune(
 
     Of snapshots taken before a day, the last of each month stays; their former rows are deleted with them. Of receipts
     written before a day, those stay that say when a window was last read, and those that stored or former rows refer
-    to; of a mart's partition, that of the newest build. Former rows of dated lists are never deleted.
+    to; of a mart's partition, that of the newest build; of reports, those that are open or whose problem no run has
+    reported yet. Former rows of dated lists are never deleted.
 
     Args:
         unchanged_before: Of older readings of a single day that changed nothing, the last one's receipt stays.
@@ -77,9 +78,9 @@ def prune(
         removed = {dataset.name: remove_of(dataset) for dataset in DATASETS if dataset.keeps_snapshots}
         receipts = _remove_receipts(database, receipts_before, unchanged_before, dry=dry)
         receipts += _remove(database, BUILDS, and_(BUILDS.c.finished_at < receipts_before, _was_built_again()), dry=dry)
-        is_open = REPORT_JOBS.c.state.in_([state.value for state in OPEN])
+        is_kept = or_(REPORT_JOBS.c.state.in_([state.value for state in OPEN]), is_untold())
         receipts += _remove(
-            database, REPORT_JOBS, and_(REPORT_JOBS.c.requested_at < receipts_before, ~is_open), dry=dry
+            database, REPORT_JOBS, and_(REPORT_JOBS.c.requested_at < receipts_before, ~is_kept), dry=dry
         )
         if not dry:
             _remove(database, SENT_REQUESTS, SENT_REQUESTS.c.day < receipts_before, dry=dry)

@@ -138,7 +138,7 @@ def test_tables_are_analyzed_one_after_the_other(database: Database) -> None:
         pruning.result()
 
 
-def test_of_builds_and_reports_as_old_the_newest_and_the_open_ones_stay(database: Database) -> None:
+def test_of_old_builds_the_newest_and_of_reports_what_awaits_a_run_stays(database: Database) -> None:
     connect(database, "S1.US")
     execute(
         database,
@@ -155,9 +155,11 @@ def test_of_builds_and_reports_as_old_the_newest_and_the_open_ones_stay(database
         database,
         """
         INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after, attempt,
-                                          attempted_at, polls, next_poll_at, runs)
-        SELECT 'S1.US', 'day', state || at, 'json', state, at, interval '1 day', 1, at, 0, at, 0
-        FROM unnest(ARRAY['pending', 'loaded', 'failed']) AS state,
+                                          attempted_at, polls, next_poll_at, runs, told_at)
+        SELECT 'S1.US', 'day', state || told_at || at, 'json', state, at, interval '1 day', 1, at, 0, at, 0,
+               nullif(told_at, '')::timestamptz
+        FROM (VALUES ('pending', ''), ('loaded', ''), ('failed', ''), ('given_up', ''), ('failed', '2026-06-02'))
+                 AS jobs (state, told_at),
              (VALUES (date '2026-06-01'), ('2026-10-30')) AS moments (at)
         """,
     )
@@ -172,7 +174,8 @@ def test_of_builds_and_reports_as_old_the_newest_and_the_open_ones_stay(database
     ]
     assert did.receipts == 7
     left = stored(database, "SELECT state FROM platform.report_jobs ORDER BY requested_at, state")
-    assert [state for (state,) in left] == ["pending", "failed", "loaded", "pending"]
+    assert [state for (state,) in left[:3]] == ["failed", "given_up", "pending"]
+    assert len(left) == 3 + 5
 
 
 def test_a_month_that_no_request_summed_is_marked_once(database: Database) -> None:
