@@ -2,17 +2,23 @@
 
 Dagster's code server notices the end of its runs' processes. If it ends with them, as a container or a machine does,
 no part of Dagster would: the run stays started for ever, and no other run of its account begins. Here the process
-of a run holds a lock in the storage of the instance. A started run has failed if its code server answers and does not
-have it, and no process holds its lock; Dagster's daemon then retries it. The server alone does not suffice, because a
-process survives a server that was killed; nor does the lock, which a restart of PostgreSQL releases.
+of a run holds a lock in the storage of the instance, and then sets a tag of the run. A started run with that tag has
+failed if its code server answers and does not have it, and no process holds its lock; Dagster's daemon then retries it.
+The server alone does not suffice, because a process survives a server that was killed; nor does the lock, which a
+restart of PostgreSQL releases. Without the tag nothing is known: other processes hold no lock.
+
+The lock is not that of `warehouse.postgres.process_locks`, by which Celery's worker learns whether it is alone: it is
+in Dagster's storage, which may be another database, and the process of a run reads no settings for it.
 """
 
-from contextlib import ExitStack, suppress
+import time
+from contextlib import ExitStack
 
 import dagster as dg
 from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, WorkerStatus
+from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
 from dagster._grpc.client import DagsterGrpcClient
 from dagster._grpc.types import CanCancelExecutionRequest, CanCancelExecutionResult
 from dagster_postgres.event_log import PostgresEventLogStorage
@@ -21,7 +27,13 @@ from dagster_shared.serdes import deserialize_value
 from sqlalchemy.exc import DBAPIError
 
 from seller_platform.errors import SellerPlatformError
-from seller_platform.warehouse.postgres.advisory_locks import hold, try_lock
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
+
+_ATTENDED_TAG = f"{HIDDEN_TAG_PREFIX}seller_platform/attended"
+"""The id of a run whose process has taken the run's lock. A retry copies tags, and its id is another one."""
+
+_RESTART_SECONDS = 30
+_PAUSE_SECONDS = 1
 
 
 class AttendedRunLauncher(DefaultRunLauncher):
@@ -35,7 +47,8 @@ class AttendedRunLauncher(DefaultRunLauncher):
         """Return that the process of a started run is gone, or that it runs or nothing is known."""
         client: DagsterGrpcClient | None = self._get_grpc_client_for_termination(run.run_id)  # type: ignore[no-untyped-call]  # Dagster's, without types
         storage = self._instance.event_log_storage
-        if client is None or not isinstance(storage, PostgresEventLogStorage):
+        is_attended = run.tags.get(_ATTENDED_TAG) == run.run_id
+        if client is None or not is_attended or not isinstance(storage, PostgresEventLogStorage):
             return CheckRunHealthResult(WorkerStatus.RUNNING, "It is not known which process executes the run.")
         try:
             answer = client.can_cancel_execution(CanCancelExecutionRequest(run_id=run.run_id))
@@ -51,14 +64,26 @@ class AttendedRunLauncher(DefaultRunLauncher):
 
 
 def attend(instance_ref: InstanceRef, run_id: str) -> ExitStack:
-    """Hold the lock of a run until the result is closed or this process ends; without PostgreSQL, do without."""
-    held = ExitStack()
-    with suppress(SellerPlatformError, DagsterPostgresException, DBAPIError):
-        instance = held.enter_context(dg.DagsterInstance.from_ref(instance_ref))
-        storage = instance.event_log_storage
-        if isinstance(storage, PostgresEventLogStorage):
-            hold(held.enter_context(storage.index_connection()), _name(run_id))
-    return held
+    """Hold the lock of a run until the result is closed or this process ends, and mark the run with a tag.
+
+    It is tried again for half a minute while PostgreSQL restarts. Without PostgreSQL the run has neither lock nor tag.
+    """
+    deadline = time.monotonic() + _RESTART_SECONDS
+    while True:
+        try:
+            with ExitStack() as opened:
+                instance = opened.enter_context(dg.DagsterInstance.from_ref(instance_ref))
+                storage = instance.event_log_storage
+                if isinstance(storage, PostgresEventLogStorage):
+                    connection = opened.enter_context(storage.index_connection())
+                    opened.enter_context(releasing(connection))
+                    hold(connection, _name(run_id))
+                    instance.add_run_tags(run_id, {_ATTENDED_TAG: run_id})
+                return opened.pop_all()
+        except (SellerPlatformError, DagsterPostgresException, DBAPIError):
+            if time.monotonic() > deadline:
+                return ExitStack()
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _name(run_id: str) -> str:

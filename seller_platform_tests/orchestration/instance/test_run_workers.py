@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 from dagster_postgres.event_log import PostgresEventLogStorage
 
 from seller_platform.orchestration.instance.run_launcher import attend
-from seller_platform.warehouse.postgres.advisory_locks import try_lock
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.orchestration.instance import forking_location
 from seller_platform_tests.support.dagster_instance import code_server, postgres_instance
@@ -182,9 +183,45 @@ def test_a_run_has_failed_if_neither_its_server_nor_a_process_has_it(location: L
         for tag in (server, json.dumps({"host": "127.0.0.1", "port": free_port()}))
     )
 
-    with attend(location.instance.get_ref(), lost):
+    of_no_lock = location.health_of(lost)
+    with attend(location.instance.get_ref(), lost), attend(location.instance.get_ref(), of_silent_server):
         outliving = location.health_of(lost)
 
-    assert outliving is WorkerStatus.RUNNING
+    assert (of_no_lock, outliving) == (WorkerStatus.RUNNING, WorkerStatus.RUNNING)
     wait_for(lambda: location.health_of(lost), lambda health: health is WorkerStatus.FAILED)
     assert location.health_of(of_silent_server) is WorkerStatus.RUNNING
+
+
+def test_a_retry_is_not_taken_for_failed_by_the_tags_of_its_first_run(location: Location) -> None:
+    first = location.run(location.launch("process"))
+    location.end_of(first.run_id)
+    tags = dict(location.run(first.run_id).tags)
+    again = dg.DagsterRun("again", run_id=make_new_run_id(), status=dg.DagsterRunStatus.STARTED, tags=tags)
+
+    location.instance.add_run(again)
+
+    assert first.run_id in [value for name, value in tags.items() if name.endswith("/attended")]
+    assert location.health_of(again.run_id) is WorkerStatus.RUNNING
+
+
+def test_a_lock_that_cannot_be_taken_is_tried_again(location: Location) -> None:
+    run = location.instance.add_run(dg.DagsterRun("waiting", run_id=make_new_run_id())).run_id
+    storage = location.instance.event_log_storage
+    assert isinstance(storage, PostgresEventLogStorage)
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with storage.index_connection() as connection, ThreadPoolExecutor() as threads:
+
+        def waits() -> bool:
+            return bool(connection.exec_driver_sql(waiting).scalar())
+
+        database = connection.exec_driver_sql("SELECT current_database()").scalar_one()
+        connection.exec_driver_sql(f"ALTER DATABASE {database} SET lock_timeout = '500ms'")
+        with releasing(connection):
+            hold(connection, f"worker|{run}")
+            attending = threads.submit(attend, location.instance.get_ref(), run)
+            wait_for(waits)
+            wait_for(lambda: not waits())  # it failed once
+            connection.exec_driver_sql(f"ALTER DATABASE {database} RESET lock_timeout")
+
+        with attending.result():
+            assert not try_lock(connection, f"worker|{run}")
