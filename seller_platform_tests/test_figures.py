@@ -10,6 +10,7 @@ import pytest
 
 from seller_platform_tests.figures.__main__ import FIGURES
 from seller_platform_tests.figures.free_service import CHANGE, free_service
+from seller_platform_tests.figures.passing_days import CODE_LOCATION, DAEMON, OUTAGE, FailedRun
 from seller_platform_tests.figures.pipelines.environments import Job
 from seller_platform_tests.figures.pipelines.parity import stored_rows, upstream_rows
 from seller_platform_tests.figures.results import Samples
@@ -33,6 +34,20 @@ def test_the_arguments_of_a_figure_are_its_options() -> None:
     assert "--rounds ROUNDS  default: 500" in shown.stdout
     assert "--json" in shown.stdout
     assert (refused.returncode, "invalid int value: 'many'" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("planted", "reason", "has_cause"),
+    [
+        ([OUTAGE], "list of orders: no answer after 5 attempts; try again when the upstream is back", True),
+        ([DAEMON, CODE_LOCATION], "Tried to start a run on a server after telling it to shut down", True),
+        ([OUTAGE, CODE_LOCATION], "seller_platform.errors.ContractViolationError: a column is missing", False),
+        ([DAEMON], "seller_platform.errors.UpstreamUnavailableError: no answer", False),
+        ([], "None", False),
+    ],
+)
+def test_a_failed_run_of_the_year_has_a_cause_that_fits(planted: list[str], reason: str, has_cause: bool) -> None:
+    assert FailedRun(3, "refresh", reason, planted).has_cause is has_cause
 
 
 @pytest.mark.nightly

@@ -37,7 +37,31 @@ WEEK, MONTH = 7, 30
 SERVICE, CODE_LOCATION, WEB_SERVER, DAEMON, LIVE = "service", "code-location", "webserver", "daemon", "live"
 POSTGRESQL = "PostgreSQL"
 OUTAGE, UPGRADE = "outage of the upstream", "upgrade"
-_FAILING = {SERVICE, CODE_LOCATION, POSTGRESQL, OUTAGE, UPGRADE}
+_NO_UPSTREAM = ("UpstreamUnavailableError", "; try again when the upstream is back")
+_NO_CODE_LOCATION = (
+    "Tried to start a run on a server after telling it to shut down",
+    "DagsterUserCodeUnreachableError",
+    "_InactiveRpcError",
+    "The process of the run ended together with its code server",
+    "Execution was interrupted unexpectedly",
+    "terminated by signal",
+)
+_NO_POSTGRESQL = (
+    "WarehouseUnavailableError",
+    "PostgreSQL at ",
+    "DagsterPostgresException",
+    "OperationalError",
+    "terminating connection",
+    "server closed the connection",
+)
+_CAUSED = {
+    SERVICE: _NO_UPSTREAM,
+    OUTAGE: _NO_UPSTREAM,
+    CODE_LOCATION: _NO_CODE_LOCATION,
+    POSTGRESQL: (*_NO_POSTGRESQL, *_NO_UPSTREAM),  # the service has the same server
+    UPGRADE: (*_NO_UPSTREAM, *_NO_CODE_LOCATION),  # it starts all programs again
+}
+"""What the reason of a failed run may contain, by what was planted."""
 
 _URL = "SELLER_PLATFORM_DATABASE_URL"
 _AREAS = len({dataset.area for dataset in REFRESHED})
@@ -143,8 +167,8 @@ class FailedRun:
 
     @property
     def has_cause(self) -> bool:
-        """Whether something was planted that fails a run."""
-        return not _FAILING.isdisjoint(self.planted)
+        """Whether something was planted that fails a run for such a reason."""
+        return any(text in self.reason for each in self.planted for text in _CAUSED.get(each, ()))
 
 
 @dataclass
@@ -190,6 +214,7 @@ class PassingDays:
             self.days.append(self._measured(number, planted, time.monotonic() - began))
             print(self.days[-1], file=sys.stderr, flush=True)
         wait_for(self._is_done, pause_seconds=_LOOK_SECONDS, seconds=_LONGEST_DAY_SECONDS)
+        self._note_failures(days, [])
 
     def settle(self) -> str:
         """Let the sandbox end, load what it listed last, and return what `verify` finds; empty for no difference."""
@@ -198,6 +223,7 @@ class PassingDays:
         monday = today + timedelta(days=WEEK - today.weekday())  # on Sundays closed months are read again
         self._move_to(monday)
         wait_for(self._is_done, pause_seconds=_LOOK_SECONDS, seconds=_LONGEST_DAY_SECONDS)
+        self._note_failures(len(self.days) + 1, [])
         ended = self._command("verify", "--json", check=False)
         return "" if ended.returncode == 0 else ended.stderr.strip() or ended.stdout
 
@@ -285,16 +311,21 @@ class PassingDays:
         is_reached = live.has_ended or f"\n{today}  " in f"\n{live.log.read_text()}"
         return is_reached and self.count(_REFRESHES, tick) == _AREAS and not self.count(_UNDER_WAY)
 
+    def _note_failures(self, number: int, planted: Sequence[str]) -> None:
+        """Add the runs that have failed since they were last noted."""
+        before = self.days[-1].planted if self.days else ()
+        with self._connect() as connection:
+            for run, job, reason in connection.execute(_FAILURES, [list(self.failed)]).fetchall():
+                self.failed[run] = FailedRun(number, job, str(reason), [*before, *planted])
+
     def _measured(self, number: int, planted: Sequence[str], seconds: float) -> Day:
         pids = {name: program.process.pid for name, program in self.programs.items()}
         pids[POSTGRESQL] = int((self.stack.server.data_folder / "postmaster.pid").read_text().split()[0])
         processes = {name: [pid, *children(pid)] for name, pid in pids.items()}
         self.ui.state()
+        self._note_failures(number, planted)
         noon = datetime.combine(self.first + timedelta(days=number), datetime.min.time())
         with self._connect() as connection:
-            for run, job, reason in connection.execute(_FAILURES, [list(self.failed)]).fetchall():
-                before = self.days[-1].planted if self.days else ()
-                self.failed[run] = FailedRun(number, job, str(reason), [*before, *planted])
             (connections,) = connection.execute(_CONNECTIONS).fetchone() or (0,)
             problems = dict(connection.execute(_PROBLEMS).fetchall())
         rows, sizes = self._tables()
