@@ -3,31 +3,24 @@
 Dagster stores switches of schedules and cursors of sensors by this name.
 """
 
-import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
-import httpx
 import pytest
 import yaml
 from dagster._cli.workspace.cli_target import workspace_opts_to_load_target
 from dagster_shared.cli import WorkspaceOpts
 
 from seller_platform.cli.sandbox import dev
+from seller_platform_tests.support.code_locations import loaded_location
 from seller_platform_tests.support.processes import environment, free_port
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 TOP = Path(__file__).parents[2]
 NAME = "seller_platform"
-
-_QUERY = """
-{ workspaceOrError { ... on Workspace { locationEntries { name loadStatus locationOrLoadError { __typename } } } } }
-"""
 
 
 def _names(*workspaces: Path) -> Sequence[str | None]:
@@ -68,38 +61,15 @@ def test_the_chart_names_it_and_calls_the_deployment() -> None:
 
 @pytest.mark.nightly  # `journeys/test_mounted_project.py` launches assets with `dg`
 def test_dg_dev_names_it_and_loads_it(database_url: str, tmp_path: Path) -> None:
-    port, log = free_port(), tmp_path / "dg.log"
     variables = environment(
         tmp_path, DAGSTER_HOME=str(tmp_path), SELLER_PLATFORM_DATABASE_URL=database_url, PYTHONPATH=str(TOP)
     )
     (tmp_path / "dagster.yaml").write_text((TOP / "dagster.yaml").read_text())
     dg = Path(sys.executable).with_name("dg")
+    port = free_port()
     command = [str(dg), "dev", "--port", str(port), "--host", "127.0.0.1", "--target-path", str(TOP)]
-    with log.open("wb") as file:
-        process = subprocess.Popen(command, env=variables, stdout=file, stderr=file, cwd=TOP, start_new_session=True)
 
-    def entries() -> list[dict[str, object]]:
-        assert process.poll() is None, log.read_text()
-        with suppress(httpx.TransportError):
-            answer = httpx.post(f"http://127.0.0.1:{port}/graphql", json={"query": _QUERY}, timeout=PATIENCE_SECONDS)
-            if answer.status_code == httpx.codes.OK:
-                return list(answer.json()["data"]["workspaceOrError"]["locationEntries"])
-        return []
-
-    try:
-        (entry,) = wait_for(
-            entries,
-            lambda listed: bool(listed) and listed[0]["loadStatus"] == "LOADED",
-            pause_seconds=1,
-            explain=lambda _: log.read_text(),
-        )
-    finally:
-        os.killpg(process.pid, signal.SIGINT)
-        try:
-            process.wait(PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    entry = loaded_location(command, variables, tmp_path, port=port)
 
     assert entry == {"name": NAME, "loadStatus": "LOADED", "locationOrLoadError": {"__typename": "RepositoryLocation"}}
 

@@ -1,7 +1,8 @@
 """Types the README's first lines in a new clone and a new virtual environment, and executes the notebook.
 
 `python -m seller_platform_tests.documents.clean_environment` takes some minutes, most of them to install packages.
-With `--wheel FILE` it installs this wheel where the README installs the clone, and types the lines in an empty folder.
+With `--wheel FILE` it installs this wheel where the README installs the clone, and types the lines in an empty folder;
+the last ones open Dagster's UI over the rows of the demo.
 """
 
 import argparse
@@ -12,8 +13,10 @@ import sys
 from pathlib import Path
 from shlex import quote
 
+from seller_platform.cli.processes import free_port
 from seller_platform_tests.documentation import README
 from seller_platform_tests.documents.markdown import Document, typed
+from seller_platform_tests.support.code_locations import loaded_location
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import environment
 
@@ -39,6 +42,15 @@ def main() -> int:
             code = subprocess.run(["bash", "-c", line], cwd=folder, env=variables, check=False).returncode
             print(f"{code}  {line}", flush=True)
             if code:
+                return 1
+        if wheel is not None:
+            (block,) = (each for each in Document(README).blocks("console") if "dagster dev" in each)
+            copies, opens = typed(block)
+            subprocess.run(["bash", "-c", copies], cwd=folder, env=variables, check=True)
+            port, variables["SELLER_PLATFORM_DEMO"] = free_port(), "1"
+            location = loaded_location(["bash", "-c", f"{opens} --port {port}"], variables, folder, port=port)
+            print(f"{location}  {opens}")
+            if location["name"] != "seller_platform" or "Error" in str(location):
                 return 1
     return 0
 

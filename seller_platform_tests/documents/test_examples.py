@@ -57,6 +57,14 @@ NOT_TYPED = {
     "pip install 'seller-platform[lake]'": "requirements.lock has what the tests need of it",
     "seller-platform export --folder s3://bucket/lake": "exports/test_partitions.py asks a store that refuses",
     "dg dev": "journeys/test_mounted_project.py launches the same assets with `dg launch`",
+    **dict.fromkeys(
+        (
+            "cp \"$(python -c 'import seller_platform; print(*seller_platform.__path__)')\""
+            "/orchestration/{dagster,workspace}.yaml .",
+            "DAGSTER_HOME=$PWD dagster dev",
+        ),
+        "clean_environment.py types both with a wheel; deployment/test_location_name.py runs `dg dev`",
+    ),
     "seller-platform dev": "journeys/test_ui.py runs it",
     "seller-platform database remove": "cli/database/test_removal.py deletes servers",
     "seller-platform service run --replica": "journeys/test_replica.py runs it",
