@@ -4,6 +4,9 @@ It builds what the last commit contains: a source distribution, a wheel from it,
 the checksums of the three. The same commit gives the same bytes. Then it installs the wheel, with packages from PyPI,
 into an empty environment in another folder, and runs `seller-platform demo` there. What `dist/` had before is replaced
 only after that.
+
+A package index shows the README without the files beside it. With `--repository URL`, its links and pictures lead to
+the repository at the tag of the version, and the package names the repository.
 """
 
 import argparse
@@ -29,6 +32,10 @@ DIST = TOP / "dist"
 CHECKSUMS = "SHA256SUMS"
 """The file of checksums, which `sha256sum --check` reads."""
 
+TAG = f"v{__version__}"
+"""The tag that the released commit gets."""
+
+_RELATIVE = re.compile(r"(?P<picture>!?)(?P<text>\[[^\]]*\])\((?!https?://|#)(?P<path>[^)\s]+)\)")
 _DEMO = ("demo", "--accounts", "1", "--months", "1")
 
 
@@ -44,12 +51,13 @@ def reason_against(clone: Path) -> str | None:
     return None
 
 
-def build(clone: Path, dist: Path) -> Path:
+def build(clone: Path, dist: Path, *, repository: str | None = None) -> Path:
     """Write the files of a release, and return the wheel.
 
     Args:
         clone: Only its last commit counts: untracked and ignored files are not built.
         dist: The folder to create.
+        repository: The URL of the repository on GitHub, for links of the README. Without it they stay relative.
 
     Raises:
         FileExistsError: The folder exists.
@@ -59,7 +67,10 @@ def build(clone: Path, dist: Path) -> Path:
     epoch = int(_git(clone, "log", "-1", "--format=%ct"))
     with temporary_folder() as folder:
         (folder / "committed.tar").write_bytes(_git(clone, "archive", "HEAD"))
-        sdist = _build("sdist", _unpacked(folder / "committed.tar", folder / "committed"), dist, epoch)
+        source = _unpacked(folder / "committed.tar", folder / "committed")
+        if repository is not None:
+            _lead_to(repository.rstrip("/"), source)
+        sdist = _build("sdist", source, dist, epoch)
         # From the source distribution, so that this is shown to be complete.
         wheel = _build("wheel", next(_unpacked(sdist, folder / "sdist").iterdir()), dist, epoch)
     bill = bill_of_materials(IMAGE_LOCK, moment=datetime.fromtimestamp(epoch, UTC))
@@ -100,18 +111,32 @@ def main() -> int:
     parser.add_argument("--only-build", action="store_true", help="Install nothing.")
     text = "Install with this Python, by version or path; may be repeated. By default the one that runs this."
     parser.add_argument("--python", action="append", help=text)
+    parser.add_argument("--repository", metavar="URL", help="Where the repository is, for the links of the README.")
     arguments = parser.parse_args()
     if reason := reason_against(TOP):
         print(f"Nothing was built: {reason}", file=sys.stderr)
         return 2
     with temporary_folder() as folder:
-        wheel = build(TOP, folder / DIST.name)
+        wheel = build(TOP, folder / DIST.name, repository=arguments.repository)
         for python in [] if arguments.only_build else arguments.python or [sys.executable]:
             run_demo(wheel, python)
         shutil.rmtree(DIST, ignore_errors=True)
         shutil.move(folder / DIST.name, DIST)
     print((DIST / CHECKSUMS).read_text(), end="")
     return 0
+
+
+def _lead_to(repository: str, source: Path) -> None:
+    """Let links of the README, and the package's metadata, lead to the repository at the version's tag."""
+    readme, project = source / "README.md", source / "pyproject.toml"
+
+    def absolute(match: re.Match[str]) -> str:
+        kind = "raw" if match["picture"] else "blob"
+        return f"{match['picture']}{match['text']}({repository}/{kind}/{TAG}/{match['path']})"
+
+    readme.write_text(_RELATIVE.sub(absolute, readme.read_text()))
+    urls = f'Repository = "{repository}"\nChangelog = "{repository}/blob/{TAG}/CHANGELOG.md"'
+    project.write_text(project.read_text().replace("[project.scripts]", f"[project.urls]\n{urls}\n\n[project.scripts]"))
 
 
 def _build(target: str, source: Path, dist: Path, epoch: int) -> Path:

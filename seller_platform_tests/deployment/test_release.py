@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,7 @@ LEFTOVERS = (
     "dist/seller_platform-0.9-py3-none-any.whl",
 )
 """Files that work in a clone leaves there. All of them are untracked, and most are ignored."""
+REPOSITORY = "https://github.com/shop/seller-platform"
 AUTHOR = ("-c", "user.name=Ann", "-c", "user.email=ann@shop.example", "-c", "commit.gpgsign=false")
 
 
@@ -60,7 +62,7 @@ def dist(clone: Path) -> Path:
     for name in LEFTOVERS:
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).write_text("left over")
-    return build(clone, clone / "build" / "dist").parent
+    return build(clone, clone / "build" / "dist", repository=REPOSITORY).parent
 
 
 @pytest.fixture(scope="module")
@@ -149,12 +151,29 @@ def test_the_wheel_has_every_file_of_the_package_except_pictures(clone: Path, wh
     assert [line.rpartition(" ")[2] for line in pythons] == list(PYTHONS)
 
 
+def test_links_and_pictures_of_a_package_index_lead_to_the_repository(clone: Path, wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA"))
+
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", metadata)
+    paths = {
+        (mark, link.removeprefix(f"{REPOSITORY}/{kind}/v{__version__}/").partition("#")[0])
+        for mark, link in links
+        for kind in ["raw" if mark else "blob"]
+        if link.startswith(REPOSITORY)
+    }
+    assert {("!", "seller_platform/docs/images/backfill.png"), ("", ".github/CONTRIBUTING.md")} <= paths
+    assert [path for _, path in paths if not (clone / path).exists()] == []
+    assert [link for _, link in links if not link.startswith(("https://", "#"))] == []
+    assert f"Project-URL: Repository, {REPOSITORY}\n" in metadata
+
+
 def test_the_same_commit_gives_the_same_bytes(clone: Path, dist: Path, tmp_path: Path) -> None:
     again = tmp_path / "another clone"
     _git(tmp_path, "clone", "--quiet", str(clone), str(again))
     mask = os.umask(0o077)
     try:
-        build(again, tmp_path / "dist")
+        build(again, tmp_path / "dist", repository=f"{REPOSITORY}/")
     finally:
         os.umask(mask)
 

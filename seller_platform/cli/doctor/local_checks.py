@@ -65,7 +65,7 @@ def examine_packages(requirements: Iterable[str]) -> Finding:
         if not requirement.specifier.contains(installed, prereleases=True):
             wrong.append(f"{requirement.name} {installed} is installed, {requirement.specifier} is needed")
     if wrong:
-        return fail("packages", "; ".join(wrong), "`pip install --upgrade seller-platform` in a fresh environment")
+        return fail("packages", "; ".join(wrong), "install the wheel of seller-platform in a fresh environment")
     dagster = ", ".join(f"{name} {version(name)}" for name in ("dagster", "dagster-postgres", "dagster-webserver"))
     return ok("packages", dagster)
 
