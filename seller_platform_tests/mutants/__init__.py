@@ -9,6 +9,6 @@ is 1 if fewer than 92 % are killed, or if a survivor has no verdict in `verdicts
 - `modules`: the modules, and the tests of each
 - `choice`: the mutants of a module
 - `verdicts`: survivors that were judged before
-- `play`: runs tests with a mutant, in processes forked from one that has imported the libraries
+- `play`: runs tests with a mutant, in processes forked from one that has imported the libraries; first without
 - `recording`: the plugin of pytest that records which tests reach a function, and runs those
 """

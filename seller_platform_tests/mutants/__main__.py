@@ -46,7 +46,8 @@ def _play(module: str, each: int, seed: int, reasons: Collection[str]) -> list[P
             one = Played(**json.loads(line))
             played.append(one)
             if not one.is_killed and one.change not in reasons:
-                print(f"\n{one.change}\n(reached by {count_of(one.tests, 'test')})\n", flush=True)
+                error = f"; pytest ended with {one.code}" if one.code else ""
+                print(f"\n{one.change}\n(reached by {count_of(one.tests, 'test')}{error})\n", flush=True)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
     return played

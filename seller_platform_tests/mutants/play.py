@@ -2,7 +2,7 @@
 
 That process has imported all that the tests import, except the module that is changed and what imports it. A forked
 process imports these, with the mistake, and runs pytest. So a mutant costs no start of an interpreter, of Dagster or of
-PostgreSQL.
+PostgreSQL. The unchanged module is played first, in the same way: its tests must pass.
 """
 
 import ast
@@ -16,7 +16,7 @@ import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.abc import MetaPathFinder, SourceLoader
@@ -52,15 +52,20 @@ class Played:
 
     Attributes:
         change: As `Mutant.change`.
-        is_killed: Whether a test failed, or did not end in time.
+        code: The exit code of pytest, or the negative number of the signal that ended it.
         tests: How many tests reach the changed function.
         seconds: The CPU time that they took until one failed, without that of PostgreSQL.
     """
 
     change: str
-    is_killed: bool
+    code: int
     tests: int
     seconds: float
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether a test failed, the process crashed or did not end in time. Other exit codes are errors of pytest."""
+        return self.code == pytest.ExitCode.TESTS_FAILED or self.code < 0
 
 
 class _Loader(MetaPathFinder, SourceLoader):
@@ -97,15 +102,22 @@ class _Loader(MetaPathFinder, SourceLoader):
 
 
 def play(module: str, *, each: int, seed: int) -> Iterator[Played]:
-    """Plant mistakes in a module, and yield what became of each."""
+    """Plant mistakes in a module, and yield what became of each.
+
+    Raises:
+        RuntimeError: The tests do not pass without a mistake.
+    """
     tests = [str(_TESTS / path) for path in TESTS_OF[module]]
     with _databases() as (server, databases):
         plugin = Plugin(server, databases)
         recorded, modules = _learned(lambda: _recorded(module, plugin, tests))
         _empty(server, databases)
-        _import(modules, module)
+        late = _import(modules, module)
+        unchanged = Mutant(module, path_of(module).read_text(), function=None, change="")
+        if code := _played(unchanged, late, recorded, server, databases).code:
+            raise RuntimeError(f"{module}: the tests of mutants end with {code} without a mistake, as printed above")
         for mutant in islice(mutants_of(module, seed=seed), each):
-            yield _played(mutant, recorded, server, databases)
+            yield _played(mutant, late, recorded, server, databases)
 
 
 @contextmanager
@@ -155,56 +167,74 @@ def _learned(work: Callable[[], Any]) -> Any:
     return pickle.loads(content)
 
 
-def _import(modules: Collection[str], changed: str) -> None:
-    """Import modules, except a product's module, what imports it, and tests."""
+def _import(modules: Collection[str], changed: str) -> list[str]:
+    """Import modules, except a product's module and what imports it, which are returned, and tests."""
     name = f"{PACKAGE.name}.{changed}"
     graph = grimp.build_graph(PACKAGE.name, _TESTS.name, cache_dir=None)
     late = {name, *graph.find_downstream_modules(name)}
+    modules = [
+        each for each in modules if not (each.startswith(_TESTS.name) and ("test_" in each or "conftest" in each))
+    ]
     for each in modules:
-        is_test = each.startswith(_TESTS.name) and ("test_" in each or "conftest" in each)
-        if each not in late and not is_test:
+        if each not in late:
             with suppress(Exception):
                 importlib.import_module(each)
     gc.collect()
     gc.freeze()
+    return [each for each in modules if each in late]
 
 
-def _played(mutant: Mutant, recorded: Mapping[str, Recorded], server: EmbeddedServer, databases: Databases) -> Played:
-    """Run the tests that reach a changed function."""
+def _played(
+    mutant: Mutant,
+    late: Sequence[str],
+    recorded: Mapping[str, Recorded],
+    server: EmbeddedServer,
+    databases: Databases,
+) -> Played:
+    """Run the tests that reach a changed function, or all of them if none was changed."""
     chosen = {
         test: each.seconds
         for test, each in recorded.items()
         if mutant.function is None or mutant.function in each.functions
     }
     if not chosen:
-        return Played(mutant.change, is_killed=False, tests=0, seconds=0)
+        return Played(mutant.change, code=0, tests=0, seconds=0)
     databases.take_back(databases.lend())
     pid = os.fork()
     if pid == 0:
-        os._exit(_run(mutant, Plugin(server, databases, chosen=chosen)))
+        os._exit(_run(mutant, late, Plugin(server, databases, chosen=chosen)))
     process = os.pidfd_open(pid)
     if not select.select([process], [], [], _LEAST_SECONDS + 5 * sum(chosen.values()))[0]:
         os.killpg(pid, signal.SIGKILL)
-    _, code, usage = os.wait4(pid, 0)
+    _, status, usage = os.wait4(pid, 0)
     os.close(process)
     _empty(server, databases)
-    return Played(mutant.change, code != 0, len(chosen), usage.ru_utime + usage.ru_stime)
+    return Played(mutant.change, os.waitstatus_to_exitcode(status), len(chosen), usage.ru_utime + usage.ru_stime)
 
 
-def _run(mutant: Mutant, plugin: Plugin) -> int:
+def _run(mutant: Mutant, late: Sequence[str], plugin: Plugin) -> int:
+    """Import modules with a mistake, run the chosen tests until one fails, and return the exit code of pytest.
+
+    What cannot be imported with the mistake counts as a failed test. The output of an unchanged module is printed.
+    """
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere if mutant.change else 2, 1)
+    if mutant.change:
+        os.dup2(nowhere, 2)
     resource.setrlimit(resource.RLIMIT_AS, (_LARGEST_MEMORY, _LARGEST_MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
     sys.meta_path.insert(0, _Loader(mutant.module, mutant.code))
     assert plugin.chosen is not None
-    files = dict.fromkeys(test.partition("::")[0] for test in plugin.chosen)
+    files = [str(_TESTS.parent / file) for file in dict.fromkeys(test.partition("::")[0] for test in plugin.chosen)]
     try:
-        return pytest.main(["-x", *arguments([str(_TESTS.parent / file) for file in files])], plugins=[plugin])
+        for module in late:
+            importlib.import_module(module)
+        return pytest.main(["-x", "--continue-on-collection-errors", *arguments(files)], plugins=[plugin])
     except BaseException:
-        return 1
+        traceback.print_exc()
+        return pytest.ExitCode.TESTS_FAILED
 
 
 def _empty(server: EmbeddedServer, databases: Databases) -> None:

@@ -1,5 +1,7 @@
-"""Tests the choice of mutants, and the table of modules and verdicts."""
+"""Tests the choice of mutants, how their tests end, and the table of modules and verdicts."""
 
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -7,9 +9,21 @@ import pytest
 
 from seller_platform_tests.mutants.choice import mutants_of, path_of
 from seller_platform_tests.mutants.modules import TESTS_OF
+from seller_platform_tests.mutants.play import Played
 from seller_platform_tests.mutants.verdicts import verdicts
 
 _TESTS = Path(__file__).parents[1]
+_RUN = """
+import sys
+from seller_platform_tests.mutants.choice import Mutant, path_of
+from seller_platform_tests.mutants.play import _run
+from seller_platform_tests.mutants.recording import Plugin
+
+module, mistake, test = "service.limits.rates", *sys.argv[1:]
+mutant = Mutant(module, f"{path_of(module).read_text()}\\n{mistake}\\n", None, change=mistake)
+chosen = {f"seller_platform_tests/service/limits/test_rates.py::{test}": 0}
+sys.exit(_run(mutant, [f"seller_platform.{module}"], Plugin(None, None, chosen=chosen)))
+"""
 
 
 @pytest.mark.parametrize("module", TESTS_OF)
@@ -34,6 +48,23 @@ def test_a_mutant_has_one_change_in_a_named_function() -> None:
     assert name.startswith("warehouse.loads.retention ")
     assert [line[0] for line in lines] == ["-", "+"]
     assert lines[1].removeprefix("+ ") in mutant.code
+
+
+@pytest.mark.parametrize(
+    ("code", "is_killed"), [(0, False), (1, True), (2, False), (3, False), (4, False), (5, False), (-9, True)]
+)
+def test_what_is_no_failed_test_and_no_crash_kills_no_mutant(code: int, is_killed: bool) -> None:
+    assert Played("", code, tests=1, seconds=0).is_killed is is_killed
+
+
+@pytest.mark.parametrize(
+    ("mistake", "test", "code"),
+    [("raise ValueError", "test_each_key_has_a_quota_of_its_own", 1), ("", "test_of_another_name", 5)],
+)
+def test_only_a_module_that_cannot_be_imported_counts_as_a_failed_test(mistake: str, test: str, code: int) -> None:
+    ended = subprocess.run([sys.executable, "-c", _RUN, mistake, test], check=False)
+
+    assert ended.returncode == code
 
 
 def test_a_verdict_has_a_reason_and_is_about_a_line_that_exists() -> None:
