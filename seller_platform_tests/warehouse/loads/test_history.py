@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 import time_machine
+from psycopg import sql
 from sqlalchemy import event, text
 
 from seller_platform.contract import Account, Window, dataset_named
@@ -17,9 +18,10 @@ from seller_platform.errors import RequestError
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.difference import stored_rows
 from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 TRANSACTIONS = dataset_named("transactions")
@@ -84,6 +86,29 @@ def test_another_spelling_of_the_same_values_moves_no_row(database: Database) ->
     assert {load for _, load in _loads_of_rows(database)} == {first.id}
     assert again.restatement == {}
     assert not unchanged.changed
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_rows_without_a_hash_beside_others_are_compared_by_value(database: Database, times: int) -> None:
+    stayed, gone = [_order(1), *[_order(2)] * times, _order(3)], [_order(4)] * times
+    first = _load(database, [*stayed, *gone])
+    with database.begin() as connection:
+        unhashed = text("UPDATE seller.transactions SET row_hash = NULL WHERE order_id IN ('order-2', 'order-4')")
+        connection.execute(unhashed)
+        with driver_of(connection).cursor() as cursor:
+            addresses = stored_rows(cursor, TRANSACTIONS, sql.SQL("true")).addresses
+
+    second = _load(database, [*stayed, _order(5)])
+
+    assert len(addresses) == len(set(addresses)) == first.rows
+    assert _loads_of_rows(database) == [*((order, first.id) for order, *_ in stayed), ("order-5", second.id)]
+    assert _contents(database, "history.transactions") == Counter(gone)
+    assert second.sums is not None
+    assert second.sums["rows"] == len(stayed) + 1
+    assert not _load(database, [*stayed, _order(5)]).changed
+    with database.begin() as connection:
+        left = connection.execute(text("SELECT count(*) FROM seller.transactions WHERE row_hash IS NULL"))
+        assert left.scalar_one() == 0
 
 
 def test_a_load_is_undone_with_those_after_it_and_a_revert_can_be_reverted(database: Database) -> None:
