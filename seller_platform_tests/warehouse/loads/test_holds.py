@@ -360,6 +360,15 @@ def test_a_wrong_answer_about_two_settled_days_is_held_for_these_days(
     assert (_stored(database) - before).total() <= 1  # one entry of a cent lies on another day
 
 
+def test_a_column_that_few_rows_of_two_open_days_lose_is_published(database: Database) -> None:
+    """It is judged day by day: in the whole reading most rows have the column."""
+    _load(database, _entries(30))
+
+    receipt = _load(database, _changed(_entries(30), {3, 4}, marketplace_name=lambda _: None), Judge())
+
+    assert receipt.verdict is CountVerdict.MATCH
+
+
 def test_loss_is_not_made_up_for_by_days_that_are_complete(database: Database) -> None:
     month = Window(date(2026, 3, 1), date(2026, 4, 1))
 
