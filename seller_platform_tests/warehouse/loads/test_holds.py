@@ -369,6 +369,18 @@ def test_a_column_that_few_rows_of_two_open_days_lose_is_published(database: Dat
     assert receipt.verdict is CountVerdict.MATCH
 
 
+@pytest.mark.parametrize(("lost", "verdict"), [(5, "match"), (6, "held")])
+def test_half_of_an_open_day_is_held_unless_it_is_five_rows(database: Database, lost: int, verdict: str) -> None:
+    rows = _entries(100)
+    missing = _of_days(rows, {3})[:lost]
+    _load(database, rows)
+
+    receipt = _load(database, [row for row in rows if row not in missing], Judge(is_second=True))
+
+    assert receipt.verdict == verdict
+    assert verdict == "match" or doubt_of(receipt).rule == "lost"
+
+
 def test_loss_is_not_made_up_for_by_days_that_are_complete(database: Database) -> None:
     month = Window(date(2026, 3, 1), date(2026, 4, 1))
 
