@@ -371,6 +371,19 @@ def test_a_column_that_few_rows_of_two_open_days_lose_is_published(database: Dat
     assert receipt.verdict is CountVerdict.MATCH
 
 
+@pytest.mark.parametrize(("rows_a_day", "verdict"), [(1, "match"), (2, "held")])
+def test_a_column_that_a_settled_day_loses_is_held_from_two_rows_on(
+    database: Database, rows_a_day: int, verdict: str
+) -> None:
+    rows = _entries(10 * rows_a_day)
+    _load(database, rows)
+
+    receipt = _load(database, _changed(rows, {3}, marketplace_name=lambda _: None), Judge(SETTLED, is_second=True))
+
+    assert receipt.verdict == verdict
+    assert verdict == "match" or doubt_of(receipt).rule == "emptied_day"
+
+
 @pytest.mark.parametrize(("lost", "verdict"), [(5, "match"), (6, "held")])
 def test_half_of_an_open_day_is_held_unless_it_is_five_rows(database: Database, lost: int, verdict: str) -> None:
     rows = _entries(100)
