@@ -11,13 +11,21 @@ import pyarrow as pa
 
 from seller_platform.errors import PartitionsFailedError, SellerPlatformError, SettingsError
 from seller_platform.failpoints import reach
-from seller_platform.warehouse.exports.table_files import LOG, delete_torn_commits, sync_commits
+from seller_platform.warehouse.exports.table_files import LOG, delete_torn_commits, sync_checkpoint, sync_commits
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import ACCOUNT, SOURCES, Source, relation_of
 
 try:
-    from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties, write_deltalake
+    from deltalake import (
+        CommitProperties,
+        DeltaTable,
+        PostCommitHookProperties,
+        Schema,
+        Transaction,
+        WriterProperties,
+        write_deltalake,
+    )
     from deltalake.exceptions import DeltaError
 except ImportError as error:
     raise SettingsError(
@@ -31,6 +39,10 @@ MONTH = "month"
 
 KEPT = timedelta(days=7)
 """How long a version can be read after it was replaced. `as_of` of the warehouse has older moments."""
+
+_COMMITS_OF_A_CHECKPOINT = 100
+_COMMIT_ONLY = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+"""A checkpoint is written only of synced commits, and commits are deleted only before a synced checkpoint."""
 
 _DECORATION, _LONGEST_CAUSES = re.compile(r"\x1b\[[\d;]*m|↳"), 400
 
@@ -66,6 +78,7 @@ def open_table(
                 # Delta's log has the bounds of columns as JSON numbers, which round money. Files have exact ones.
                 "delta.dataSkippingStatsColumns": relation_of(source).day or ACCOUNT,
             },
+            post_commithook_properties=_COMMIT_ONLY,
         )
         _sync(table, url, 0)
         reach("export.created")
@@ -115,8 +128,11 @@ def replace_rows(
         commit_properties=CommitProperties(
             {**metadata}, app_transactions=[Transaction(name, number) for name, number in numbers.items()]
         ),
+        post_commithook_properties=_COMMIT_ONLY,
     )
     _sync(table, url, first)
+    if table.version() % _COMMITS_OF_A_CHECKPOINT == 0:
+        _write_checkpoint(table, url)
 
 
 def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, PartitionsFailedError | None]:
@@ -145,12 +161,13 @@ def prune_tables(database: Database, folder: str, *, dry: bool) -> tuple[int, Pa
                     if table is not None and table.metadata().name == source.table:
                         if not dry:
                             first = table.version() + 1
-                            table.optimize.compact()
+                            table.optimize.compact(post_commithook_properties=_COMMIT_ONLY)
                             _sync(table, url, first)
-                            table.create_checkpoint()
+                            _write_checkpoint(table, url)
                             table.cleanup_metadata()
                         first = table.version() + 1
-                        files += len(table.vacuum(dry_run=dry, full=True))
+                        deleted = table.vacuum(dry_run=dry, full=True, post_commithook_properties=_COMMIT_ONLY)
+                        files += len(deleted)
                         _sync(table, url, first)
             except SellerPlatformError as error:
                 failures[source.table] = str(error)
@@ -177,6 +194,13 @@ def _sync(table: DeltaTable, url: str, first: int) -> None:
     """Sync the commits of a table from a version on, if it is in a folder: an object store needs none."""
     if (folder := _folder_of(url)) is not None:
         sync_commits(folder, first, table.version())
+
+
+def _write_checkpoint(table: DeltaTable, url: str) -> None:
+    """Write a checkpoint of the newest version of a table, unless there is one; in a folder it is synced."""
+    table.create_checkpoint()
+    if (folder := _folder_of(url)) is not None:
+        sync_checkpoint(folder, table.version())
 
 
 def _folder_of(url: str) -> Path | None:

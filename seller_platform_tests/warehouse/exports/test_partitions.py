@@ -37,7 +37,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_arrow, schema_of
 from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, exported_to, relation_of
 from seller_platform_tests.support.engines import connect_duckdb, read_by_engines
-from seller_platform_tests.support.power_loss import recorded
+from seller_platform_tests.support.power_loss import Recording, recorded
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
@@ -331,6 +331,74 @@ def test_pruning_deletes_what_a_power_loss_left_in_part(
     assert _stored(tmp_path)["order_total"].to_pylist() == [1]
     _export(database, tmp_path, MARCH)
     assert _stored(tmp_path)["order_total"].to_pylist() == [2]
+
+
+def _checkpoint_of_zeros(table: Path, newest: Path) -> None:
+    checkpoint = newest.with_suffix(".checkpoint.parquet")
+    checkpoint.write_bytes(bytes(checkpoint.stat().st_size))
+
+
+def _no_checkpoint(table: Path, newest: Path) -> None:
+    newest.with_suffix(".checkpoint.parquet").unlink()
+
+
+@pytest.mark.parametrize("tear", [_checkpoint_of_zeros, _no_checkpoint, _empty_rows])
+def test_a_checkpoint_that_a_power_loss_left_in_part_is_deleted(
+    database: Database, tmp_path: Path, tear: Callable[[Path, Path], None]
+) -> None:
+    for total in (1, 2):
+        _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
+        _export(database, tmp_path, MARCH)
+    prune_tables(database, str(tmp_path), dry=False)
+    table = tmp_path / "orders"
+    tear(table, max((table / "_delta_log").glob("*.json")))
+
+    (exported,) = _export(database, tmp_path, MARCH)
+
+    assert exported.replaced == (tear is _empty_rows)
+    assert _stored(tmp_path)["order_total"].to_pylist() == [2]
+
+
+def test_a_checkpoint_is_synced_before_the_commits_before_it_go(database: Database, tmp_path: Path) -> None:
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
+    _export(database, tmp_path, MARCH)
+    log = tmp_path / "orders" / "_delta_log"
+    first, checkpoint = log / f"{0:020}.json", log / f"{1:020}.checkpoint.parquet"
+    os.utime(first, (0, 0))
+
+    def observe(recording: Recording) -> tuple[bool, bool]:
+        return ("fsync", str(checkpoint)) in recording.calls and recording.calls[-1][1] == str(log), first.exists()
+
+    with recorded(log, observe=observe) as recording:
+        prune_tables(database, str(tmp_path), dry=False)
+
+    (log / "_last_checkpoint").unlink()  # no engine needs it
+    _, error = prune_tables(database, str(tmp_path), dry=False)
+
+    assert (True, True) in {facts for facts, _ in recording.states}
+    assert not first.exists()
+    assert error is None
+
+
+def test_a_hundred_synced_commits_get_a_checkpoint(database: Database, tmp_path: Path) -> None:
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
+    _export(database, tmp_path, MARCH)
+    table, log = DeltaTable(tmp_path / "orders"), tmp_path / "orders" / "_delta_log"
+    while table.version() < 98:
+        table.alter.set_table_properties({"delta.checkpointInterval": "50"})
+    for checkpoint in log.glob("*checkpoint*"):
+        checkpoint.unlink()
+    written = []
+
+    for total in (2, 3):
+        _load(database, ORDERS, MARCH, [_order("o1", Decimal(total))])
+        with recorded(log) as recording:
+            _export(database, tmp_path, MARCH)
+        written.append(sorted(path.name for path in log.glob("*checkpoint*")))
+    synced = [Path(path).name for call, path in recording.calls if call == "fsync"]
+
+    assert written == [[], [f"{100:020}.checkpoint.parquet", "_last_checkpoint"]]
+    assert [name for name in synced if name in (f"{100:020}.json", *written[1])] == [f"{100:020}.json", *written[1]]
 
 
 def _due(database: Database, folder: Path) -> int:
