@@ -50,7 +50,7 @@ def test_a_table_that_cannot_be_read_fails_the_job_with_what_it_deleted(
 ) -> None:
     log = tmp_path / "lake" / "orders" / "_delta_log"
     log.mkdir(parents=True)
-    (log / f"{0:020}.json").write_text("no JSON")
+    (log / f"{0:020}.json").write_text('{"protocol": "none"}')
 
     result, kept = _prune(database, tmp_path, monkeypatch)
 
