@@ -23,7 +23,7 @@ from seller_platform.warehouse.postgres.database import revisions
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER
 from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders, is_root
 
-_OLDEST_PYTHON = (3, 11)
+_OLDEST_PYTHON, _NEWEST_PYTHON = (3, 11), (3, 14)
 _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30
 _LONGEST_HISTORY_YEARS = 10
 _KEY_SETTING = "SELLER_PLATFORM_SECRET_KEY"
@@ -44,11 +44,13 @@ def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
 
 
 def examine_python(running: Sequence[int]) -> Finding:
-    """Return whether the interpreter is new enough."""
-    message = ".".join(map(str, running))
-    if tuple(running[:2]) >= _OLDEST_PYTHON:
-        return ok("Python", message)
-    return fail("Python", f"{message} is too old", "install Python 3.11 or newer, and seller-platform in it")
+    """Return whether the interpreter is one that is supported."""
+    message, step = ".".join(map(str, running)), "install Python 3.11 to 3.14, and seller-platform in it"
+    if tuple(running[:2]) < _OLDEST_PYTHON:
+        return fail("Python", f"{message} is too old", step)
+    if tuple(running[:2]) > _NEWEST_PYTHON:
+        return warn("Python", f"{message} is newer than what is supported", step)
+    return ok("Python", message)
 
 
 def examine_packages(requirements: Iterable[str]) -> Finding:

@@ -46,6 +46,7 @@ from seller_platform.warehouse.postgres.database import Database, revisions
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
 from seller_platform.warehouse.postgres.root_user import is_root, remember_folder
+from seller_platform_tests.lock import PYTHONS
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.http_server import Handler, serving
 from seller_platform_tests.support.postgres import drop_database
@@ -93,7 +94,9 @@ def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> 
 @pytest.mark.parametrize(
     ("finding", "verdict", "message"),
     [
-        (examine_python((3, 11, 7)), FindingLevel.OK, "3.11.7"),
+        (examine_python([*map(int, PYTHONS[0].split(".")), 7]), FindingLevel.OK, f"{PYTHONS[0]}.7"),
+        (examine_python([*map(int, PYTHONS[-1].split(".")), 1]), FindingLevel.OK, f"{PYTHONS[-1]}.1"),
+        (examine_python((3, 15, 0)), FindingLevel.WARN, "3.15.0 is newer than what is supported"),
         (examine_python((3, 10, 14)), FindingLevel.FAIL, "3.10.14 is too old"),
         (examine_packages(["dagster>=1", "absent; extra == 'test'"]), FindingLevel.OK, "dagster 1."),
         (examine_packages(["dagster==0.1"]), FindingLevel.FAIL, "is installed, ==0.1 is needed"),
