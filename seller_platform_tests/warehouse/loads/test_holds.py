@@ -245,12 +245,14 @@ def test_an_accepted_reading_is_published_if_it_still_says_the_same(database: Da
     doubt = doubt_of(_load(database, _entries(300), Judge(is_second=True)))
 
     other, emptied, same = (
-        _load(database, _entries(count), Judge(is_second=True, accepted=Accepted(doubt))) for count in (200, 0, 295)
+        _load(database, _entries(count), Judge(is_second=True, accepted=Accepted(doubt, why="a sale")))
+        for count in (200, 0, 295)
     )
 
     assert [each.verdict.value for each in (other, emptied, same)] == ["held", "held", "match"]
     assert (_count(database), _count(database, "history.transactions")) == (295, 305)
-    assert (same.notes or {})["accepted"]["by"] == "an operator"
+    accepted = (same.notes or {})["accepted"]
+    assert (accepted["by"], accepted["why"]) == ("an operator", "a sale")
 
 
 def test_amounts_that_stay_away_are_believed_though_rows_come(database: Database) -> None:
