@@ -6,16 +6,16 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 2_880,
-    "cli": 9_590,
-    "orchestration": 7_590,
+    "root": 2_890,
+    "cli": 9_600,
+    "orchestration": 7_610,
     "service": 13_560,
     "sandbox": 2_400,
-    "ingest": 4_180,
+    "ingest": 4_200,
     "client": 4_610,
-    "warehouse": 17_570,
+    "warehouse": 17_670,
     "contract": 1_380,
-    "tests": 62_520,
+    "tests": 63_180,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
