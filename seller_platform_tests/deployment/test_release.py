@@ -168,6 +168,7 @@ def test_links_and_pictures_of_a_package_index_lead_to_the_repository(clone: Pat
     assert f"Project-URL: Repository, {REPOSITORY}\n" in metadata
 
 
+@pytest.mark.nightly
 def test_the_same_commit_gives_the_same_bytes(clone: Path, dist: Path, tmp_path: Path) -> None:
     again = tmp_path / "another clone"
     _git(tmp_path, "clone", "--quiet", str(clone), str(again))

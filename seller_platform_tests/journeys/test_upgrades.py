@@ -150,6 +150,7 @@ class Programs:
             self.rounds[name] += 1
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1500)
 def test_programs_go_on_during_and_after_an_upgrade(year: Year) -> None:
     """The loader starts again and again, the service and the readers keep their connections."""
