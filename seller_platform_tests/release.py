@@ -1,9 +1,9 @@
 """Makes a release in `dist/`: `python -m seller_platform_tests.release`, in a clean clone.
 
 It builds what the last commit contains: a source distribution, a wheel from it, the bill of materials of the image, and
-the checksums of the three. The same commit gives the same bytes. Then it installs the wheel, with packages from PyPI,
-into an empty environment in another folder, and runs `seller-platform demo` there. What `dist/` had before is replaced
-only after that.
+the checksums of the three. The same commit gives the same wheel and source distribution. Then it installs the wheel,
+with packages from PyPI, into an empty environment in another folder, and runs `seller-platform demo` there. What
+`dist/` had before is replaced only after that.
 
 A package index shows the README without the files beside it. With `--repository URL`, its links and pictures lead to
 the repository at the tag of the version, and the package names the repository.

@@ -17,6 +17,7 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.broken_connection import Broken
 from seller_platform_tests.support.fault_proxy import Plan, open_proxy, rewritten
 from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.support.postgres import answers
 from seller_platform_tests.support.power_loss import listening
 from seller_platform_tests.support.waiting import wait_for
 from seller_platform_tests.support.watchdog import folder_of_the_run
@@ -29,14 +30,6 @@ _STORED = """
 SELECT (SELECT count(*) FROM seller.orders), (SELECT sum(rows) FROM platform.slices),
        (SELECT rows FROM platform.loads ORDER BY id DESC LIMIT 1), (SELECT max(product_name) FROM seller.orders)
 """
-
-
-def answers(url: str) -> bool:
-    try:
-        psycopg.connect(url).close()
-    except psycopg.OperationalError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize(

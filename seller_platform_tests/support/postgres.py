@@ -149,3 +149,12 @@ def _definitions(connection: psycopg.Connection) -> tuple[object, ...]:
     assert row is not None
     ages, oldest, *counts = row
     return (*(oldest - age for age in ages), *counts)
+
+
+def answers(url: str) -> bool:
+    """Return whether a server lets a client in."""
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True

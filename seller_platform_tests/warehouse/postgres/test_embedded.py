@@ -23,6 +23,7 @@ from seller_platform.warehouse.postgres.root_user import (
     remember_folder,
     server_user,
 )
+from seller_platform_tests.support.postgres import answers
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("open_to_the_server")]
@@ -193,14 +194,6 @@ def test_a_server_whose_machine_went_down_starts_again(tmp_path: Path) -> None:
     first.close()
 
     assert (row, is_deleted) == ((42,), True)
-
-
-def answers(url: str) -> bool:
-    try:
-        psycopg.connect(url).close()
-    except psycopg.OperationalError:
-        return False
-    return True
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as another user")
