@@ -84,7 +84,7 @@ def _as_text(value: Any, kind: Kind) -> str:
     if value is None:
         return _NULL
     if kind is Kind.MONEY:
-        return f"{Decimal(value):.2f}"
+        return str(round(Decimal(value), 2) + 0)  # PostgreSQL has no negative zero
     if kind is Kind.TIMESTAMP:
         return datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
     return str(value)
