@@ -37,6 +37,7 @@ from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform_tests.simulation.facts import check
 from seller_platform_tests.simulation.marts import build_due
 from seller_platform_tests.simulation.plan import PROCESSES
 from seller_platform_tests.simulation.planning import judge_division, judge_due
@@ -308,26 +309,36 @@ def load_reports(world: "World", process: "Process") -> int:
 
 
 def accept(world: "World", process: "Process", random: Random) -> None:
-    """Accept a reading that is held."""
+    """Accept a reading that is held, and none that is published."""
+    for published in world.model.revertible_loads()[:1]:
+        refused = _refusal(partial(_accepted, world, process, published))
+        check(
+            f"load {published} is published, and accepting it ended with {refused}", isinstance(refused, NotHeldError)
+        )
     holds = open_holds(process.database)
     world.model.judge_holds([each.id for each in holds])
-    if not holds:
-        return
-    accept_held(world, process, random.choice(holds).id)
+    if holds:
+        accept_held(world, process, random.choice(holds).id)
+
+
+def _refusal(action: Callable[[], object]) -> RequestError | None:
+    try:
+        action()
+    except RequestError as error:
+        return error
+    return None
+
+
+def _accepted(world: "World", process: "Process", load_id: int) -> Receipt:
+    now, run_id = world.clock.now(), world.next_run(process)
+    return accept_load(lambda _: process.api, process.database, load_id, now=now, adaptive=False, run_id=run_id)
 
 
 def accept_held(world: "World", process: "Process", load_id: int) -> None:
     """Accept the reading of a load."""
     world.model.holds.accepted_by_operator = True
     try:
-        receipt = accept_load(
-            lambda _: process.api,
-            process.database,
-            load_id,
-            now=world.clock.now(),
-            adaptive=False,
-            run_id=world.next_run(process),
-        )
+        receipt = _accepted(world, process, load_id)
         world.say(f"accepted {load_id}: {receipt.verdict}")
         world.model.judge_accepted(load_id, receipt.id)
     except NotHeldError:
@@ -405,7 +416,12 @@ class _Others:
 
 
 def undo(world: "World", process: "Process", random: Random) -> None:
-    """Revert a load that changed rows of days which were loaded before; where there is none, load some."""
+    """Revert a load that changed rows of days which were loaded before; where there is none, load some.
+
+    The first load of all is of days of which nothing was stored before, or of accounts: it is not reverted.
+    """
+    if (first := world.model.first_load()) is not None:
+        check(f"load {first} is reverted", _refusal(partial(revert, process.database, first)) is not None)
     if not world.model.revertible_loads():
         update(world, process, random)
     if not (loads := world.model.revertible_loads()):

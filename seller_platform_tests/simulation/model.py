@@ -27,6 +27,7 @@ class Model:
         self.holds = Holds(self._facts)
         self._floors: dict[tuple[str, Group], int] = {}
         self._requested: dict[str, str] = {}
+        self._attempts: dict[int, int] = {}  # also of jobs that were pruned
         self._before: dict[int, Rows] = {}
         self._steps: list[read.Step] = []
         self._states: dict[str, list[Counter[Stored]]] = {name: [Counter()] for name in self._datasets}
@@ -134,7 +135,8 @@ class Model:
             notes = tables.receipts.get(job["load_id"], {"notes": {}})["notes"]
             is_its_load = job["state"] != "loaded" or notes.get("report_id") == job["report_id"]
             check(f"job {number} is loaded, and load {job['load_id']} did not load its report", is_its_load)
-        requested, attempts = len(self._upstream.reports.asked), sum(job["attempt"] for job in tables.jobs.values())
+            self._attempts[number] = job["attempt"]
+        requested, attempts = len(self._upstream.reports.asked), sum(self._attempts.values())
         check(f"{requested} reports were requested in {attempts} attempts", requested <= attempts)
 
     def tell(self, load: int) -> None:
@@ -193,6 +195,10 @@ class Model:
             return None
         name, moment, _, _ = random.choice(self._steps)
         return name, moment, read.rows_then(self._steps, name, moment)
+
+    def first_load(self) -> int | None:
+        """Return the first load that has a receipt; None if there is none, or if former ones may be deleted."""
+        return None if self.is_pruned else min(self._last.receipts, default=None)
 
     def revertible_loads(self) -> list[int]:
         """Return the published loads of lists that changed rows of days which were loaded before."""

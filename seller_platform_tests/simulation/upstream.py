@@ -84,6 +84,7 @@ LIES: Mapping[str, Callable[[Row, int], list[Row]]] = {
     "half": lambda row, number: [row] if number % 2 else [],
     "a quarter less": lambda row, number: [row] if number % 4 else [],
     "a fifth less": lambda row, number: [row] if number % 5 else [],
+    "a twelfth less": lambda row, number: [row] if number % 12 else [],
 }
 """What wrong answers make of a row, given its number among those of the wrong days."""
 

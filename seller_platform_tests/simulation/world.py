@@ -136,7 +136,7 @@ class World:
         self.clock, self.log = VirtualClock(), EventLog()
         self.faults = Faults(KINDS_OF_FOCUS.get(plan.focus, ALL_KINDS))
         self.clock.advance(random.choice(_FIRST_DAYS) * 86_400)
-        self.per_day = random.choice((2, 5, 8, 12)) if plan.focus == "budget" else None
+        self.per_day = random.choice((1, 2, 5, 8, 12)) if plan.focus == "budget" else None
         self.scheduler = Scheduler(self.clock, self.log, Random(f"turns {plan.seed}"), random.choice((0.0, 0.5, 0.9)))
         server.scheduler = self.scheduler
         use_scheduler(self.scheduler)
