@@ -33,6 +33,7 @@ class SliceRequest:
         whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
         is_second: It was read before, and the reading was implausible.
         lookback_days: How many days back rows may still change; by default as the dataset says.
+        by_value: Compare the stored rows by value; nothing that earlier loads kept is believed.
     """
 
     dataset: Dataset
@@ -41,6 +42,7 @@ class SliceRequest:
     whole: bool = True
     is_second: bool = False
     lookback_days: int | None = None
+    by_value: bool = False
 
     def __str__(self) -> str:
         return f"{self.dataset.name} of {self.account}" + (f", {self.month.start:%Y-%m}" if self.month else "")
@@ -77,6 +79,7 @@ def load_requested(
         run_id=run_id,
         lookback_days=request.lookback_days,
         is_second=request.is_second,
+        by_value=request.by_value,
     )
 
 
@@ -91,6 +94,7 @@ def load_slice(
     lookback_days: int | None = None,
     is_second: bool = False,
     accepted: Accepted | None = None,
+    by_value: bool = False,
 ) -> Receipt:
     """Make a stored slice equal to the API's present list.
 
@@ -103,6 +107,7 @@ def load_slice(
         lookback_days: How many days back rows may still change; by default as the dataset says.
         is_second: The slice was read before, and the reading was implausible.
         accepted: The doubt of a held reading; a reading that says the same is published.
+        by_value: Compare the stored rows by value; nothing that earlier loads kept is believed.
 
     Raises:
         ImplausibleReadingError: The reading contradicts the stored rows, and is not the second one. Nothing was stored.
@@ -118,7 +123,7 @@ def load_slice(
     was_settled = dataset.is_dated and len(settled) == window.days
     judge = Judge(settled, is_second=is_second or accepted is not None, accepted=accepted)
     slice_ = Slice.of(account, dataset, window)
-    with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
+    with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_, by_value=by_value) as load:
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
         try:
             with reserving(api, database, dataset, account.key, window) as reserved:

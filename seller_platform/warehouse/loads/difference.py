@@ -60,7 +60,7 @@ WITH equal AS (SELECT * FROM unnest(%(stored)s::text[]::tid[], %(new)s::text[]::
      dropped AS (DELETE FROM {pending} AS pending USING equal WHERE pending.ctid = equal.new
                  RETURNING equal.stored, pending.row_hash)
 UPDATE {table} AS kept SET row_hash = dropped.row_hash FROM dropped
-WHERE kept.{owned} AND kept.ctid = dropped.stored
+WHERE kept.{owned} AND kept.ctid = dropped.stored AND kept.row_hash IS DISTINCT FROM dropped.row_hash
 """)
 
 _MOVE = sql.SQL("""
@@ -87,7 +87,7 @@ class StoredRows:
         count: How many they are.
         address_of: Addresses by hash; of equal rows one.
         hashed: The hash and the address of each row, one after the other.
-        unhashed: The addresses of rows without a hash, which were not stored by a load of this version.
+        unhashed: The addresses of rows without a hash that is believed.
     """
 
     count: int
@@ -118,12 +118,21 @@ class Difference:
     gone: Sequence[bytes]
 
 
-def stored_rows(cursor: psycopg.Cursor[Any], dataset: Dataset, inside: sql.Composable) -> StoredRows:
-    """Return the hashes and addresses of the stored rows that meet a condition."""
+def stored_rows(
+    cursor: psycopg.Cursor[Any], dataset: Dataset, inside: sql.Composable, *, by_value: bool = False
+) -> StoredRows:
+    """Return the hashes and addresses of the stored rows that meet a condition.
+
+    Args:
+        by_value: No hash is believed, so that every row is compared by value.
+    """
     statement = _STORED.format(none=_NO_HASH, table=sql.Identifier(SELLER, dataset.name), inside=inside)
     with cursor.connection.cursor(binary=True) as binary:
         (found,) = binary.execute(statement).fetchone() or (None,)
     found = found or b""
+    if by_value:
+        addresses = [address for _, address in _unpacked(found)]
+        return StoredRows(len(addresses), {}, b"", addresses)
     count, address_of, unhashed = len(found) // (HASH_BYTES + _ADDRESS_BYTES), dict(_unpacked(found)), []
     if address_of.pop(_NO_HASH, None) is not None:
         unhashed = [address for each, address in _unpacked(found) if each == _NO_HASH]

@@ -199,12 +199,22 @@ class _Part:
 
 
 class Load:
-    """The replacement of one slice: rows are read into its `spool`, and `store` writes what differs."""
+    """The replacement of one slice: rows are read into its `spool`, and `store` writes what differs.
+
+    Args:
+        by_value: Stored rows are compared by value, not by the hashes that were stored with them.
+    """
 
     def __init__(
-        self, connection: Connection, slice_: Slice, load_id: int, known: Mapping[bytes, PageFacts] = NO_PAGES
+        self,
+        connection: Connection,
+        slice_: Slice,
+        load_id: int,
+        known: Mapping[bytes, PageFacts] = NO_PAGES,
+        *,
+        by_value: bool = False,
     ) -> None:
-        self.slice = slice_
+        self.slice, self._by_value = slice_, by_value
         self.spool = Spool(str(slice_), slice_.dataset, slice_.account, load_id, known)
         self._connection = connection
 
@@ -231,7 +241,7 @@ class Load:
         whole = _Part(self.slice.window, self.spool.load_id, facts, started_at, run_id)
         with self._connection.begin(), driver_of(self._connection).cursor() as cursor:
             previous = _latest_receipt(self._connection, self.slice)
-            if previous is not None and self._is_stored(previous):
+            if previous is not None and not self._by_value and self._is_stored(previous):
                 change = SliceChange(previous.sums, previous.sums)
                 receipts = [self._published(whole, change, previous)]
             else:
@@ -257,12 +267,14 @@ class Load:
             ImplausibleReadingError: Days of a first reading are in doubt.
         """
         dataset, inside = self.slice.dataset, self._inside(self.slice.window)
-        stored = stored_rows(cursor, dataset, inside)
+        stored = stored_rows(cursor, dataset, inside, by_value=self._by_value)
         if not stored.count and (judge is None or not dataset.keeps_snapshots):
             self._copy(cursor, copy_statement(dataset), None, self.spool.count)
             after = None if previous is None else self._profile(cursor, inside).sums
             change = SliceChange({}, after, moved=self.spool.count > 0)
             return [self._published(whole, change, previous)]
+        # The sums of the last load are not those of the stored rows where another program changed them.
+        is_altered = self._by_value or (previous is not None and stored.count != previous.rows)
         found, pending = difference(self.spool.hashes, stored), PendingRows(cursor, dataset, self._owned)
         new = sum(found.is_new)
         self._copy(cursor, copy_statement(dataset, pending.table), found.is_new, new)
@@ -280,8 +292,7 @@ class Load:
             if part.doubt is not None:
                 receipts.append(self._held(part, part.doubt))
                 continue
-            is_known = previous is not None and previous.window == part.window and previous.sums is not None
-            before = previous.sums if previous is not None and is_known else None
+            before = None if previous is None or previous.window != part.window or is_altered else previous.sums
             of_part = None if part is whole or len(parts) == 1 else self._inside(part.window)
             before = self._profile(cursor, of_part or inside).sums if before is None else before
             change = self._exchange(pending, before, gone, part.load_id, of_part)
@@ -564,11 +575,14 @@ def slice_of(receipt: Receipt) -> Slice:
 
 
 @contextmanager
-def open_load(database: Database, slice_: Slice) -> Iterator[Load]:
+def open_load(database: Database, slice_: Slice, *, by_value: bool = False) -> Iterator[Load]:
     """Wait for the lock of a slice and hold it until the block ends.
 
     Only one load of a slice runs at a time, on any machine. The lock ends with its connection, so a loader that is
     killed leaves none behind.
+
+    Args:
+        by_value: Nothing that former loads kept is believed, neither pages nor hashes of rows.
 
     Raises:
         WarehouseUnavailableError: The server cannot be reached.
@@ -576,8 +590,8 @@ def open_load(database: Database, slice_: Slice) -> Iterator[Load]:
     with database.connect() as connection, releasing(connection):
         for window in slice_.window.months():
             hold(connection, f"{slice_.dataset.name}|{slice_.account}|{Window.month_of(window.start).start:%Y-%m}")
-        known = recall_pages(connection, slice_.dataset, slice_.account, slice_.window)
-        load = Load(connection, slice_, _next_load(connection), known)
+        known = NO_PAGES if by_value else recall_pages(connection, slice_.dataset, slice_.account, slice_.window)
+        load = Load(connection, slice_, _next_load(connection), known, by_value=by_value)
         begin_sums(connection, slice_.dataset, slice_.account)
         connection.commit()
         try:

@@ -11,4 +11,5 @@
 - `zone_changes`: accounts with rows of a former time zone or currency
 - `freshness`: the last reading of each dataset and account
 - `metrics`: measures of the warehouse for Prometheus
+- `sampling`: slices drawn at random, and the bound that follows from their comparisons
 """

@@ -26,6 +26,7 @@ READABLE_SCHEMAS = (SELLER, HISTORY, "marts")
 
 READABLE_OF_PLATFORM = (
     "accounts",
+    "comparisons",
     "cost_plans",
     "cost_writes",
     "derived_partitions",
@@ -39,6 +40,7 @@ READABLE_OF_PLATFORM = (
     "readings",
     "repeated_ledgers",
     "report_jobs",
+    "sampled_slices",
     "settledness",
     "slices",
     "troubled_slices",

@@ -414,6 +414,48 @@ SLICES = Table(
     comment="What is true of each slice now: stored, held or failed.",
 )
 
+SAMPLED_SLICES = Table(
+    "sampled_slices",
+    METADATA,
+    Column("stratum", Text, primary_key=True, comment="settled, or changing: days may still change."),
+    Column("slices", BigInteger, nullable=False, comment="Slices that may be drawn, or parts of large ones."),
+    Column(
+        "effective_slices", Numeric, nullable=False, comment="How many slices of equal weight say as much as these."
+    ),
+    Column(
+        "left_out_percent",
+        Numeric,
+        nullable=False,
+        comment="The share of rows in slices that take more requests than comparisons may send on a day.",
+    ),
+    Column("counted_at", DateTime(timezone=True), nullable=False, comment="When they were counted."),
+    schema=PLATFORM,
+    comment="The slices of which a random sample is compared with the upstream.",
+)
+
+COMPARISONS = Table(
+    "comparisons",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True, comment="In the order of the draws."),
+    Column("stratum", Text, nullable=False, comment="settled, or changing: days might still change."),
+    Column("dataset", Text, nullable=False, comment="The table in schema seller."),
+    Column("account", Text, nullable=False, comment="Key of the account."),
+    Column("window_start", Date, nullable=False, comment="The first day that was compared."),
+    Column("window_end", Date, nullable=False, comment="The first day after."),
+    Column("requests", Integer, nullable=False, comment="Requests that were sent."),
+    Column(
+        "differed",
+        Boolean,
+        comment="Whether any row was another than the upstream's: it was loaded, or is held. Null if the upstream did "
+        "not answer.",
+    ),
+    Column("load_id", BigInteger, comment="The load that compared it: platform.loads.id; null if it is held."),
+    Column("started_at", DateTime(timezone=True), nullable=False, comment="When it began."),
+    Index(None, "started_at"),
+    schema=PLATFORM,
+    comment="Slices that were drawn at random and compared with the upstream, value by value.",
+)
+
 REPEATED_LEDGERS = Table(
     "repeated_ledgers",
     METADATA,

@@ -1,0 +1,316 @@
+"""Draws stored slices at random, by their rows, and bounds how many of them differ from the upstream.
+
+Drawn slices are requested again and compared by value. Months that have settled and months that may still change are
+drawn apart. A slice is drawn with a probability that is proportional to its rows (and one), and may be drawn again.
+Undated lists are not drawn: the upstream has no former snapshots.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from math import ceil, exp, floor, lgamma, log, log1p, log10
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Row, func, insert, select, text
+
+from seller_platform.contract import DATASETS, Dataset, Source, Window, dataset_named
+from seller_platform.counts import count_of
+from seller_platform.warehouse.loads.expectations import fewest_requests
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import COMPARISONS
+
+CONFIDENCE = 0.95
+COMPARISONS_COUNT = timedelta(days=30)
+"""How long a comparison counts."""
+
+_MOST_SLICES = 10_000
+_PRECISION = 1e-7
+
+
+class Stratum(StrEnum):
+    """Whether the days of a slice may still change."""
+
+    SETTLED = "settled"
+    CHANGING = "changing"
+
+
+@dataclass(frozen=True)
+class SampledStratum:
+    """What is known of a stratum from the comparisons that count.
+
+    Attributes:
+        slices: How many slices it has.
+        effective_slices: How many slices of equal weight say as much as these.
+        left_out_percent: The share of rows in slices that are never drawn, because they take too many requests.
+        since: When the first of the comparisons began; None without any.
+    """
+
+    slices: int
+    effective_slices: int
+    left_out_percent: float
+    comparisons: int
+    different: int
+    since: datetime | None
+
+    @property
+    def bound(self) -> float | None:
+        """The share of slices, by their rows, that differ at most; None without comparisons."""
+        if not self.comparisons:
+            return None
+        return upper_bound(self.comparisons, self.different, self.effective_slices)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What random comparisons say of all stored slices of dated lists, by stratum."""
+
+    strata: dict[Stratum, SampledStratum]
+
+    @property
+    def bounds(self) -> dict[Stratum, float]:
+        """The share of slices, by their rows, that differ at most, of each stratum with comparisons."""
+        return {name: bound for name, each in self.strata.items() if (bound := each.bound) is not None}
+
+    def __str__(self) -> str:
+        settled, changing = (self.strata.get(each) for each in Stratum)
+        if settled is None or settled.bound is None or settled.since is None:
+            return "How many slices differ from the upstream is not known: no settled one was compared yet"
+        since = settled.since.astimezone(UTC)
+        sentence = (
+            f"With {100 * CONFIDENCE:.0f} % confidence at most {_percent(settled.bound)} of settled slices, by their "
+            f"rows, differ from the upstream, from {count_of(settled.comparisons, 'comparison')} since "
+            f"{since.day} {since:%B %Y}"
+        )
+        if changing is not None and changing.bound is not None:
+            sentence += f"; of those that may still change {_percent(changing.bound)}, from {changing.comparisons:,}"
+        if settled.left_out_percent:
+            sentence += f". Slices with {_percent(settled.left_out_percent / 100)} of the rows are too large to compare"
+        return sentence
+
+
+@dataclass(frozen=True)
+class DrawnSlice:
+    """A slice that is to be compared.
+
+    Attributes:
+        window: Its days that were read after they had ended; of a large month some of them.
+    """
+
+    stratum: Stratum
+    dataset: Dataset
+    account: str
+    connection: str
+    window: Window
+
+
+# Only days that had ended when they were read are compared: the others are not expected to be equal. A month that takes
+# too many requests is drawn in parts of so many days that twice their rows would fit. It has not more parts than days.
+_SLICES = """
+    SELECT slice.dataset, slice.account, account.connection, month, days_read, slice.rows + 1 AS weight, parts,
+           parts > 28 OR most_rows = 0 AS is_too_large, coalesce(slice.time_zone, 'UTC') AS time_zone,
+           CASE WHEN coalesce(read_after_days > lookback_days, false) THEN 'settled' ELSE 'changing' END AS stratum
+    FROM platform.slices AS slice
+    JOIN unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[]), CAST(:most_rows AS bigint[]),
+                CAST(:divisible AS boolean[])) AS list (dataset, lookback_days, most_rows, is_divisible) USING (dataset)
+    JOIN platform.accounts AS account ON account.key = slice.account AND account.retired_at IS NULL
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN slice.rows <= most_rows THEN 1
+                    WHEN is_divisible THEN div(2 * slice.rows - 1, nullif(most_rows, 0)) + 1 ELSE 29 END AS parts
+    ) AS divided
+    WHERE slice.month IS NOT NULL AND slice.load_id IS NOT NULL
+      AND CASE WHEN is_divisible
+               THEN CAST(days_read[1] AT TIME ZONE coalesce(slice.time_zone, 'UTC') AS date) > month
+               ELSE read_after_days > 0 END
+"""
+_COUNT = text(f"""
+    INSERT INTO platform.sampled_slices (stratum, slices, effective_slices, left_out_percent, counted_at)
+    SELECT stratum, coalesce(sum(parts) FILTER (WHERE NOT is_too_large), 0),
+           coalesce(sum(weight) FILTER (WHERE NOT is_too_large) ^ 2
+                    / sum(weight ^ 2 / parts) FILTER (WHERE NOT is_too_large), 0),
+           coalesce(100.0 * sum(weight) FILTER (WHERE is_too_large) / sum(weight), 0), :now
+    FROM unnest(CAST(:strata AS text[])) AS stratum LEFT JOIN ({_SLICES}) AS slice USING (stratum)
+    GROUP BY stratum
+    ON CONFLICT (stratum) DO UPDATE SET
+        slices = excluded.slices, effective_slices = excluded.effective_slices,
+        left_out_percent = excluded.left_out_percent, counted_at = excluded.counted_at
+""")  # noqa: S608  # a constant
+_DRAW = text(f"""
+    SELECT *, CAST((:point * total - upto + weight) / weight AS float8) AS position
+    FROM (
+        SELECT *, sum(weight) OVER (ORDER BY dataset, account, month) AS upto, sum(weight) OVER () AS total
+        FROM ({_SLICES}) AS slice WHERE stratum = :stratum AND NOT is_too_large
+    ) AS slice
+    WHERE upto > :point * total ORDER BY upto LIMIT 1
+""")  # noqa: S608  # a constant
+_SAMPLE = text("""
+    SELECT stratum, slices, CAST(effective_slices AS bigint), CAST(left_out_percent AS float8), count(differed),
+           count(*) FILTER (WHERE differed), min(started_at) FILTER (WHERE differed IS NOT NULL)
+    FROM platform.sampled_slices
+    LEFT JOIN (SELECT * FROM platform.comparisons WHERE started_at > :after) AS comparison USING (stratum)
+    WHERE slices > 0 GROUP BY stratum ORDER BY stratum
+""")
+_SENT = text("""
+    SELECT account.connection, CAST(sum(requests) AS integer)
+    FROM platform.comparisons AS comparison JOIN platform.accounts AS account ON account.key = comparison.account
+    WHERE started_at >= :midnight GROUP BY 1
+""")
+
+
+def count_slices(database: Database, requests: int, now: datetime) -> None:
+    """Count the slices that may be drawn, and store how many they are.
+
+    Args:
+        requests: How many requests the comparison of a slice may take.
+    """
+    with database.begin() as connection:
+        connection.execute(_COUNT, {**_lists(requests), "strata": list(Stratum), "now": now})
+
+
+def draw(database: Database, stratum: Stratum, point: float, requests: int) -> DrawnSlice | None:
+    """Return the slice at a point of all rows of a stratum, from 0 to 1; None if no slice may be drawn.
+
+    Args:
+        requests: How many requests the comparison of a slice may take.
+    """
+    bound = {**_lists(requests), "stratum": stratum, "point": point}
+    with database.begin() as connection:
+        row = connection.execute(_DRAW, bound).one_or_none()
+    if row is None:
+        return None
+    days = _ended_days(row)
+    parts = min(int(row.parts), days.days)
+    part = min(int(row.position * parts), parts - 1)
+    first, after = (days.start + timedelta(days=days.days * number // parts) for number in (part, part + 1))
+    return DrawnSlice(stratum, dataset_named(row.dataset), row.account, row.connection, Window(first, after))
+
+
+def keep_comparison(
+    database: Database,
+    drawn: DrawnSlice,
+    *,
+    started_at: datetime,
+    requests: int,
+    differed: bool | None,
+    load_id: int | None = None,
+) -> None:
+    """Store how a drawn slice compares.
+
+    Args:
+        requests: How many requests were sent.
+        differed: None if the upstream did not answer.
+        load_id: The load that was published, if any.
+    """
+    values = {
+        "stratum": drawn.stratum,
+        "dataset": drawn.dataset.name,
+        "account": drawn.account,
+        "window_start": drawn.window.start,
+        "window_end": drawn.window.end,
+        "requests": requests,
+        "differed": differed,
+        "load_id": load_id,
+        "started_at": started_at,
+    }
+    with database.begin() as connection:
+        connection.execute(insert(COMPARISONS).values(values))
+
+
+def sample(database: Database, now: datetime) -> Sample:
+    """Return what the comparisons that count at a moment say."""
+    with database.begin() as connection:
+        rows = connection.execute(_SAMPLE, {"after": now - COMPARISONS_COUNT})
+        return Sample({Stratum(name): SampledStratum(*facts) for name, *facts in rows})
+
+
+def last_comparison(database: Database) -> int:
+    """Return the number of the newest comparison; 0 without any."""
+    with database.begin() as connection:
+        return int(connection.execute(select(func.coalesce(func.max(COMPARISONS.c.id), 0))).scalar_one())
+
+
+def requests_of_comparisons(database: Database, day: date) -> dict[str, int]:
+    """Return how many requests comparisons have sent on a day (UTC), by connection."""
+    midnight = datetime.combine(day, time(), UTC)
+    with database.begin() as connection:
+        return dict(connection.execute(_SENT, {"midnight": midnight}).tuples().all())
+
+
+def upper_bound(comparisons: int, different: int, slices: int) -> float:
+    """Return the share of slices that differ at most, with the confidence of the module.
+
+    It is the larger of two bounds. One is that of Clopper and Pearson, for the share in the long run. The other is for
+    the slices of this moment, which are a finite population: the quantile of a beta-binomial distribution, whose
+    distribution of the share in the long run is the one of Clopper and Pearson.
+
+    Args:
+        slices: How many there are, of equal weight. More than 10,000 count as so many, which makes the bound
+            a little larger.
+    """
+    if different >= comparisons:
+        return 1.0
+    lower, upper = different / comparisons, 1.0
+    while upper - lower > _PRECISION:
+        middle = (lower + upper) / 2
+        at_most = sum(
+            exp(_log_choose(comparisons, each) + each * log(middle) + (comparisons - each) * log1p(-middle))
+            for each in range(different + 1)
+        )
+        lower, upper = (middle, upper) if at_most > 1 - CONFIDENCE else (lower, middle)
+    population = max(1, min(slices, _MOST_SLICES))
+    return max(upper, _differing_now(comparisons, different, population) / population)
+
+
+def _differing_now(comparisons: int, different: int, slices: int) -> int:
+    """Return how many of the slices differ at most at this moment."""
+    hits, misses, reached = different + 1, comparisons - different, 0.0
+    for each in range(slices):
+        reached += exp(
+            _log_choose(slices, each) + _log_beta(hits + each, misses + slices - each) - _log_beta(hits, misses)
+        )
+        if reached >= CONFIDENCE:
+            return each
+    return slices
+
+
+def _log_choose(whole: int, part: int) -> float:
+    return lgamma(whole + 1) - lgamma(part + 1) - lgamma(whole - part + 1)
+
+
+def _log_beta(first: int, second: int) -> float:
+    return lgamma(first) + lgamma(second) - lgamma(first + second)
+
+
+def _lists(requests: int) -> dict[str, Sequence[object]]:
+    """Return the lists whose slices may be drawn, with the rows that so many requests suffice for."""
+    lists = [each for each in DATASETS if each.is_dated and each.source is Source.LIST]
+    return {
+        "datasets": [each.name for each in lists],
+        "lookbacks": [each.lookback_days for each in lists],
+        "most_rows": [
+            max(1, requests - fewest_requests(each)) * max(each.page_sizes, default=each.fixed_page_size or 1)
+            if requests >= fewest_requests(each)
+            else 0
+            for each in lists
+        ],
+        "divisible": [each.is_divisible for each in lists],
+    }
+
+
+def _ended_days(row: Row[Any]) -> Window:
+    """Return the first days of a slice that had ended when they were read."""
+    zone, month = ZoneInfo(row.time_zone), Window.month_of(row.month)
+    ended = 0
+    for day, moment in zip(month.each_day(), row.days_read, strict=False):
+        if moment is None or moment.astimezone(zone).date() <= day:
+            break
+        ended += 1
+    return Window(month.start, month.start + timedelta(days=ended))
+
+
+def _percent(share: float) -> str:
+    """Return a share with two digits, rounded up: a smaller one might not be a bound."""
+    percent = 100 * share
+    digits = max(0, 1 - floor(log10(percent))) if percent > 0 else 0
+    return f"{ceil(percent * 10**digits - 1e-9) / 10**digits:g} %"

@@ -1,0 +1,242 @@
+"""Plants silent differences, and measures in how many days random comparisons find them, and how far the bound holds.
+
+A clock of its own drives our comparisons over an upstream in this process. Differences are planted where no load would
+see them: a value is changed in the table, a settled month is restated, a row is deleted without a trace. Before them
+pass days on which nothing differs. The bound is tried in simulated installations, whose slices begin to differ and are
+made equal at random.
+"""
+
+import random
+from bisect import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from itertools import accumulate, count, cycle
+from statistics import mean
+from typing import Any
+
+import httpx
+from sqlalchemy import text
+
+from seller_platform.clocks import use_clock
+from seller_platform.contract import Account, Window
+from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.ingest.loads.acceptance import accept_load
+from seller_platform.ingest.loads.loading import SliceLoader, load_each
+from seller_platform.ingest.loads.sampling import compare_sample
+from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.monitoring.sampling import SampledStratum
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.figures.results import Figure, Promises
+from seller_platform_tests.support.http_upstream import api_of
+from seller_platform_tests.support.installation import temporary_warehouse
+
+TOLERANCE = 0.2
+LEAST_HELD = 0.94
+_START = datetime(2040, 3, 20, tzinfo=UTC)  # later than the clock of any machine
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_PLANTED_A_DAY = 2
+_REQUESTS_PER_DAY = 2400
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A difference that is planted in a slice.
+
+    Attributes:
+        expected_days: How long comparisons take to draw the slice, on average.
+    """
+
+    account: str
+    month: date
+    at: datetime
+    expected_days: float
+
+
+@dataclass
+class Installation:
+    """Accounts with a ledger of two years, the upstream that lists it, and the clock of all that reads it."""
+
+    database: Database
+    accounts: int
+    number_of_months: int = 24
+    now: datetime = _START
+    rng: random.Random = field(default_factory=lambda: random.Random(27))
+    open: dict[tuple[str, date], Planted] = field(default_factory=dict)
+    found_days: list[tuple[float, float]] = field(default_factory=list)
+    comparisons: int = 0
+    alarms: int = 0
+
+    def __post_init__(self) -> None:
+        self.kinds = cycle((self._change_value, self._restate, self._delete_row))
+        first = Window.month_of(self.now.date())
+        months = [first := Window.month_of(first.start - _DAY) for _ in range(self.number_of_months)]
+        self.months = [month.start for month in reversed(months)]
+        self.keys = [f"S{number}.M" for number in range(self.accounts)]
+        self.rows = {(key, month): list(self._entries(key, month)) for key in self.keys for month in self.months}
+        save_connection(self.database, KnownConnection("default", "http://api", "http://api", "client"))
+        listed = [
+            (key, Account(number, key, "US", "USD", "UTC", "M", key.removesuffix(".M")))
+            for number, key in enumerate(self.keys)
+        ]
+        save_accounts(self.database, "default", listed)
+
+    def _entries(self, key: str, month: date) -> Iterator[dict[str, Any]]:
+        for number in range(round(self.rng.lognormvariate(3.5, 1)) + 2):
+            yield {
+                "posted_date": f"{month + self.rng.randrange(28) * _DAY}T12:00:00Z",
+                "transaction_type": "Fee",
+                "sku": f"{month:%y%m}-{number}",
+                "amount": -self.rng.randrange(100, 900) / 100,
+                "currency": "USD",
+            }
+
+    def load(self) -> None:
+        """Load everything, as a backfill does."""
+        windows = [Window.month_of(month) for month in self.months]
+        requests = [SliceRequest(TRANSACTIONS, key, month) for key in self.keys for month in windows]
+        with api_of(self.answer) as api:
+            for result in load_each(requests, self._loader(api)):
+                assert result.error is None, result.error
+
+    def pass_days(self, days: int, *, plants: int = 0) -> None:
+        """Let days pass with hourly comparisons, and plant so many differences, a few each day."""
+        with api_of(self.answer) as api:
+            for hour in count():
+                left = plants > 0 or self.open
+                if hour >= 24 * days and not left:
+                    return
+                if hour % (24 // _PLANTED_A_DAY) == 0 and plants:
+                    plants -= self._plant()
+                self._compare(api)
+                self.now += _HOUR
+
+    def _compare(self, api: Any) -> None:
+        for result in compare_sample(self._loader(api), requests_per_day=_REQUESTS_PER_DAY, second_reading_seconds=0):
+            self.comparisons += 1
+            request, receipt = result.request, result.receipt
+            assert request.month is not None
+            differed = receipt is None or receipt.changed
+            planted = self.open.pop((request.account, request.month.start), None)
+            if planted is not None and differed:
+                self.found_days.append(((self.now - planted.at) / _DAY, planted.expected_days))
+            elif differed or planted is not None:
+                self.alarms += 1
+        for held in open_holds(self.database):
+            accept_load(lambda _: api, self.database, held.id, now=self.now, adaptive=False)
+
+    def _loader(self, api: Any) -> SliceLoader:
+        return SliceLoader(self.database, lambda _: api, self.now, adaptive=False)
+
+    def _plant(self) -> bool:
+        key, month = self.rng.choice(self.keys), self.rng.choice(self.months)
+        if (key, month) in self.open:
+            return False
+        weights = {slice_: len(rows) + 1 for slice_, rows in self.rows.items()}
+        share = weights[key, month] / sum(weights.values())
+        # Of all that is stored nothing changes any more, so that all comparisons are of settled months.
+        self.open[key, month] = Planted(key, month, self.now, 1 / (share * _REQUESTS_PER_DAY / 100))
+        next(self.kinds)(key, month)
+        return True
+
+    def _change_value(self, key: str, month: date) -> None:
+        row = self.rng.choice(self.rows[key, month])
+        self._execute("UPDATE seller.transactions SET amount = amount - 1 WHERE account = :key AND {}", key, row)
+
+    def _restate(self, key: str, month: date) -> None:
+        self.rng.choice(self.rows[key, month])["amount"] -= 0.5
+
+    def _delete_row(self, key: str, month: date) -> None:
+        row = self.rng.choice(self.rows[key, month])
+        self._execute("DELETE FROM seller.transactions WHERE account = :key AND {}", key, row)
+
+    def _execute(self, statement: str, key: str, row: dict[str, Any]) -> None:
+        statement = statement.format("sku = :sku")
+        with self.database.begin() as connection:
+            touched = connection.execute(text(statement), {"key": key, "sku": row["sku"]}).rowcount
+        assert touched == 1
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        """Answer with the ledger of the days that are asked for."""
+        asked = request.url.params
+        first, last = asked["start_date"], asked["end_date"]
+        key, month = f"{asked['seller_id']}.M", date.fromisoformat(first).replace(day=1)
+        chosen = [row for row in self.rows[key, month] if first <= row["posted_date"][:10] <= last]
+        chosen.sort(key=lambda row: str(row["posted_date"]))
+        size, page = int(asked["per_page"]), int(asked.get("page", 1))
+        body = {"data": chosen[(page - 1) * size : page * size], "total": len(chosen)}
+        return httpx.Response(200, json=body | {"last_page": max(1, -(-len(chosen) // size)), "current_page": page})
+
+
+def _bound_holds(rng: random.Random) -> bool:
+    """Return whether the bound holds in an installation after two months of random differences."""
+    slices, an_hour = rng.choice([40, 200, 1000, 5000]), rng.choice([1, 2, 4])
+    # A difference also ends by itself, when the month is read for another reason.
+    share, life_hours = rng.choice([0.001, 0.01, 0.05, 0.2]), 24 * rng.choice([7, 30, 365])
+    spread = rng.choice([0, 1, 1.5])
+    weights = [rng.lognormvariate(0, spread) for _ in range(slices)]
+    upto, total = [0.0, *accumulate(weights)], sum(weights)
+    ends: dict[int, float] = {}
+    compared, hours = list[bool](), 60 * 24
+    begins = rng.expovariate(share * slices / life_hours)
+    for hour in range(hours):
+        while begins < hour:
+            ends[rng.randrange(slices)] = begins + rng.expovariate(1 / life_hours)
+            begins += rng.expovariate(share * slices / life_hours)
+        for _ in range(an_hour):
+            drawn = min(bisect(upto, rng.random() * total), slices) - 1
+            differed = ends.pop(drawn, 0) > hour
+            if hour >= hours - 30 * 24:
+                compared.append(differed)
+    differing = sum(weights[each] for each, end in ends.items() if end > hours) / total
+    effective = int(total**2 / sum(weight**2 for weight in weights))
+    bound = SampledStratum(slices, effective, 0, len(compared), sum(compared), _START).bound
+    return bound is not None and differing <= bound
+
+
+def simulate(database: Database, *, accounts: int, clean_days: int, planted: int, installations: int) -> Promises:
+    """Run both simulations and return their figures."""
+    installation = Installation(database, accounts)
+    use_clock(lambda: installation.now)
+    try:
+        installation.load()
+        installation.pass_days(clean_days)
+        clean, false_alarms = installation.comparisons, installation.alarms
+        installation.pass_days(0, plants=planted)
+    finally:
+        use_clock(lambda: datetime.now(UTC))
+    found = installation.found_days
+    ratio = mean(days for days, _ in found) / mean(expected for _, expected in found) if found else 0.0
+    rng = random.Random(94)
+    held = sum(_bound_holds(rng) for _ in range(installations)) / installations
+    return Promises(
+        "Comparisons at random",
+        [
+            Figure("slices", len(installation.rows)),
+            Figure("clean days", clean_days),
+            Figure("  comparisons", clean),
+            Figure("  false alarms", false_alarms, "0", false_alarms == 0),
+            Figure("differences planted", planted),
+            Figure("  found", len(found), "all", len(found) == planted),
+            Figure("  days until found, mean", f"{mean(days for days, _ in found):.1f}"),
+            Figure(
+                "  beside the days that are predicted",
+                f"{ratio:.2f}",
+                f"{1 - TOLERANCE:g} to {1 + TOLERANCE:g}",
+                abs(ratio - 1) <= TOLERANCE,
+            ),
+            Figure("  comparisons that found nothing, or what was not there", installation.alarms - false_alarms, "0"),
+            Figure("simulated installations", installations),
+            Figure("  in which the bound held", f"{held:.1%}", f"at least {LEAST_HELD:.0%}", held >= LEAST_HELD),
+        ],
+    )
+
+
+def measure(*, accounts: int = 6, clean_days: int = 1000, planted: int = 200, installations: int = 1000) -> Promises:
+    """Options: accounts, days without differences, differences, and installations in which the bound is tried."""
+    with temporary_warehouse() as (url, _), Database(url) as database:
+        return simulate(
+            database, accounts=accounts, clean_days=clean_days, planted=planted, installations=installations
+        )

@@ -1,0 +1,155 @@
+"""Tests which slices are drawn at random, and the bound that follows from their comparisons."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from math import isclose
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Account, Window
+from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.monitoring.sampling import (
+    Sample,
+    SampledStratum,
+    Stratum,
+    _percent,
+    count_slices,
+    draw,
+    keep_comparison,
+    requests_of_comparisons,
+    sample,
+    upper_bound,
+)
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import store_receipt
+
+DAY = timedelta(days=1)
+NOW = datetime(2026, 6, 20, 12, tzinfo=UTC)
+MANY = 10**4
+
+
+@pytest.fixture
+def accounts(database: Database) -> Iterator[Database]:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    listed = [(f"S{number}", Account(number, "A", "US", "USD", "UTC", "M", f"S{number}")) for number in range(2)]
+    save_accounts(database, "default", listed)
+    yield database
+
+
+def _load(database: Database, account: str, month: Window, rows: int, read_at: datetime = NOW) -> None:
+    store_receipt(database, TRANSACTIONS, account, month, rows=rows, started_at=read_at, time_zone="UTC")
+
+
+def _drawn(database: Database, stratum: Stratum, requests: int = 10, points: int = 40) -> Counter[tuple[str, Window]]:
+    drawn = (draw(database, stratum, point / points, requests) for point in range(points))
+    return Counter((each.account, each.window) for each in drawn if each is not None)
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "different", "slices", "expected"),
+    [
+        (300, 0, MANY, 0.0100),  # 1 - 0.05 ** (1 / 300) is 0.009936
+        (1204, 1, MANY, 0.0041),
+        (50, 50, MANY, 1.0),
+        (10, 0, MANY, 0.258866),
+        (10, 0, 4, 0.5),
+        (2000, 20, 50, 0.04),  # of 50 slices, two may differ now: more than the share in the long run
+    ],
+)
+def test_the_bound_is_that_of_the_binomial_or_the_one_for_so_few_slices(
+    comparisons: int, different: int, slices: int, expected: float
+) -> None:
+    assert isclose(upper_bound(comparisons, different, slices), expected, rel_tol=1e-3)
+
+
+def test_slices_are_drawn_by_their_rows_and_settled_ones_apart(accounts: Database) -> None:
+    march, april = Window.month_of(date(2026, 3, 1)), Window.month_of(date(2026, 4, 1))
+    _load(accounts, "S0", march, 299)
+    _load(accounts, "S1", april, 99)
+    _load(accounts, "S1", march, 50, read_at=datetime(2026, 4, 3, tzinfo=UTC))  # its last days may have changed since
+
+    assert _drawn(accounts, Stratum.SETTLED) == {("S0", march): 30, ("S1", april): 10}
+    assert set(_drawn(accounts, Stratum.CHANGING)) == {("S1", march)}
+
+
+def test_days_that_had_not_ended_when_they_were_read_are_not_compared(accounts: Database) -> None:
+    _load(accounts, "S0", Window(date(2026, 6, 1), date(2026, 6, 21)), 10)
+    _load(accounts, "S1", Window.day(date(2026, 6, 20)), 10)
+
+    assert set(_drawn(accounts, Stratum.CHANGING)) == {("S0", Window(date(2026, 6, 1), date(2026, 6, 20)))}
+
+
+def test_large_slices_are_drawn_in_parts(accounts: Database) -> None:
+    _load(accounts, "S0", Window.month_of(date(2026, 4, 1)), 6_000)
+
+    drawn = _drawn(accounts, Stratum.SETTLED, requests=3)  # 4,000 rows a day, beside the request of an empty list
+    count_slices(accounts, 3, NOW)
+
+    thirds = [
+        Window(date(2026, 4, 1) + number * 10 * DAY, date(2026, 4, 11) + number * 10 * DAY) for number in range(3)
+    ]
+    assert drawn == {("S0", third): pytest.approx(40 / 3, abs=1) for third in thirds}
+    assert sample(accounts, NOW).strata[Stratum.SETTLED] == SampledStratum(3, 3, 0.0, 0, 0, None)
+
+
+def test_slices_that_no_day_suffices_for_are_not_drawn(accounts: Database) -> None:
+    march, april = Window.month_of(date(2026, 3, 1)), Window.month_of(date(2026, 4, 1))
+    _load(accounts, "S0", march, 28_001)
+    _load(accounts, "S1", april, 28_000)
+
+    assert {account for account, _ in _drawn(accounts, Stratum.SETTLED, requests=1)} == {"S1"}
+    count_slices(accounts, 1, NOW)
+    assert round(sample(accounts, NOW).strata[Stratum.SETTLED].left_out_percent, 1) == 50.0
+
+
+def test_slices_of_accounts_that_are_no_longer_listed_are_not_drawn(accounts: Database) -> None:
+    _load(accounts, "S0", Window.month_of(date(2026, 3, 1)), 10)
+    count_slices(accounts, 1, NOW)
+    assert set(sample(accounts, NOW).strata) == {Stratum.SETTLED}
+
+    with accounts.begin() as connection:
+        connection.execute(text("UPDATE platform.accounts SET retired_at = now()"))
+    count_slices(accounts, 1, NOW)
+
+    assert _drawn(accounts, Stratum.SETTLED) == {}
+    assert sample(accounts, NOW).strata == {}
+
+
+def test_the_sentence_names_bounds_comparisons_and_what_is_left_out() -> None:
+    since = datetime(2026, 11, 3, 1, tzinfo=UTC)
+    settled, changing = SampledStratum(900, 800, 12.4, 1204, 1, since), SampledStratum(30, 20, 0.0, 301, 9, since)
+
+    assert str(Sample({})) == ("How many slices differ from the upstream is not known: no settled one was compared yet")
+    assert str(Sample({Stratum.SETTLED: settled, Stratum.CHANGING: changing})) == (
+        "With 95 % confidence at most 0.5 % of settled slices, by their rows, differ from the upstream, from 1,204 "
+        "comparisons since 3 November 2026; of those that may still change 10 %, from 301. Slices with 13 % of the "
+        "rows are too large to compare"
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "written"), [(0.003935, "0.4 %"), (0.0999, "10 %"), (0.101, "11 %"), (0.0421, "4.3 %"), (1.0, "100 %")]
+)
+def test_shares_are_rounded_up(share: float, written: str) -> None:
+    assert _percent(share) == written
+
+
+def test_comparisons_that_were_answered_count_for_thirty_days(accounts: Database) -> None:
+    _load(accounts, "S0", Window.month_of(date(2026, 3, 1)), 5)
+    count_slices(accounts, 1, NOW)
+    drawn = draw(accounts, Stratum.SETTLED, 0.5, 1)
+    assert drawn is not None
+    for differed in (None, True, False):
+        keep_comparison(accounts, drawn, started_at=NOW, requests=1, differed=differed)
+
+    def compared(after: timedelta) -> tuple[int, int, datetime | None]:
+        of_stratum = sample(accounts, NOW + after).strata[Stratum.SETTLED]
+        return of_stratum.comparisons, of_stratum.different, of_stratum.since
+
+    assert compared(29 * DAY) == (2, 1, NOW)
+    assert compared(31 * DAY) == (0, 0, None)
+    assert requests_of_comparisons(accounts, NOW.date()) == {"default": 3}
+    assert requests_of_comparisons(accounts, NOW.date() + DAY) == {}
