@@ -3,7 +3,7 @@
 A clock of its own drives our comparisons over an upstream in this process. Differences are planted where no load would
 see them: a value is changed in the table, a settled month is restated, a row is deleted without a trace. Before them
 pass days on which nothing differs. The bound is tried in simulated installations, whose slices begin to differ and are
-made equal at random.
+made equal at random: new ones and old ones, with many months and few, in which differences come one by one or together.
 """
 
 import random
@@ -27,7 +27,7 @@ from seller_platform.ingest.loads.sampling import compare_sample
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.monitoring.sampling import SampledStratum
+from seller_platform.warehouse.monitoring.sampling import COMPARISONS_COUNT, SampledStratum
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.results import Figure, Promises
 from seller_platform_tests.support.http_upstream import api_of
@@ -38,7 +38,8 @@ LEAST_HELD = 0.94
 _START = datetime(2040, 3, 20, tzinfo=UTC)  # later than the clock of any machine
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _PLANTED_A_DAY = 2
-_REQUESTS_PER_DAY = 2400
+_REQUESTS_PER_DAY = 1000
+_HOURS_OF_TICK = 6  # what earlier hours did not spend, a tick spends
 
 
 @dataclass(frozen=True)
@@ -102,16 +103,16 @@ class Installation:
                 assert result.error is None, result.error
 
     def pass_days(self, days: int, *, plants: int = 0) -> None:
-        """Let days pass with hourly comparisons, and plant so many differences, a few each day."""
+        """Let days pass with comparisons, and plant so many differences, a few each day."""
         with api_of(self.answer) as api:
-            for hour in count():
+            for hour in count(step=_HOURS_OF_TICK):
                 left = plants > 0 or self.open
                 if hour >= 24 * days and not left:
                     return
                 if hour % (24 // _PLANTED_A_DAY) == 0 and plants:
                     plants -= self._plant()
                 self._compare(api)
-                self.now += _HOUR
+                self.now += _HOURS_OF_TICK * _HOUR
 
     def _compare(self, api: Any) -> None:
         for result in compare_sample(self._loader(api), requests_per_day=_REQUESTS_PER_DAY, second_reading_seconds=0):
@@ -171,28 +172,33 @@ class Installation:
 
 
 def _bound_holds(rng: random.Random) -> bool:
-    """Return whether the bound holds in an installation after two months of random differences."""
-    slices, an_hour = rng.choice([40, 200, 1000, 5000]), rng.choice([1, 2, 4])
+    """Return whether the bound holds in an installation after days or months of random differences."""
+    slices, an_hour, hours = rng.choice([40, 200, 1000, 5000]), rng.choice([1, 2, 4]), 24 * rng.choice([5, 20, 60])
     # A difference also ends by itself, when the month is read for another reason.
     share, life_hours = rng.choice([0.001, 0.01, 0.05, 0.2]), 24 * rng.choice([7, 30, 365])
-    spread = rng.choice([0, 1, 1.5])
+    at_once, spread, strikes_rows = rng.choice([1, 3]), rng.choice([0, 1, 1.5]), rng.random() < 0.5
     weights = [rng.lognormvariate(0, spread) for _ in range(slices)]
-    upto, total = [0.0, *accumulate(weights)], sum(weights)
+    upto, total = list(accumulate(weights)), sum(weights)
+
+    def by_rows() -> int:
+        return min(bisect(upto, rng.random() * total), slices - 1)
+
     ends: dict[int, float] = {}
-    compared, hours = list[bool](), 60 * 24
-    begins = rng.expovariate(share * slices / life_hours)
+    compared, rate = list[bool](), share * slices / life_hours / at_once
+    begins = rng.expovariate(rate)
     for hour in range(hours):
         while begins < hour:
-            ends[rng.randrange(slices)] = begins + rng.expovariate(1 / life_hours)
-            begins += rng.expovariate(share * slices / life_hours)
+            for _ in range(at_once):
+                ends[by_rows() if strikes_rows else rng.randrange(slices)] = begins + rng.expovariate(1 / life_hours)
+            begins += rng.expovariate(rate)
         for _ in range(an_hour):
-            drawn = min(bisect(upto, rng.random() * total), slices) - 1
-            differed = ends.pop(drawn, 0) > hour
-            if hour >= hours - 30 * 24:
+            differed = ends.pop(by_rows(), 0) > hour
+            if hour >= hours - COMPARISONS_COUNT / _HOUR:
                 compared.append(differed)
     differing = sum(weights[each] for each, end in ends.items() if end > hours) / total
     effective = int(total**2 / sum(weight**2 for weight in weights))
-    bound = SampledStratum(slices, effective, 0, len(compared), sum(compared), _START).bound
+    lately = sum(compared[-(len(compared) // 2) :])
+    bound = SampledStratum(slices, effective, 0, len(compared), sum(compared), lately, _START).bound
     return bound is not None and differing <= bound
 
 

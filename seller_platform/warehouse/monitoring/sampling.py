@@ -44,6 +44,7 @@ class SampledStratum:
         slices: How many slices it has.
         effective_slices: How many slices of equal weight say as much as these.
         left_out_percent: The share of rows in slices that are never drawn, because they take too many requests.
+        different_lately: How many differed in the newer half of the comparisons, which is not larger than the other.
         since: When the first of the comparisons began; None without any.
     """
 
@@ -52,14 +53,21 @@ class SampledStratum:
     left_out_percent: float
     comparisons: int
     different: int
+    different_lately: int
     since: datetime | None
 
     @property
     def bound(self) -> float | None:
-        """The share of slices, by their rows, that differ at most; None without comparisons."""
+        """The share of slices, by their rows, that differ at most; None without comparisons.
+
+        Where differences become more frequent, it is at least the bound that follows from the newer comparisons.
+        """
         if not self.comparisons:
             return None
-        return upper_bound(self.comparisons, self.different, self.effective_slices)
+        bound = upper_bound(self.comparisons, self.different, self.effective_slices)
+        if self.different_lately <= self.different - self.different_lately:
+            return bound
+        return max(bound, upper_bound(self.comparisons // 2, self.different_lately, self.effective_slices))
 
 
 @dataclass(frozen=True)
@@ -146,9 +154,12 @@ _DRAW = text(f"""
 """)  # noqa: S608  # a constant
 _SAMPLE = text("""
     SELECT stratum, slices, CAST(effective_slices AS bigint), CAST(left_out_percent AS float8), count(differed),
-           count(*) FILTER (WHERE differed), min(started_at) FILTER (WHERE differed IS NOT NULL)
+           count(*) FILTER (WHERE differed), count(*) FILTER (WHERE differed AND half = 2), min(started_at)
     FROM platform.sampled_slices
-    LEFT JOIN (SELECT * FROM platform.comparisons WHERE started_at > :after) AS comparison USING (stratum)
+    LEFT JOIN (
+        SELECT stratum, differed, started_at, ntile(2) OVER (PARTITION BY stratum ORDER BY id) AS half
+        FROM platform.comparisons WHERE started_at > :after AND differed IS NOT NULL
+    ) AS comparison USING (stratum)
     WHERE slices > 0 GROUP BY stratum ORDER BY stratum
 """)
 _SENT = text("""

@@ -65,6 +65,12 @@ def test_the_bound_is_that_of_the_binomial_or_the_one_for_so_few_slices(
     assert isclose(upper_bound(comparisons, different, slices), expected, rel_tol=1e-3)
 
 
+def test_differences_that_become_more_frequent_count_by_the_newer_half() -> None:
+    bounds = [SampledStratum(500, 500, 0.0, 200, 4, lately, NOW).bound for lately in range(5)]
+
+    assert bounds == [upper_bound(200, 4, 500)] * 3 + [upper_bound(100, lately, 500) for lately in (3, 4)]
+
+
 def test_slices_are_drawn_by_their_rows_and_settled_ones_apart(accounts: Database) -> None:
     march, april = Window.month_of(date(2026, 3, 1)), Window.month_of(date(2026, 4, 1))
     _load(accounts, "S0", march, 299)
@@ -92,7 +98,7 @@ def test_large_slices_are_drawn_in_parts(accounts: Database) -> None:
         Window(date(2026, 4, 1) + number * 10 * DAY, date(2026, 4, 11) + number * 10 * DAY) for number in range(3)
     ]
     assert drawn == {("S0", third): pytest.approx(40 / 3, abs=1) for third in thirds}
-    assert sample(accounts, NOW).strata[Stratum.SETTLED] == SampledStratum(3, 3, 0.0, 0, 0, None)
+    assert sample(accounts, NOW).strata[Stratum.SETTLED] == SampledStratum(3, 3, 0.0, 0, 0, 0, None)
 
 
 def test_slices_that_no_day_suffices_for_are_not_drawn(accounts: Database) -> None:
@@ -120,7 +126,7 @@ def test_slices_of_accounts_that_are_no_longer_listed_are_not_drawn(accounts: Da
 
 def test_the_sentence_names_bounds_comparisons_and_what_is_left_out() -> None:
     since = datetime(2026, 11, 3, 1, tzinfo=UTC)
-    settled, changing = SampledStratum(900, 800, 12.4, 1204, 1, since), SampledStratum(30, 20, 0.0, 301, 9, since)
+    settled, changing = SampledStratum(900, 800, 12.4, 1204, 1, 0, since), SampledStratum(30, 20, 0, 301, 9, 4, since)
 
     assert str(Sample({})) == ("How many slices differ from the upstream is not known: no settled one was compared yet")
     assert str(Sample({Stratum.SETTLED: settled, Stratum.CHANGING: changing})) == (
@@ -142,14 +148,10 @@ def test_comparisons_that_were_answered_count_for_thirty_days(accounts: Database
     count_slices(accounts, 1, NOW)
     drawn = draw(accounts, Stratum.SETTLED, 0.5, 1)
     assert drawn is not None
-    for differed in (None, True, False):
+    for differed in (None, False, False, True):
         keep_comparison(accounts, drawn, started_at=NOW, requests=1, differed=differed)
 
-    def compared(after: timedelta) -> tuple[int, int, datetime | None]:
-        of_stratum = sample(accounts, NOW + after).strata[Stratum.SETTLED]
-        return of_stratum.comparisons, of_stratum.different, of_stratum.since
-
-    assert compared(29 * DAY) == (2, 1, NOW)
-    assert compared(31 * DAY) == (0, 0, None)
-    assert requests_of_comparisons(accounts, NOW.date()) == {"default": 3}
+    assert sample(accounts, NOW + 29 * DAY).strata == {Stratum.SETTLED: SampledStratum(1, 1, 0.0, 3, 1, 1, NOW)}
+    assert sample(accounts, NOW + 31 * DAY).strata == {Stratum.SETTLED: SampledStratum(1, 1, 0.0, 0, 0, 0, None)}
+    assert requests_of_comparisons(accounts, NOW.date()) == {"default": 4}
     assert requests_of_comparisons(accounts, NOW.date() + DAY) == {}
