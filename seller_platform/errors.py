@@ -94,6 +94,15 @@ def formula_error(path: Path, line: int | None, problem: str) -> "SettingsError"
     )
 
 
+def journal_accounts_error(path: Path, line: int | None, problem: str) -> "SettingsError":
+    """Return the error of a file with the accounts of journal entries that cannot be used."""
+    return SettingsError(
+        f"{path}{'' if line is None else f', line {line}'}: {problem}",
+        code="JournalAccountsError",
+        step="Correct the file that SELLER_PLATFORM_JOURNAL_ACCOUNTS names, or the setting, and start again.",
+    )
+
+
 def invalid_cost_plan(plan: str, problem: str) -> "RequestError":
     """Return the error of a cost plan that cannot be read, applied or undone."""
     return RequestError(

@@ -213,6 +213,11 @@ class Settings(BaseSettings):
     profit_formula: Path | None = Field(
         None, description="a YAML file with a profit formula of your own, for `marts.profit_bridge_monthly`"
     )
+    journal_accounts: Path | None = Field(
+        None,
+        description="a YAML file with the accounts of your books, for `marts.journal_entries`; "
+        "`seller-platform docs month-end` shows the default",
+    )
     base_url: str | None = Field(None, description="the base URL of the API's paths")
     auth_url: str | None = Field(None, description="the base URL of `/oauth/authorize`; by default the base URL")
     client_id: str | None = Field(None, description="the id of the registered application")
@@ -260,7 +265,7 @@ class Settings(BaseSettings):
         "http://127.0.0.1:8765/callback", description="the redirect URL that the application is registered with"
     )
 
-    @field_validator("home", "root_data_folder", "profit_formula")
+    @field_validator("home", "root_data_folder", "profit_formula", "journal_accounts")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else _absolute_path(path)

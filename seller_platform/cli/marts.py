@@ -31,7 +31,6 @@ from seller_platform.warehouse.loads.history_start import history_start_in, mont
 from seller_platform.warehouse.marts import Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform.warehouse.marts.due import Derived, PartitionState, partition_states
-from seller_platform.warehouse.marts.formulas import own_formula
 from seller_platform.warehouse.monitoring.mart_inputs import build_unless_failed, inputs_of
 from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 
@@ -120,7 +119,8 @@ def build(
     materialization and the checks of each partition. Marts of a whole account have no months.
     """
     with open_stored_installation() as installation:
-        declared = marts_with(own_formula(installation.settings.profit_formula))
+        settings = installation.settings
+        declared = marts_with(settings.profit_formula, settings.journal_accounts)
         chosen = marts_named(names, declared)
         if not connections(installation.database):
             raise NotConnectedError

@@ -11,3 +11,17 @@ UGX USD USN UYI UYU UYW UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW 
 
 CURRENCIES = frozenset(_CODES.split())
 """The currencies that amounts can have, without metals, test codes and the code for no currency."""
+
+MINOR_DIGITS = 2
+"""The decimals of an amount in most currencies."""
+
+_WITHOUT_DECIMALS = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF"
+_WITH_THREE_DECIMALS = "BHD IQD JOD KWD LYD OMR TND"
+
+OTHER_MINOR_DIGITS = {
+    **dict.fromkeys(_WITHOUT_DECIMALS.split(), 0),
+    **dict.fromkeys(_WITH_THREE_DECIMALS.split(), 3),
+    "CLF": 4,
+    "UYW": 4,
+}
+"""The decimals of an amount in the others, by ISO 4217."""

@@ -38,7 +38,7 @@ from seller_platform.orchestration.placement import Placement, Shard
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.loads.history_start import history_start_of
-from seller_platform.warehouse.marts.formulas import own_formula
+from seller_platform.warehouse.marts import marts_with
 
 _COVERAGE, _FRESHNESS, _ORDERS_TODAY = "coverage", "freshness", "orders_today"
 _EXTRAS = (_COVERAGE, _FRESHNESS, _ORDERS_TODAY)
@@ -211,14 +211,14 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
 
         Raises:
             SettingsError: The attributes contradict each other, or name an unknown dataset.
-            SettingsError: The profit formula of the settings cannot be used.
+            SettingsError: A file with rules of marts, which the settings name, cannot be used.
         """
         datasets, placement = self._datasets(), self._placement()
         extras = _EXTRAS if self.datasets is None else self.datasets
         refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
         history_start = history_start or self.history_start or history_start_of(settings)
-        running, formula = self.schedules, own_formula(settings.profit_formula)
+        running, marts = self.schedules, marts_with(settings.profit_formula, settings.journal_accounts)
         with warnings.catch_warnings():
             # Backfill policies are in beta and partitioned checks a preview; our tests fail if they change.
             warnings.simplefilter("ignore", dg.BetaWarning)
@@ -229,12 +229,12 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                     resources=_resources(self.history_start),
                 ),
                 discovery_definitions(placement=placement),
-                check_definitions((*datasets, *marts_of(datasets, formula)), placement),
-                mart_definitions(history_start, placement, datasets, formula),
+                check_definitions((*datasets, *marts_of(datasets, marts)), placement),
+                mart_definitions(history_start, placement, datasets, marts),
                 export_definitions(history_start, settings.export_dir, placement, datasets),
                 following_definitions(
                     [
-                        *mart_followers(placement, datasets, formula),
+                        *mart_followers(placement, datasets, marts),
                         *export_followers(settings.export_dir, placement, datasets),
                     ],
                     history_start,

@@ -16,6 +16,7 @@ _NAMES = (
     "checks",
     "consume",
     "profit",
+    "month-end",
     "reports",
     "costs",
     "serve",

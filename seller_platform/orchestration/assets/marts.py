@@ -31,10 +31,9 @@ from seller_platform.orchestration.partitions import (
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.marts import Chart, ChartForm, Mart, marts_with
+from seller_platform.warehouse.marts import MARTS, Chart, ChartForm, Mart
 from seller_platform.warehouse.marts.builds import Build, chosen_parameters, reporting
 from seller_platform.warehouse.marts.due import Derived
-from seller_platform.warehouse.marts.formulas import Formula
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.monitoring.mart_inputs import build_unless_failed, inputs_of
 from seller_platform.warehouse.monitoring.slice_problems import slice_problems
@@ -47,19 +46,19 @@ def mart_definitions(
     history_start: date,
     placement: Placement = WHOLE,
     datasets: Collection[Dataset] = DATASETS,
-    formula: Formula | None = None,
+    marts: Sequence[Mart] = MARTS,
 ) -> dg.Definitions:
     """Return the assets of marts, without the resource `warehouse`.
 
     Args:
         datasets: The datasets that have assets; a mart with another input is left out.
-        formula: A profit formula of one's own.
+        marts: Every mart, with rules of one's own.
     """
-    return dg.Definitions(assets=[mart_asset(mart, history_start, placement) for mart in marts_of(datasets, formula)])
+    return dg.Definitions(assets=[mart_asset(mart, history_start, placement) for mart in marts_of(datasets, marts)])
 
 
 def mart_followers(
-    placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS, formula: Formula | None = None
+    placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS, marts: Sequence[Mart] = MARTS
 ) -> list[Follower]:
     """Return the marts that the sensor builds."""
     return [
@@ -69,13 +68,13 @@ def mart_followers(
             Derived.of(mart),
             frozenset(placement.asset_key(each) for each in inputs_of(mart)),
         )
-        for mart in marts_of(datasets, formula)
+        for mart in marts_of(datasets, marts)
     ]
 
 
-def marts_of(datasets: Collection[Dataset], formula: Formula | None = None) -> list[Mart]:
+def marts_of(datasets: Collection[Dataset], marts: Sequence[Mart] = MARTS) -> list[Mart]:
     """Return the marts whose inputs are all among these datasets."""
-    return [mart for mart in marts_with(formula) if all(each.dataset in datasets for each in mart.inputs)]
+    return [mart for mart in marts if all(each.dataset in datasets for each in mart.inputs)]
 
 
 def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) -> dg.AssetsDefinition:

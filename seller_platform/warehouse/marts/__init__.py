@@ -6,7 +6,7 @@
 - `builds`: replaces a partition of a mart
 - `due`: partitions that can be built, and have changed
 - `columns`: columns of several marts
-- `formulas`: what counts towards profit, and the line of each entry of the ledger
+- `rules`: what counts towards profit, and the account of the books, of each entry of the ledger
 - `common_queries`: queries that several marts begin with
 - `account_profit_daily`: profit of an account by day
 - `profit_bridge_monthly`: profit and net profit, line by line
@@ -15,6 +15,7 @@
 - `restock_plan`: products to order, how many, and by when
 - `cost_coverage`: sales without a cost
 - `settlement_reconciliation`: differences between orders, sales, ledger, payouts and statistics
+- `journal_entries`: what an accountant books for each payout and month
 - `insights`: what to look at today
 """
 

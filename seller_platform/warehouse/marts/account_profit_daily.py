@@ -17,7 +17,7 @@ from seller_platform.warehouse.marts.common_queries import (
     STEPS,
 )
 from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn
-from seller_platform.warehouse.marts.formulas import STANDARD
+from seller_platform.warehouse.marts.rules.formulas import STANDARD
 
 _QUERY = """
 WITH {costed},

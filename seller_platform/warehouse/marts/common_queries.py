@@ -12,7 +12,7 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.warehouse.marts.declaration import Input
-from seller_platform.warehouse.marts.formulas import FEE_LINES, PAYOUTS, STANDARD
+from seller_platform.warehouse.marts.rules.formulas import FEE_LINES, PAYOUTS, STANDARD
 from seller_platform.warehouse.schema.tables import SELLER
 
 NO_CURRENCY = "XXX"

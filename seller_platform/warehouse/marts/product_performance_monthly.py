@@ -25,7 +25,7 @@ from seller_platform.warehouse.marts.declaration import (
     MartColumn,
     MartParameter,
 )
-from seller_platform.warehouse.marts.formulas import STANDARD
+from seller_platform.warehouse.marts.rules.formulas import STANDARD
 
 _QUERY = """
 WITH {costed},

@@ -9,7 +9,7 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSAC
 from seller_platform.warehouse.marts import columns
 from seller_platform.warehouse.marts.common_queries import COST_INPUTS, FIGURES, MONTH_COSTED
 from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn
-from seller_platform.warehouse.marts.formulas import STANDARD, Formula
+from seller_platform.warehouse.marts.rules.formulas import STANDARD, Formula
 
 # Entries are summed by kind before they are placed: a ledger has few kinds, but the formulas may have many lines.
 _QUERY = """

@@ -18,7 +18,7 @@ from seller_platform.warehouse.marts.declaration import (
     MartColumn,
     MartParameter,
 )
-from seller_platform.warehouse.marts.formulas import PAYOUTS, STANDARD
+from seller_platform.warehouse.marts.rules.formulas import PAYOUTS, STANDARD
 
 _OF_ORDERS = ("orders.order_total", "orders.order_status", "orders.currency_code", "orders.purchase_date")
 _OF_SALES = tuple(

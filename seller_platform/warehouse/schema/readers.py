@@ -26,6 +26,8 @@ READABLE_SCHEMAS = (SELLER, HISTORY, "marts")
 
 READABLE_OF_PLATFORM = (
     "accounts",
+    "booked_lines",
+    "bookings",
     "comparisons",
     "cost_plans",
     "cost_writes",

@@ -581,6 +581,51 @@ COST_WRITES = Table(
     comment="What was written to the upstream for one SKU of a plan, with the proof.",
 )
 
+BOOKINGS = Table(
+    "bookings",
+    METADATA,
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    Column("ledger_month", Date, primary_key=True, comment="The first day of the month of the ledger."),
+    Column(
+        "month",
+        Date,
+        primary_key=True,
+        comment="The first day of the month in which it is booked: `ledger_month` when that is closed, a later one for "
+        "adjusting entries.",
+    ),
+    Column("load_id", BigInteger, nullable=False, comment="The newest load of the ledger's month that is booked."),
+    Column("accounts", JSONB, nullable=False, comment="The accounts of the books to which lines were posted."),
+    Column("booked_at", DateTime(timezone=True), nullable=False, comment="When the month was closed."),
+    Column("booked_by", Text, nullable=False, comment="Who closed it."),
+    schema=PLATFORM,
+    comment="What was booked of each month of a ledger, when `month` was closed; rows never change.",
+)
+
+BOOKED_LINES = Table(
+    "booked_lines",
+    METADATA,
+    Column("account", Text, nullable=False, comment="Key of the account."),
+    Column("ledger_month", Date, nullable=False, comment="As in marts.journal_entries; so are the others."),
+    Column("month", Date, nullable=False, comment="The month that was closed."),
+    Column("number", Text, nullable=False, comment="The number of the journal entry."),
+    Column("entry_date", Date, nullable=False, comment="The day on which it is booked."),
+    Column("kind", Text, nullable=False, comment="payout, month end or adjusting."),
+    Column("currency", Text, nullable=False, comment="ISO 4217 code of the amounts."),
+    Column("line", Text, nullable=False, comment="The line of the accounts."),
+    Column("account_name", Text, nullable=False, comment="The name of the account of the books."),
+    Column("account_code", Text, nullable=False, comment="Its code; empty where it has none."),
+    Column("tax_rate", Text, nullable=False, comment="The name of the tax rate of Xero."),
+    Column("debit", Numeric, nullable=False, comment="The amount of a debit; else 0."),
+    Column("credit", Numeric, nullable=False, comment="The amount of a credit; else 0."),
+    Column("rows", BigInteger, nullable=False, comment="How many rows of the ledger it was summed from."),
+    Column("causes", Text, comment="Of an adjusting entry: the rows that came and went, the largest first."),
+    Index("uq_booked_lines", "number", "line", "account_name", "account_code", "tax_rate", unique=True),
+    Index("ix_booked_lines_ledger", "account", "ledger_month"),
+    Index("ix_booked_lines_month", "account", "month"),
+    schema=PLATFORM,
+    comment="Lines of journal entries of months that were closed; rows never change.",
+)
+
 
 def loads_of(dataset: Dataset, account: str, window: Window | None = None) -> ColumnElement[bool]:
     """Return the condition for published loads of a dataset and account.

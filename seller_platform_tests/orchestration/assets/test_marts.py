@@ -22,7 +22,9 @@ from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform.warehouse.marts.formulas import EntryPattern, Formula, FormulaLine, Part
+from seller_platform.warehouse.marts.profit_bridge_monthly import bridge_of
+from seller_platform.warehouse.marts.rules.files import EntryPattern
+from seller_platform.warehouse.marts.rules.formulas import Formula, FormulaLine, Part
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import newest_metadata
@@ -231,6 +233,7 @@ def test_nothing_is_built_before_its_inputs_are_loaded(marts: Marts) -> None:
         "account_profit_daily",
         "product_performance_monthly",
         "profit_bridge_monthly",
+        "journal_entries",
     }
     assert set.union(*third.values()) == {partition}
 
@@ -274,6 +277,7 @@ def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> 
         "account_profit_daily": {march},
         "profit_bridge_monthly": {march},
         "product_performance_monthly": {march},
+        "journal_entries": {march},
         "settlement_reconciliation": {january, february, march},  # it may pay for orders of other months
     }
 
@@ -331,8 +335,9 @@ def test_marts_of_another_definition_are_built_once_more(marts: Marts) -> None:
 
 def test_a_formula_of_ones_own_changes_the_code_version_of_its_mart_alone() -> None:
     own = Formula("own", {}, (FormulaLine("fees", Part.COUNTED, (EntryPattern("Fee"),)),), Part.COUNTED)
+    with_own = [bridge_of(own) if mart.name == "profit_bridge_monthly" else mart for mart in MARTS]
 
-    definitions = [mart_definitions(HISTORY_START, formula=formula) for formula in (None, own)]
+    definitions = [mart_definitions(HISTORY_START, marts=marts) for marts in (MARTS, with_own)]
 
     versions = [
         {asset.key.path[-1]: asset.specs_by_key[asset.key].code_version for asset in each.assets or ()}  # type: ignore[union-attr]  # all are assets with a key

@@ -32,6 +32,7 @@ _SAYS_SOMETHING = {
     "inventory_health": "stock_out_risk = 'critical' AND days_of_cover > 0",
     "restock_plan": "urgency = 'now' AND to_buy > 0",
     "settlement_reconciliation": "comparison = 'orders and payments' AND verdict = 'explained' AND explained < 0",
+    "journal_entries": "kind = 'month end' AND line = 'balance' AND debit > 0",
     "cost_coverage": "problem = 'no cost' AND sales_without_cost > 0",
 }
 

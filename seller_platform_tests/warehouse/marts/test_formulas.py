@@ -13,17 +13,17 @@ from sqlalchemy import text
 
 from seller_platform.errors import SettingsError
 from seller_platform.warehouse.marts import MARTS, mart_named, marts_with
-from seller_platform.warehouse.marts.formulas import (
+from seller_platform.warehouse.marts.profit_bridge_monthly import bridge_of
+from seller_platform.warehouse.marts.rules.files import EntryPattern
+from seller_platform.warehouse.marts.rules.formulas import (
     BESIDE,
     OTHER,
     STANDARD,
-    EntryPattern,
     Formula,
     FormulaLine,
     Part,
     read_formula,
 )
-from seller_platform.warehouse.marts.profit_bridge_monthly import bridge_of
 from seller_platform_tests.support.shop import Shop
 
 CASH = """\
@@ -123,14 +123,15 @@ def test_a_device_is_refused_before_it_is_read() -> None:
 
 
 def test_another_formula_changes_the_version_of_its_mart_and_of_no_other(tmp_path: Path) -> None:
-    cash = read_formula(_written(tmp_path, CASH))
-    changed = read_formula(_written(tmp_path, CASH.replace("counts: no", "counts: yes", 1)))
+    path, versions = tmp_path / "formula.yaml", [[mart.version for mart in MARTS]]
 
-    versions = [[mart.version for mart in marts] for marts in (MARTS, marts_with(cash), marts_with(changed))]
+    for content in (CASH, CASH.replace("counts: no", "counts: yes", 1)):
+        path.write_text(content)
+        versions.append([mart.version for mart in marts_with(path, None)])
 
     differing = [{each[index] for each in versions} for index in range(len(MARTS))]
     assert [len(each) for each in differing] == [3 if mart.name == "profit_bridge_monthly" else 1 for mart in MARTS]
-    assert marts_with(None) == MARTS
+    assert marts_with(None, None) == MARTS
 
 
 def test_each_entry_is_in_the_first_line_that_names_it(shop: Shop, tmp_path: Path) -> None:
