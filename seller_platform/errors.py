@@ -223,6 +223,23 @@ class NotLoadedError(RequestError):
         )
 
 
+class UnanswerableError(RequestError):
+    """A question that the stored rows do not answer."""
+
+    next_step = "Ask again as the message says."
+
+    def __init__(self, reason: str, remedy: str, candidates: Sequence[str] = ()) -> None:
+        """Keep the parts of the refusal.
+
+        Args:
+            reason: Why there is no answer, without a full stop.
+            remedy: What would make the question answerable.
+            candidates: What may have been meant.
+        """
+        self.reason, self.remedy, self.candidates = reason, remedy, tuple(candidates)
+        super().__init__(f"{reason}. {remedy}")
+
+
 class ReaderError(RequestError):
     """A role of PostgreSQL cannot be made a reader, or cannot be removed."""
 

@@ -1,6 +1,6 @@
 """A PostgreSQL database: its connections, transactions, migrations and errors."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -47,13 +47,21 @@ _OPTIONS_OF_SERVER = ("host", "port", "sslmode", "sslrootcert")
 class Database:
     """A PostgreSQL database with the platform's schemas, and a pool of connections to it."""
 
-    def __init__(self, url: str, *, connections: int = 8, connect_seconds: int | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        connections: int = 8,
+        connect_seconds: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         """Prepare the pool; nothing connects yet.
 
         Args:
             url: A `postgresql://` URL, without a driver.
             connections: How many connections may be open at once.
             connect_seconds: How long to wait for a server that does not answer; by default as libpq does.
+            settings: Settings of PostgreSQL that each connection begins with, such as `statement_timeout`.
 
         Raises:
             InvalidSettingError: The URL is not one of PostgreSQL.
@@ -61,7 +69,8 @@ class Database:
         self.url = url
         address = driver_url(url, "psycopg")
         given = address.query.get("options", ())
-        options = " ".join([_LOST_CLIENTS, *([given] if isinstance(given, str) else given)])
+        own = [f"-c {name}={value}" for name, value in (settings or {}).items()]
+        options = " ".join([_LOST_CLIENTS, *([given] if isinstance(given, str) else given), *own])
         timeout = {} if connect_seconds is None else {"connect_timeout": connect_seconds}
         self.engine: Engine = create_engine(
             address,

@@ -5,7 +5,8 @@ tables of later versions are readable too. The grants are what protects the rest
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -161,6 +162,24 @@ def make_query_role(connection: Connection) -> str | None:
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
         return None
     return QUERY_ROLE if driver.execute(can_be_taken, [QUERY_ROLE, QUERY_ROLE]).fetchone() == (True,) else None
+
+
+@contextmanager
+def open_as_reader(database: Database, *, seconds: float = 30.0, connections: int = 2) -> Iterator[Database]:
+    """Lend the database with the rights of a reader: every transaction only reads, and a statement ends in time.
+
+    Where the user of the database may not make the role, transactions only read, with the rights of that user.
+
+    Args:
+        seconds: How long a statement may take.
+        connections: How many connections may be open at once.
+    """
+    with database.begin() as connection:
+        role = make_query_role(connection)
+    timeout = f"{round(seconds * 1000)}"
+    settings = {**_SETTINGS, "statement_timeout": timeout, "timezone": "UTC"} | ({"role": role} if role else {})
+    with Database(database.url, connections=connections, settings=settings) as reader:
+        yield reader
 
 
 def readers_of(connection: Connection) -> Sequence[str]:

@@ -1,0 +1,9 @@
+"""Answers to questions about stored rows, each with its proof, or refused with the reason.
+
+An agent asks through the tools; the MCP server only carries them.
+
+- `tools`: every tool, and the function that calls one
+- `asker`: who asks, what they may see, and the account that a name stands for
+- `proof`: what every answer carries beside its rows
+- `accounts`: the tool that lists accounts
+"""

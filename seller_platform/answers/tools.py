@@ -1,0 +1,94 @@
+"""Every tool that an agent may call, and the function that calls one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from pydantic import BaseModel, ValidationError
+from sqlalchemy.exc import DBAPIError
+
+from seller_platform.answers.accounts import AccountRow, NoArguments, list_accounts
+from seller_platform.answers.asker import Asker
+from seller_platform.answers.proof import ToolAnswer
+from seller_platform.errors import RequestError, SellerPlatformError, UnanswerableError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool that an agent may call.
+
+    Attributes:
+        doc: What it answers, and how to ask, for a model that chooses among tools.
+        arguments: Its arguments.
+        answer: Its answer.
+        function: Answers, or raises UnanswerableError.
+        is_local: Whether it is offered over standard input and output only.
+    """
+
+    name: str
+    title: str
+    doc: str
+    arguments: type[BaseModel]
+    answer: type[ToolAnswer[Any]]
+    function: Callable[[Asker, Any], ToolAnswer[Any]]
+    is_local: bool = False
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments."""
+        return self.arguments.model_json_schema()
+
+    @property
+    def output_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the answer."""
+        return self.answer.model_json_schema(mode="serialization")
+
+
+TOOLS = (
+    Tool(
+        "accounts",
+        "Accounts",
+        "List the marketplace accounts that you may see, with key, title, country, currency, time zone and the months "
+        "that are stored. Ask this first: the other tools name an account by its key or its exact title.",
+        NoArguments,
+        ToolAnswer[AccountRow],
+        list_accounts,
+    ),
+)
+"""Every tool, in the order in which they are listed."""
+
+
+def call_tool(asker: Asker, name: str, arguments: Mapping[str, object], *, is_local: bool = False) -> ToolAnswer[Any]:
+    """Return the answer of a tool.
+
+    Args:
+        arguments: By name, as an agent sent them; they may be anything.
+        is_local: Whether the asker is on this machine, and may use the tools that are offered there only.
+
+    Raises:
+        UnanswerableError: There is no such tool, the arguments are none of it, or the stored rows have no answer. The
+            message shows neither SQL nor what the asker may not see.
+    """
+    tools = {tool.name: tool for tool in TOOLS if is_local or not tool.is_local}
+    if name not in tools:
+        raise UnanswerableError(
+            f"there is no tool {name!r}{did_you_mean(name, tools)}", "Call one of the candidates.", [*tools]
+        )
+    tool = tools[name]
+    try:
+        return tool.function(asker, tool.arguments.model_validate(arguments))
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+            for each in error.errors(include_url=False, include_input=False)
+        )
+        raise UnanswerableError(
+            f"the arguments of {name} cannot be used: {problems}", "Follow the schema of the tool."
+        ) from None
+    except UnanswerableError:
+        raise
+    except RequestError as error:
+        raise UnanswerableError(error.problem_alone, error.next_step) from error
+    except (SellerPlatformError, DBAPIError, psycopg.Error) as error:
+        raise UnanswerableError("the warehouse did not answer in time", "Ask for less, or again later.") from error

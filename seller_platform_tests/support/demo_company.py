@@ -1,0 +1,58 @@
+"""The demo's company, stored without an upstream: rows of the sandbox, receipts of their loads, and every mart.
+
+Three accounts have the months from January to 14 April 2026. Two things are wrong: the German ledger was not read from
+10 to 14 February, and the Australian orders of March do not add up to the total of their list.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+
+from seller_platform.contract import REFRESHED, Dataset, Window
+from seller_platform.contract.datasets.sales import ORDERS, TRANSACTIONS
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.sandbox.load import load_sandbox
+from seller_platform.warehouse.loads.history_start import extend_history
+from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts
+
+NOW = datetime(2026, 4, 15, 10, tzinfo=UTC)
+"""When every slice was read: on 15 April in the time zones of all accounts."""
+US, DE, AU = "A4LL303DM980YE.A1SBX4US70Q2KD", "AYL0M81ID1XI9G.A2SBX9DE31M7TB", "AL7CFJGQR1PWG7.A3SBX2AU58W4NR"
+
+_TODAY = date(2026, 4, 15)
+_MONTHS = tuple(Window.month_of(date(2026, month, 1)) for month in range(1, 5))
+_UNREAD = Window(date(2026, 2, 10), date(2026, 2, 15))
+
+
+def load_demo_company(database: Database) -> None:
+    """Fill a migrated database."""
+    report = load_sandbox(database, months=len(_MONTHS), today=_TODAY)
+    connect_accounts(database, [(account.key, account) for account in report.accounts])
+    extend_history(database, _MONTHS[0].start)
+    store_receipt(database, ACCOUNTS, "default", Window.day(_TODAY), at=NOW)
+    for account in report.accounts:
+        of_account = {"time_zone": account.timezone, "currency": account.currency_code}
+        for dataset in (each for each in REFRESHED if not each.is_computed):
+            for window in _windows(dataset, account.key):
+                is_wrong = (dataset, account.key, window) == (ORDERS, AU, _MONTHS[2])
+                verdict = {"verdict": "mismatch", "announced": 7} if is_wrong else {}
+                store_receipt(database, dataset, account.key, window, at=NOW, **of_account, **verdict)
+        for mart in MARTS:
+            for month in _MONTHS if mart.is_monthly else (None,):
+                build_partition(database, mart, account.key, month)
+
+
+def _windows(dataset: Dataset, account: str) -> Iterator[Window]:
+    """Yield the days of each load of a dataset."""
+    if not dataset.is_dated:
+        yield Window.day(_TODAY)
+        return
+    for month in _MONTHS:
+        read = month.until(_TODAY + timedelta(days=1))
+        if (dataset, account) == (TRANSACTIONS, DE) and _UNREAD.start in month:
+            yield from (Window(read.start, _UNREAD.start), Window(_UNREAD.end, read.end))
+        else:
+            yield read
