@@ -6,4 +6,5 @@ An agent asks through the tools; the MCP server only carries them.
 - `asker`: who asks, what they may see, and the account that a name stands for
 - `proof`: what every answer carries beside its rows
 - `accounts`: the tool that lists accounts
+- `figures`: the tools of governed metrics
 """

@@ -10,6 +10,16 @@ from sqlalchemy.exc import DBAPIError
 
 from seller_platform.answers.accounts import AccountRow, NoArguments, list_accounts
 from seller_platform.answers.asker import Asker
+from seller_platform.answers.figures import (
+    CompareArguments,
+    ComparedRow,
+    FigureArguments,
+    FigureRow,
+    MetricRow,
+    compare_periods,
+    list_metrics,
+    query_metric,
+)
 from seller_platform.answers.proof import ToolAnswer
 from seller_platform.errors import RequestError, SellerPlatformError, UnanswerableError, did_you_mean
 
@@ -54,6 +64,35 @@ TOOLS = (
         NoArguments,
         ToolAnswer[AccountRow],
         list_accounts,
+    ),
+    Tool(
+        "metrics",
+        "Governed metrics",
+        "List the metrics that `query` and `compare` take: name, meaning, formula, unit, grain and dimensions. Other "
+        "numbers do not exist: do not compute one from these without saying so.",
+        NoArguments,
+        ToolAnswer[MetricRow],
+        list_metrics,
+    ),
+    Tool(
+        "query",
+        "Query a metric",
+        "Answer one governed metric over local days of accounts, in total or by account, month, day or product. "
+        "A period of which days are not stored is refused with the days that are; amounts of several currencies are "
+        "never added: divide by account. A question by product needs whole months. Say the notes and the proof's "
+        "problems and unsettled days with the number.",
+        FigureArguments,
+        ToolAnswer[FigureRow],
+        query_metric,
+    ),
+    Tool(
+        "compare",
+        "Compare two periods",
+        "Answer how a governed metric changed from another period to this one, in total or divided by account or "
+        "product, with the change and its percentage.",
+        CompareArguments,
+        ToolAnswer[ComparedRow],
+        compare_periods,
     ),
 )
 """Every tool, in the order in which they are listed."""

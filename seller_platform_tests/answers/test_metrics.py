@@ -1,0 +1,48 @@
+"""Tests of the governed metrics against an independent computation with pandas."""
+
+from datetime import date
+from itertools import product
+
+import pytest
+
+from seller_platform.answers.asker import Asker
+from seller_platform.answers.tools import call_tool
+from seller_platform.warehouse.marts.metrics import METRICS, Dimension
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.answers.company_frames import Company
+from seller_platform_tests.support.demo_company import AU, DE, US
+
+_MONTHS = {date(2026, 3, 1): date(2026, 3, 31), date(2026, 4, 1): date(2026, 4, 14)}
+_PRODUCTS = ("JUT-DOO-MAT-0018-MED", "COI-DOO-MAT-0001-EXTLAR", "Größe/ЧАЙ", "A&B?C=D#1")
+
+
+@pytest.fixture(scope="module")
+def frames(company: Database) -> Company:
+    return Company.read(company)
+
+
+def test_the_metrics_are_what_pandas_computes_of_every_account_and_month(asker: Asker, frames: Company) -> None:
+    for (first, last), account in product(_MONTHS.items(), (US, DE, AU)):
+        expected = frames.values(account, first, last)
+
+        for metric in METRICS:
+            question = {"metric": metric.name, "accounts": [account], "by": ["account", "month"]}
+            [row] = call_tool(asker, "query", {**question, "first_day": first, "last_day": last}).rows
+            assert (row.account, row.month, row.value) == (account, first, expected[metric.name]), metric.name
+
+
+def test_the_metrics_by_product_are_what_pandas_computes(asker: Asker, frames: Company) -> None:
+    days = {"first_day": "2026-01-01", "last_day": "2026-01-31"}
+    expected = {sku: frames.values(US, date(2026, 1, 1), date(2026, 1, 31), sku) for sku in _PRODUCTS}
+    by_product = [metric.name for metric in METRICS if Dimension.PRODUCT in metric.dimensions]
+
+    for name in by_product:
+        question = {"metric": name, "accounts": [US], "by": ["product"], "products": _PRODUCTS, **days}
+        answer = call_tool(asker, "query", question)
+        assert {row.product: row.value for row in answer.rows} == {sku: expected[sku][name] for sku in _PRODUCTS}, name
+    assert len(by_product) == 14
+
+
+def test_there_are_fifteen_metrics_with_a_sentence_each() -> None:
+    assert len({metric.name for metric in METRICS}) == 15
+    assert all(metric.doc.endswith(".") and metric.dimensions for metric in METRICS)
