@@ -121,6 +121,11 @@ class Settings(BaseSettings):
         description="addresses and networks of the proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
         "trusted, such as `127.0.0.1`; by default none",
     )
+    service_private_client_hosts: str = Field(
+        "",
+        description="hosts whose client ID metadata documents the service reads although their addresses are not "
+        "public, with commas between them; by default none",
+    )
     service_connections: int = Field(
         2_000, description="the most connections of one process of the service", ge=1, le=100_000
     )

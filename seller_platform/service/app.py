@@ -34,7 +34,7 @@ from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
 from seller_platform.service.monitoring.status import status_route
 from seller_platform.service.oauth.approvals_page import APPROVALS_PAGES
-from seller_platform.service.oauth.authorize import show_consent, submit_consent
+from seller_platform.service.oauth.authorize import ConsentOptions, show_consent, submit_consent
 from seller_platform.service.oauth.client_pages import CLIENT_PAGES
 from seller_platform.service.oauth.developers_page import DEVELOPERS_PAGES
 from seller_platform.service.oauth.openapi import oauth_paths
@@ -80,6 +80,7 @@ class ServiceOptions:
         limits: The limits of requests and reports.
         worker_pace: How a worker in this process writes reports; without it, other processes write them.
         grant_lifetime: How long after its approval an application's access ends.
+        private_client_hosts: The hosts whose client ID metadata documents may be at addresses that are not public.
     """
 
     location: Location = ON_LOOPBACK
@@ -87,6 +88,7 @@ class ServiceOptions:
     worker_pace: Pace | None = None
     grant_lifetime: timedelta = timedelta(days=365)
     logins: LoginOptions = field(default_factory=LoginOptions)
+    private_client_hosts: Sequence[str] = ()
 
 
 STANDARD_OPTIONS = ServiceOptions()
@@ -144,7 +146,7 @@ def create_app(
             routing.Route(TOKEN, admission.admitting_anyone(partial(issue_tokens, store)), methods=["POST"]),
             routing.Route(REVOKE, admission.admitting_anyone(partial(revoke_token, store)), methods=["POST"]),
             routing.Route(METADATA, admission.admitting_anyone(answer_metadata)),
-            *_page_routes(store, admission, options.grant_lifetime, options.logins),
+            *_page_routes(store, admission, options),
             *_documentation_routes(routes, admission),
         ],
         middleware=[
@@ -174,11 +176,10 @@ def app_from_environment() -> Starlette:
     return create_app(os.environ[DATABASE_URL], options)
 
 
-def _page_routes(
-    store: Store, admission: Admission, grant_lifetime: timedelta, logins: LoginOptions
-) -> list[routing.Route]:
+def _page_routes(store: Store, admission: Admission, options: ServiceOptions) -> list[routing.Route]:
     queue = PasswordQueue()
-    login = Login(store, queue, logins)
+    login = Login(store, queue, options.logins)
+    consents = ConsentOptions(options.grant_lifetime, options.private_client_hosts)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, partial(answer_home, store)),
         ("GET", LOGIN, login.show),
@@ -186,13 +187,13 @@ def _page_routes(
         ("GET", PASSKEY_LOGIN, login.show_passkey),
         ("POST", PASSKEY_LOGIN, login.submit_passkey),
         ("POST", LOGOUT, login.leave),
-        ("GET", AUTHORIZE, partial(show_consent, store, grant_lifetime)),
-        ("POST", AUTHORIZE, partial(submit_consent, store, grant_lifetime)),
+        ("GET", AUTHORIZE, partial(show_consent, store, consents)),
+        ("POST", AUTHORIZE, partial(submit_consent, store, consents)),
         *(
             (method, path, page_of_user(store, answer))
             for method, path, answer in (*DEVELOPERS_PAGES, *CLIENT_PAGES, *APPROVALS_PAGES)
         ),
-        *account_pages(store, queue, logins.contact),
+        *account_pages(store, queue, options.logins.contact),
     )
     return [
         *(

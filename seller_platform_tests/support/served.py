@@ -158,10 +158,11 @@ def running_app(
     connection_limits: ConnectionLimits = DEFAULT_LIMITS,
     limits: Limits = WIDE,
     grant_lifetime: timedelta = timedelta(days=365),
+    **further_options: Any,
 ) -> Iterator[str]:
     app = create_app(
         url,
-        ServiceOptions(location, limits, worker_pace, grant_lifetime),
+        ServiceOptions(location, limits, worker_pace, grant_lifetime, **further_options),
         clock=lambda: NOW,
         wait_seconds=wait_seconds,
         registry=registry,

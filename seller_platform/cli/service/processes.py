@@ -57,6 +57,7 @@ def run(
                 timedelta(minutes=settings.service_session_idle_minutes),
             ),
         ),
+        listed(settings.service_private_client_hosts),
     )
     connection_limits = ConnectionLimits(
         connections=settings.service_connections,

@@ -6,6 +6,7 @@
 - `issued_tokens`: codes and tokens as stored
 - `applications`: registered applications, for the operator and the endpoints
 - `own_applications`: applications of a user, for their owner
+- `client_documents`: clients that describe themselves in a document, and are not registered
 - `registration_rules`: names and redirect URIs that may be registered
 - `developers_page`: where users register applications
 - `client_pages`: where users change an application and its secret

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from sqlalchemy import func, insert, select, update
 
@@ -19,7 +20,8 @@ from seller_platform.warehouse.schema.service_tables import APPLICATIONS, USERS
 
 _FIND = """
 SELECT client_id, name, secret_hash, redirect_uri || further_redirect_uris AS redirect_uris, owner_id, verified_at,
-       CASE WHEN old_secret_ends_at > now() THEN old_secret_hash END AS old_secret_hash
+       CASE WHEN old_secret_ends_at > now() THEN old_secret_hash END AS old_secret_hash,
+       document_read_at IS NOT NULL AS has_document
 FROM service.applications
 WHERE client_id = %s
 """
@@ -29,7 +31,8 @@ _OTHERS = """
 SELECT other.name
 FROM service.applications AS this
 JOIN service.applications AS other
-  ON other.client_id <> this.client_id AND other.owner_id IS DISTINCT FROM this.owner_id
+  ON other.client_id <> this.client_id
+ AND (other.owner_id IS DISTINCT FROM this.owner_id OR this.document_read_at IS NOT NULL)
  AND (other.verified_at IS NOT NULL OR other.named_at <= this.named_at)
 WHERE this.client_id = %s AND this.verified_at IS NULL
 """
@@ -43,6 +46,7 @@ class RegisteredApplication:
         owner_id: The user who registered it; None: the operator did.
         verified_at: When an operator verified it as it is now.
         old_secret_hash: The hash of the secret before, while that still works.
+        has_document: Whether it describes itself in the document at its client id, and was not registered.
     """
 
     client_id: str
@@ -52,10 +56,16 @@ class RegisteredApplication:
     owner_id: int | None
     verified_at: datetime | None
     old_secret_hash: bytes | None
+    has_document: bool
 
     @property
     def is_public(self) -> bool:
         return self.secret_hash is None
+
+    @property
+    def document_host(self) -> str | None:
+        """The host at which it describes itself; None if it was registered."""
+        return urlsplit(self.client_id).netloc if self.has_document else None
 
     def has_secret(self, secret: str) -> bool:
         """Whether a secret is the application's, or the one before that still works."""

@@ -5,7 +5,7 @@ the request in its query, and the fields `decision` (`approve` or `deny`), the h
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import quote, urlencode, urlsplit
@@ -18,10 +18,12 @@ from seller_platform.contract.tokens import Scope, scopes_of
 from seller_platform.contract.wire import AUTHORIZE
 from seller_platform.errors import ApiError
 from seller_platform.service.access import ServedAccount, accounts_of
+from seller_platform.service.http.addresses import is_loopback
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import parse_fields, shown
 from seller_platform.service.http.responses import base_url_of
 from seller_platform.service.oauth.applications import RegisteredApplication, find_application, is_lookalike
+from seller_platform.service.oauth.client_documents import is_document_url, is_fresh, read_document, store_document
 from seller_platform.service.oauth.consent_choices import MOST_FIELDS, Choices, offered_choices, read_choices
 from seller_platform.service.oauth.issued_tokens import issue_code
 from seller_platform.service.oauth.registration_rules import is_registered
@@ -33,6 +35,19 @@ from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+@dataclass(frozen=True)
+class ConsentOptions:
+    """What the operator decides about consents.
+
+    Attributes:
+        lifetime: How long an approved access may last.
+        private_client_hosts: The hosts whose client ID metadata documents may be at addresses that are not public.
+    """
+
+    lifetime: timedelta
+    private_client_hosts: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +110,7 @@ class SignedInAuthorization:
             problem=problem,
             ends_on=(utc_now() + self.lifetime).date(),
             host=target.netloc,
+            is_loopback=is_loopback(target.hostname or ""),
             action=_own_address(self.request.http),
         )
 
@@ -129,14 +145,11 @@ class SignedInAuthorization:
         return self.authorization.refuse("access_denied", "the user denied the request")
 
 
-async def show_consent(store: Store, lifetime: timedelta, request: Request) -> Response:
-    """Answer GET /oauth/authorize.
-
-    Args:
-        lifetime: How long an approved access may last.
-    """
+async def show_consent(store: Store, options: ConsentOptions, request: Request) -> Response:
+    """Answer GET /oauth/authorize."""
+    await _read_client(store, options, request)
     async with store.connection() as connection:
-        signed_in = await _sign_in(connection, lifetime, request, {})
+        signed_in = await _sign_in(connection, options, request, {})
         if isinstance(signed_in, Response):
             return signed_in
         # Even an error is sent to the application only after the login: any user may register a redirect URI, and
@@ -147,15 +160,11 @@ async def show_consent(store: Store, lifetime: timedelta, request: Request) -> R
         return await signed_in.ask(offered_choices(signed_in.authorization.scopes, accounts), accounts)
 
 
-async def submit_consent(store: Store, lifetime: timedelta, request: Request) -> Response:
-    """Answer POST /oauth/authorize.
-
-    Args:
-        lifetime: How long an approved access may last.
-    """
+async def submit_consent(store: Store, options: ConsentOptions, request: Request) -> Response:
+    """Answer POST /oauth/authorize."""
     form = await read_form(request, most_fields=MOST_FIELDS)
     async with store.connection() as connection:
-        signed_in = await _sign_in(connection, lifetime, request, form)
+        signed_in = await _sign_in(connection, options, request, form)
         if isinstance(signed_in, Response):
             return signed_in
         if not signed_in.request.session.owns(form.get("csrf_token", "")):
@@ -176,16 +185,35 @@ async def submit_consent(store: Store, lifetime: timedelta, request: Request) ->
                 raise ApiError("Choose either to approve or to deny.")
 
 
+async def _read_client(store: Store, options: ConsentOptions, request: Request) -> None:
+    """Store what the client of a request says about itself, if it has a document that was not read lately.
+
+    Without a user nothing is read: strangers must not let this service send requests.
+    """
+    client_id = _fields_of(request).get("client_id", "")
+    if not is_document_url(client_id):
+        return
+    async with store.connection() as connection:
+        if await user_of(connection, session_of(request)) is None or await is_fresh(connection, client_id):
+            return
+    # No connection is lent while the client's host is waited for.
+    document = await read_document(client_id, options.private_client_hosts)
+    async with store.connection() as connection:
+        await store_document(connection, document)
+
+
 async def _sign_in(
-    connection: Connection, lifetime: timedelta, request: Request, form: Mapping[str, str]
+    connection: Connection, options: ConsentOptions, request: Request, form: Mapping[str, str]
 ) -> SignedInAuthorization | Response:
     """Return the request with its user, or a redirect to the login."""
     session = session_of(request)
-    authorization = await read_request(connection, request)
     user = await user_of(connection, session)
-    if user is None or session is None:
+    is_read_later = user is None and is_document_url(_fields_of(request).get("client_id", ""))
+    authorization = None if is_read_later else await read_request(connection, request)
+    if user is None or session is None or authorization is None:
         return redirect(login_for(_own_address(request)))
-    return SignedInAuthorization(SignedInRequest(request, connection, session, user, form), authorization, lifetime)
+    signed_in = SignedInRequest(request, connection, session, user, form)
+    return SignedInAuthorization(signed_in, authorization, options.lifetime)
 
 
 async def read_request(connection: Connection, request: Request) -> AuthorizationRequest:
@@ -194,10 +222,7 @@ async def read_request(connection: Connection, request: Request) -> Authorizatio
     Raises:
         ApiError: It names no registered application with its redirect URI, so that the browser is not redirected.
     """
-    try:
-        fields = parse_fields(request.scope["query_string"])
-    except ValueError as error:
-        raise ApiError(f"The link that led here {error}.") from None
+    fields = _fields_of(request)
     client_id, redirect_uri = fields.get("client_id", ""), fields.get("redirect_uri", "")
     if not client_id or not redirect_uri:
         missing = "redirect_uri" if client_id else "client_id"
@@ -205,7 +230,12 @@ async def read_request(connection: Connection, request: Request) -> Authorizatio
     application = await find_application(connection, client_id)
     if application is None:
         raise ApiError(f"The link that led here names an application that is not registered: {shown(client_id)}.")
-    if not is_registered(redirect_uri, application.redirect_uris, is_public=application.is_public):
+    if not is_registered(
+        redirect_uri,
+        application.redirect_uris,
+        is_public=application.is_public,
+        has_document=application.has_document,
+    ):
         raise ApiError(
             f"The link that led here would send you to {shown(redirect_uri)}, which is not an address that "
             f"the application {application.name} has registered."
@@ -217,6 +247,13 @@ async def read_request(connection: Connection, request: Request) -> Authorizatio
     scopes = scopes_of(fields.get("scope", ""))
     issuer = base_url_of(request)
     return AuthorizationRequest(application, redirect_uri, issuer, scopes, fields.get("state"), challenge, problem)
+
+
+def _fields_of(request: Request) -> dict[str, str]:
+    try:
+        return parse_fields(request.scope["query_string"])
+    except ValueError as error:
+        raise ApiError(f"The link that led here {error}.") from None
 
 
 def _pkce_problem(application: RegisteredApplication, challenge: str | None, method: str | None) -> str | None:

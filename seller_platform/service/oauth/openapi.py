@@ -95,6 +95,10 @@ _SERVER = object_schema(
             {"type": "boolean"},
             "Whether `iss` comes back with the code (RFC 9207).",
         ),
+        "client_id_metadata_document_supported": (
+            {"type": "boolean"},
+            "Whether `client_id` may be the URL of a client ID metadata document.",
+        ),
         "service_documentation": (_ADDRESS, "The documentation for people."),
     },
     required=(),
@@ -108,7 +112,7 @@ _SERVER = object_schema(
     ],
 }
 _QUERY = (
-    ("client_id", True, "The client's id.", TEXT),
+    ("client_id", True, "The client's id, or the https URL of its client ID metadata document.", TEXT),
     ("redirect_uri", True, "One of the redirect URLs that the client has registered, exactly.", TEXT),
     ("response_type", True, "Always `code`.", {"type": "string", "enum": ["code"]}),
     ("scope", False, "Scopes that the user may approve, with spaces between; by default all.", _SCOPE),

@@ -12,7 +12,7 @@ MOST_REDIRECT_URIS = 10
 _LONGEST_NAME = 100
 _LONGEST_URI = 2_000
 # The host is written into the content security policy of the consent page, where other characters have a meaning.
-_LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?((?:[/?].*)?)")
+_LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(?::([0-9]{1,5}))?((?:[/?].*)?)")
 _LAST_PORT = 65_535
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 # The answer to an authorization request adds these parameters to the redirect URI.
@@ -72,17 +72,22 @@ def check_redirect_uri(uri: str) -> None:
             raise _refused(f"must have no parameter {name}, which the answer adds to it", uri)
 
 
-def is_registered(redirect_uri: str, redirect_uris: Sequence[str], *, is_public: bool) -> bool:
+def is_registered(
+    redirect_uri: str, redirect_uris: Sequence[str], *, is_public: bool, has_document: bool = False
+) -> bool:
     """Whether a redirect URI is one of those registered, exactly.
 
-    The port of a loopback address of a public client may vary (RFC 8252 section 7.3).
+    The port of a loopback address of a public client may vary (RFC 8252 section 7.3). That of `localhost` may only for
+    a client with a document, where it cannot list the ports that it will get.
     """
     if redirect_uri in redirect_uris:
         return True
     if not is_public or not redirect_uri.isascii() or not redirect_uri.isprintable():
         return False
     sent = _without_port(redirect_uri)
-    return sent is not None and sent in map(_without_port, redirect_uris)
+    if sent is None or (sent[0] == "localhost" and not has_document):
+        return False
+    return sent in map(_without_port, redirect_uris)
 
 
 def looks_like(name: str, other: str) -> bool:

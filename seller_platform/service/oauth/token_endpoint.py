@@ -201,6 +201,7 @@ def _metadata(base: str) -> PublicDocument:
                 "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
                 "code_challenge_methods_supported": ["S256"],
                 "authorization_response_iss_parameter_supported": True,
+                "client_id_metadata_document_supported": True,
                 "service_documentation": f"{base}{DOCS}",
             }
         ),

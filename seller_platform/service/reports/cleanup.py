@@ -27,6 +27,12 @@ _DELETIONS: Mapping[str, LiteralString] = {
                     WHERE family = consent.family AND expires_at > now() - %(longer)s
                   )
         """,
+    # A document is read again when it is needed.
+    "clients with documents": """
+            DELETE FROM service.applications AS client
+            WHERE client.document_read_at <= now() - interval '1 day' - %(longer)s
+              AND NOT EXISTS (SELECT FROM service.authorizations WHERE client_id = client.client_id)
+        """,
     "sessions": """
             DELETE FROM service.sessions
             WHERE least(expires_at, last_used_at + make_interval(secs => idle_seconds)) <= now() - %(longer)s

@@ -113,6 +113,11 @@ APPLICATIONS = Table(
     Column("secret_created_at", DateTime(timezone=True), comment="When the secret was created; null: with the client."),
     Column("old_secret_hash", LargeBinary, comment="SHA-256 of the secret before, which works until it ends."),
     Column("old_secret_ends_at", DateTime(timezone=True), comment="When the secret before ends."),
+    Column(
+        "document_read_at",
+        DateTime(timezone=True),
+        comment="When the document at its client id was read; null: it was registered here.",
+    ),
     schema=SERVICE,
     comment="Registered OAuth clients (RFC 6749 section 2).",
 )
