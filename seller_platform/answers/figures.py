@@ -207,8 +207,8 @@ def _rows_of(asked: Asked, query: MetricQuery) -> tuple[list[dict[str, Any]], li
         rows = cursor.execute(statement).fetchall()
     without_cost = sum(row.pop("units_without_cost") for row in rows)
     if without_cost and query.metric.needs_costs:
-        note = f"{count_of(int(without_cost), 'unit')} without a valid cost: a profit is too high, a product cost too low, or null."
-        return rows, [note]
+        units = count_of(int(without_cost), "unit")
+        return rows, [f"{units} without a valid cost: a profit is too high, a product cost too low, or null."]
     return rows, [] if rows else ["There are no rows: nothing was sold or posted."]
 
 

@@ -6,16 +6,17 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 2_890,
+    "root": 2_930,
     "cli": 9_600,
     "orchestration": 7_610,
-    "service": 13_560,
+    "service": 13_800,
     "sandbox": 2_400,
+    "answers": 780,
     "ingest": 4_300,
     "client": 4_610,
-    "warehouse": 18_060,
-    "contract": 1_380,
-    "tests": 63_740,
+    "warehouse": 18_980,
+    "contract": 1_400,
+    "tests": 64_540,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from seller_platform.contract import DATASETS, Dataset, Kind, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError
-from seller_platform.warehouse.loads.copy_format import Row, RowDigest, RowWriter, as_csv, copy_statement
+from seller_platform.warehouse.loads.copy_format import LINE_VERSION, Row, RowDigest, RowWriter, as_csv, copy_statement
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database, driver_of
 
@@ -233,3 +233,24 @@ def test_rows_hashed_by_a_former_version_stay_where_they_are(database: Database)
     assert stored == expected
     assert (again.changed, again.digest, again.restatement) == (False, first.digest, {})
     assert not third.changed
+
+
+@pytest.mark.parametrize("tags", [(), ("one", "two")])
+def test_a_writer_needs_one_value_for_each_tag(tags: Sequence[str]) -> None:
+    with pytest.raises(ValueError, match=r"orders has 1 tag, not \d"):
+        RowWriter(dataset_named("orders"), tags)
+
+
+@pytest.mark.parametrize(
+    ("name", "tags", "digest"),
+    [
+        ("orders", ("platform",), "f2c22cf70c6d60a8315708bc613563cd"),
+        ("transactions", (), "b26abe8e396d3633260f3011a8976a93"),
+    ],
+)
+def test_the_hash_of_a_row_changes_only_with_the_version(name: str, tags: Sequence[str], digest: str) -> None:
+    dataset = dataset_named(name)
+    writer = RowWriter(dataset, tags)
+    lines = writer.lines([(None,) * len(dataset.columns) + ("2026-03-01",)])
+
+    assert (LINE_VERSION, writer.hashes(lines).hex()) == (2, digest)

@@ -7,7 +7,13 @@ import time_machine
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.receipts import days_read, stored_windows, unreported_loads
+from seller_platform.warehouse.loads.receipts import (
+    days_read,
+    newest_load,
+    stored_windows,
+    unreported_loads,
+    was_loaded,
+)
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
@@ -56,3 +62,27 @@ def test_loads_that_another_process_reports_are_not_awaited_for_ever(database: D
         assert (len(lent), len(waiting)) == (1, 0)
     with unreported_loads(database, [TRANSACTIONS], None, limit=10, wait_seconds=0) as later:
         assert len(later) == 1
+
+
+def test_a_slice_was_loaded_that_has_a_receipt_of_its_account_and_month(database: Database) -> None:
+    mark_loaded(database, TRANSACTIONS, "S.JP", MARCH)
+    february, april = (Window.month_of(date(2026, month, 1)) for month in (2, 4))
+
+    asked = [(TRANSACTIONS, "S.JP"), (TRANSACTIONS, "S.KR"), (TRANSACTIONS, "S.IN"), (BY_PRODUCT, "S.JP")]
+    assert [was_loaded(database, *each) for each in asked] == [True, False, False, False]
+    assert [was_loaded(database, TRANSACTIONS, "S.JP", each) for each in (february, MARCH, april)] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_the_newest_load_is_the_last_that_ended(database: Database) -> None:
+    assert newest_load(database) is None
+    ends = []
+    for hour in (7, 9, 8):
+        _load(database, MARCH, datetime(2026, 3, 2, hour, tzinfo=UTC))
+        ends.append(newest_load(database))
+
+    assert None not in ends
+    assert ends == sorted(set(ends))
