@@ -250,8 +250,10 @@ class PassingDays:
         if planted == UPGRADE:
             self._upgrade()
         elif planted == POSTGRESQL:
+            self.programs[LIVE].end()  # it would end with an error
             stop(self.stack.server.data_folder)
             self.stack.server.revive()
+            self._start(LIVE)
         elif planted == OUTAGE:
             self.programs[SERVICE].end()
         elif planted == "keys":

@@ -10,6 +10,7 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.receipts import (
     days_read,
     newest_load,
+    newest_receipts,
     stored_windows,
     unreported_loads,
     was_loaded,
@@ -79,10 +80,29 @@ def test_a_slice_was_loaded_that_has_a_receipt_of_its_account_and_month(database
 
 def test_the_newest_load_is_the_last_that_ended(database: Database) -> None:
     assert newest_load(database) is None
-    ends = []
+    ends = list[datetime]()
     for hour in (7, 9, 8):
         _load(database, MARCH, datetime(2026, 3, 2, hour, tzinfo=UTC))
-        ends.append(newest_load(database))
+        ends.append(newest_load(database) or datetime.min.replace(tzinfo=UTC))
 
-    assert None not in ends
     assert ends == sorted(set(ends))
+
+
+def test_the_newest_receipts_are_those_of_the_dataset(database: Database) -> None:
+    february = Window.month_of(date(2026, 2, 1))
+    for dataset in (BY_PRODUCT, TRANSACTIONS, dataset_named("orders")):
+        for account in ("S.JP", "S.KR"):
+            mark_loaded(database, dataset, account, MARCH, february)
+
+    newest = newest_receipts(database, BY_PRODUCT)
+
+    assert {account: (each.dataset, each.window) for account, each in newest.items()} == {
+        account: (BY_PRODUCT.name, february) for account in ("S.JP", "S.KR")
+    }
+
+
+def test_several_loads_are_lent_at_once(database: Database) -> None:
+    mark_loaded(database, TRANSACTIONS, "S.JP", MARCH, Window.month_of(date(2026, 2, 1)))
+
+    with unreported_loads(database, [TRANSACTIONS], None, limit=10) as lent:
+        assert len(lent) == 2
