@@ -576,3 +576,25 @@ def test_later_readings_end_a_hold_once_they_have_all_its_days_together(database
         states.append((len(open_holds(database)), due[0].start, len(read)))
 
     assert states == [(1, DAYS.start, 0), (1, DAYS.start, 0), (0, DAYS.end, 10)]
+
+
+def test_the_requests_of_a_reading_are_divided_among_its_parts(database: Database) -> None:
+    _load(database, _entries(100))
+    rows = [row for row in _entries(100) if row[-1] != "2026-03-05"]
+    with open_load(database, Slice(TRANSACTIONS, ACCOUNT, DAYS)) as load:
+        load.spool.write(rows, page=1)
+        facts = LoadFacts(7, 5, 100, len(rows), CountVerdict.MATCH)
+        load.store(facts, started_at=NOON + timedelta(days=1), judge=Judge(SETTLED, is_second=True))
+
+    with database.begin() as connection:
+        parts = connection.execute(text("SELECT requests, pages, body_bytes FROM platform.loads ORDER BY id OFFSET 1"))
+        divided = [tuple(part) for part in parts]
+
+    assert [sum(numbers) for numbers in zip(*divided, strict=True)] == [7, 5, 100]
+    assert [sorted(numbers) for numbers in zip(*divided, strict=True)] == [[2, 2, 3], [1, 2, 2], [33, 33, 34]]
+
+
+def test_a_slice_that_stays_empty_has_not_changed(database: Database) -> None:
+    receipts = [_load(database, rows) for rows in ([], [], _entries(3), _entries(3))]
+
+    assert [each.changed for each in receipts] == [True, False, True, False]

@@ -96,8 +96,10 @@ def test_the_newest_receipts_are_those_of_the_dataset(database: Database) -> Non
 
     newest = newest_receipts(database, BY_PRODUCT)
 
+    expected = (BY_PRODUCT.name, february)
     assert {account: (each.dataset, each.window) for account, each in newest.items()} == {
-        account: (BY_PRODUCT.name, february) for account in ("S.JP", "S.KR")
+        "S.JP": expected,
+        "S.KR": expected,
     }
 
 
