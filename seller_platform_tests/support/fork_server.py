@@ -1,9 +1,11 @@
 """Runs the platform's commands in processes forked from one that has imported it, and serves all processes of a run.
 
 Such a command starts at once, while a new interpreter spends one to three seconds on imports. Otherwise it runs as from
-a shell: its process has its own arguments, environment, folder and streams, and ends as interpreters do.
+a shell: its process has its own arguments, environment, folder and streams, waits for its threads and calls what is
+registered for its end.
 """
 
+import atexit
 import fcntl
 import gc
 import json
@@ -33,6 +35,7 @@ _IMPORTED_LATE = ("seller_platform.orchestration.definitions", "seller_platform.
 _IMPORTED_BY_USE = ("fsspec.implementations.local", "httpcore", "psycopg2.extras", "upath.registry")
 _LARGEST_REQUEST = 1 << 18
 _NUMBER = struct.Struct("q")
+_codes: list[int] = []  # of the command that this process runs, once it ends
 
 
 class ForkedCommand:
@@ -50,9 +53,9 @@ class ForkedCommand:
         self.arguments = arguments
         self._code: int | None = None
         request = {"arguments": arguments, "variables": dict(variables), "folder": str(folder)}
-        self._status, keeper_end = socket.socketpair()
-        with keeper_end:
-            descriptors = [output.fileno(), errors.fileno(), keeper_end.fileno()]
+        self._status, server_end = socket.socketpair()
+        with server_end:
+            descriptors = [output.fileno(), errors.fileno(), server_end.fileno()]
             socket.send_fds(_connection()[0], [json.dumps(request).encode()], descriptors)
         self.pid = self._number()
 
@@ -91,9 +94,9 @@ class ForkedCommand:
                 os.kill(self.pid, signal.SIGKILL)
 
     def _number(self) -> int:
-        """Return the next number that the process's keeper sends."""
+        """Return the next number that the server sends of the process."""
         data = self._status.recv(_NUMBER.size, socket.MSG_WAITALL)
-        assert data, f"the process of {self.arguments} was not started, or its keeper was killed"
+        assert data, f"the process of {self.arguments} was not started, or the server was killed"
         return int(_NUMBER.unpack(data)[0])
 
 
@@ -128,49 +131,51 @@ def _connection() -> tuple[socket.socket, subprocess.Popen[bytes] | None]:
 
 
 def _serve(listener: socket.socket) -> None:
-    """Fork a process for each request, and run its command there, until the last user of the server has left it."""
+    """Fork a process for each request, and run its command there, until the last user of the server has left it.
+
+    The number of the process is sent to whoever has requested it, and then its status.
+    """
+    atexit.register(_end_command)  # before what libraries register, and so executed after that
     _import_everything()
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise copy all pages of the parent
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the keepers
     users = [listener.accept()[0]]
+    running: dict[int, tuple[int, int]] = {}  # the number of each process and where it is sent, by descriptor
     while users:
-        for ready in select.select([listener, *users], [], [])[0]:
-            if ready is listener:
+        descriptors: list[Any] = [listener, *users, *running]
+        ready = select.select(descriptors, [], [])[0]
+        for descriptor in running.keys() & ready:
+            pid, status = running.pop(descriptor)
+            _send(status, os.waitpid(pid, 0)[1])
+            os.close(status)
+            os.close(descriptor)
+        for user in [each for each in (listener, *users) if each in ready]:
+            if user is listener:
                 users.append(listener.accept()[0])
                 continue
-            data, descriptors, _, _ = socket.recv_fds(ready, _LARGEST_REQUEST, 3)
+            data, streams, _, _ = socket.recv_fds(user, _LARGEST_REQUEST, 3)
             if not data:
-                ready.close()
-                users.remove(ready)
+                user.close()
+                users.remove(user)
                 continue
-            if os.fork() == 0:
+            output, errors, status = streams
+            if (pid := os.fork()) == 0:
                 for each in (listener, *users):
                     each.close()
-                _keep(json.loads(data), *descriptors)
+                os.dup2(output, 1)
+                os.dup2(errors, 2)
+                os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+                _run(**json.loads(data))
                 return
-            for descriptor in descriptors:
-                os.close(descriptor)
+            os.close(output)
+            os.close(errors)
+            _send(status, pid)
+            running[os.pidfd_open(pid)] = pid, status
 
 
-def _keep(request: dict[str, Any], output: int, errors: int, status: int) -> None:
-    """Run a command in a child, and send its process id and its status.
-
-    It returns in the child, where the command has run.
-    """
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    if (pid := os.fork()) == 0:
-        os.close(status)
-        os.dup2(output, 1)
-        os.dup2(errors, 2)
-        os.closerange(3, max(output, errors) + 1)
-        _run(**request)
-        return
-    for descriptor in (output, errors):
-        os.close(descriptor)
-    os.write(status, _NUMBER.pack(pid))
-    os.write(status, _NUMBER.pack(os.waitpid(pid, 0)[1]))
-    os._exit(0)
+def _send(status: int, number: int) -> None:
+    with suppress(ConnectionError):  # the test does not wait any more
+        os.write(status, _NUMBER.pack(number))
 
 
 def _run(arguments: list[str], variables: dict[str, str], folder: str) -> None:
@@ -180,7 +185,22 @@ def _run(arguments: list[str], variables: dict[str, str], folder: str) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through=True)  # type: ignore[union-attr]
     sys.argv[1:] = arguments
-    runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        _codes.append(end.code if isinstance(end.code, int) else int(end.code is not None))
+        raise
+
+
+def _end_command() -> None:
+    """End the process of a command before the interpreter deletes all modules.
+
+    That copies most pages of the parent, and takes longer than most commands. After an exception it does.
+    """
+    if _codes:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_codes[0])
 
 
 def _import_everything() -> None:
