@@ -92,6 +92,8 @@ class _Loader(MetaPathFinder, SourceLoader):
         tree = ast.parse(data)
         if self._reach is not None:
             for function in functions_of(tree):
+                # A test that gets a kept result depends on the function, too.
+                function.decorator_list = [each for each in function.decorator_list if not _keeps_results(each)]
                 has_docstring = ast.get_docstring(function) is not None
                 function.body[has_docstring:has_docstring] = ast.parse(f"{_REACH}({function.lineno})").body
         return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
@@ -99,6 +101,10 @@ class _Loader(MetaPathFinder, SourceLoader):
     def exec_module(self, module: ModuleType) -> None:
         vars(module)[_REACH] = self._reach
         super().exec_module(module)
+
+
+def _keeps_results(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator).partition("(")[0] in {"cache", "lru_cache"}
 
 
 def play(module: str, *, each: int, seed: int) -> Iterator[Played]:
@@ -167,21 +173,34 @@ def _learned(work: Callable[[], Any]) -> Any:
     return pickle.loads(content)
 
 
+class _Refusing(MetaPathFinder):
+    """Refuses to import some modules, also for a module that names them in a text."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name in self._names:
+            raise ImportError(name)
+
+
 def _import(modules: Collection[str], changed: str) -> list[str]:
     """Import modules, except a product's module and what imports it, which are returned, and tests."""
     name = f"{PACKAGE.name}.{changed}"
     graph = grimp.build_graph(PACKAGE.name, _TESTS.name, cache_dir=None)
-    late = {name, *graph.find_downstream_modules(name)}
+    refusing = _Refusing({name, *graph.find_downstream_modules(name)})
     modules = [
         each for each in modules if not (each.startswith(_TESTS.name) and ("test_" in each or "conftest" in each))
     ]
+    sys.meta_path.insert(0, refusing)
     for each in modules:
-        if each not in late:
-            with suppress(Exception):
-                importlib.import_module(each)
+        with suppress(Exception):
+            importlib.import_module(each)
+    sys.meta_path.remove(refusing)
+    assert name not in sys.modules
     gc.collect()
     gc.freeze()
-    return [each for each in modules if each in late]
+    return [each for each in modules if each.startswith((PACKAGE.name, _TESTS.name)) and each not in sys.modules]
 
 
 def _played(
