@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.cost_shop import DE, GB, SKUS, US, Shop, open_shop, period
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import document, run
 
 pytestmark = pytest.mark.slow
@@ -21,8 +21,8 @@ TEA = SKUS[2].replace('"', '""')
 
 
 @pytest.fixture
-def shop(postgres: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
-    with open_shop(postgres, tmp_path) as opened:
+def shop(databases: Databases, tmp_path: Path) -> Iterator[Shop]:
+    with open_shop(databases, tmp_path) as opened:
         opened.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
         yield opened
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ from seller_platform.ingest.loads.accounts import discover
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, save_connection
 from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, CALLBACK, Served, execute, issue_token, served
 
@@ -32,8 +30,6 @@ PATH = "/cogs/cost-periods"
 US, DE, GB = "S1.US", "S1.DE", "S2.GB"
 SKUS = ("SKU-1", "SKU-2", 'Tee 茶 & "Söhne"/50%+#1')
 CONNECTIONS = {"default": ANN, "bob": BOB}
-
-_NUMBERS = count(1)
 
 
 @dataclass(frozen=True)
@@ -113,18 +109,17 @@ class Shop:
 
 
 @contextmanager
-def open_shop(postgres: EmbeddedServer, home: Path) -> Iterator[Shop]:
+def open_shop(databases: Databases, home: Path) -> Iterator[Shop]:
     """Serve a shop with three accounts of three products, and connect a warehouse to it."""
-    number = next(_NUMBERS)
-    names = f"test_cost_service_{number}", f"test_cost_warehouse_{number}"
-    urls = [postgres.database(name, template="template_seller") for name in names]
+    names = databases.lend(), databases.lend()
+    urls = [databases.server.url(name) for name in names]
     with Database(urls[0]) as database, Database(urls[1]) as warehouse, served(database, urls[0]) as running:
         for account in (US, DE, GB):
             add_products(database, account, SKUS)
         shop = _connected(running, warehouse, home)
         yield shop
     for name in names:
-        drop_database(postgres, name)
+        databases.take_back(name)
 
 
 def add_products(database: Database, account: str, skus: Sequence[str]) -> None:

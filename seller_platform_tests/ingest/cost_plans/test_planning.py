@@ -20,8 +20,8 @@ from seller_platform.ingest.cost_plans.planning import Planned, make_plan, plan_
 from seller_platform.ingest.cost_plans.sheets import Product
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs, plan_of
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.cost_shop import DE, SKUS, US, Shop, open_shop, period
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.served import execute
 
 SKU = SKUS[0]
@@ -62,8 +62,8 @@ class Planner:
 
 
 @pytest.fixture
-def shop(postgres: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
-    with open_shop(postgres, tmp_path) as opened:
+def shop(databases: Databases, tmp_path: Path) -> Iterator[Shop]:
+    with open_shop(databases, tmp_path) as opened:
         yield opened
 
 

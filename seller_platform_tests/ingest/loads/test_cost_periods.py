@@ -25,8 +25,8 @@ from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop, period
+from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 3, 10, 3, tzinfo=UTC)  # in Los Angeles still the 9th
@@ -35,8 +35,8 @@ ELEMENT = {"cost_element": "Freight", "amount": 1.5, "currency": "EUR", "provide
 
 
 @pytest.fixture
-def shop(postgres: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
-    with open_shop(postgres, tmp_path) as opened:
+def shop(databases: Databases, tmp_path: Path) -> Iterator[Shop]:
+    with open_shop(databases, tmp_path) as opened:
         yield opened
 
 

@@ -18,11 +18,11 @@ from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop
 from seller_platform_tests.support.dagster_instance import newest_metadata
 from seller_platform_tests.support.platform import Platform, newest_checks
+from seller_platform_tests.support.postgres import Databases
 
 INVENTORY = dataset_named("inventory")
 KEYS = sorted(independent_upstream.KEYS.values())
@@ -106,10 +106,10 @@ def test_the_inventory_comes_before_the_costs() -> None:
 
 
 @pytest.fixture
-def cost_shop(postgres: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+def cost_shop(databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     """A shop of the platform's service, whose costs can be written."""
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    with open_shop(postgres, tmp_path) as opened:
+    with open_shop(databases, tmp_path) as opened:
         yield opened
 
 
