@@ -8,6 +8,7 @@
 - `verify`: compares the upstream with a replica
 - `costs`: product costs, planned and applied
 - `marts`: tables that are computed from the lists
+- `month`: closed months, and what was booked, for programs of accounting
 - `export`: Delta tables
 - `reports`: reports that the upstream writes
 - `metrics`: metrics for Prometheus
@@ -42,6 +43,7 @@ _COMMANDS = {
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL."),
     "report": ("reports", "Request reports, list them, download them, and load their rows."),
     "marts": ("marts", "Build the tables of schema marts, which are computed from the lists."),
+    "month": ("month", "Close months, and write their journal entries for QuickBooks and Xero."),
     "export": ("export", "Write what was loaded and built as Delta tables."),
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": (

@@ -11,5 +11,6 @@
 - `history`: what was stored before, and since when
 - `monitoring`: what is stored, and how old it is
 - `readers`: stored rows, read back
+- `books`: closed months, and journal entries that were booked
 - `exports`: Delta tables for other engines
 """

@@ -304,9 +304,14 @@ def _locked(database: Database, mart: Mart, account: str, window: Window | None)
     begin after the lock was taken.
     """
     with database.connect() as connection, releasing(connection):
-        hold(connection, f"{mart.table}|{account}|{window}")
+        hold_partition(connection, mart, account, window)
         connection.commit()
         yield connection
+
+
+def hold_partition(connection: Connection, mart: Mart, account: str, window: Window | None) -> None:
+    """Wait for the lock of a partition, and hold it until it is released: it is built by nothing else."""
+    hold(connection, f"{mart.table}|{account}|{window}")
 
 
 @contextmanager

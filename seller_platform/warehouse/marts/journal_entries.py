@@ -145,7 +145,7 @@ summed AS (
 ),
 balanced AS (
     SELECT payout_day, currency, line, account_name, account_code, tax_rate, sum(amount) AS amount, sum(rows) AS rows,
-           string_agg(causes, chr(10)) AS causes
+           string_agg(causes, chr(10) ORDER BY booked_load_id DESC) AS causes
     FROM summed
     GROUP BY payout_day, currency, line, account_name, account_code, tax_rate
     UNION ALL

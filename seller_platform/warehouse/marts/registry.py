@@ -11,7 +11,7 @@ from seller_platform.warehouse.marts.product_performance_monthly import PRODUCT_
 from seller_platform.warehouse.marts.profit_bridge_monthly import PROFIT_BRIDGE_MONTHLY, bridge_of
 from seller_platform.warehouse.marts.restock_plan import RESTOCK_PLAN
 from seller_platform.warehouse.marts.rules.formulas import STANDARD, read_formula
-from seller_platform.warehouse.marts.rules.journal_accounts import read_journal_accounts
+from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 from seller_platform.warehouse.marts.settlement_reconciliation import SETTLEMENT_RECONCILIATION
 
 MARTS: tuple[Mart, ...] = (
@@ -35,7 +35,7 @@ def marts_with(profit_formula: Path | None, journal_accounts: Path | None) -> tu
     """
     own = {
         PROFIT_BRIDGE_MONTHLY.name: profit_formula and bridge_of(STANDARD, read_formula(profit_formula)),
-        JOURNAL_ENTRIES.name: journal_accounts and journal_of(read_journal_accounts(journal_accounts)),
+        JOURNAL_ENTRIES.name: journal_accounts and journal_of(accounts_of(journal_accounts)),
     }
     return tuple(own.get(mart.name) or mart for mart in MARTS)
 

@@ -118,6 +118,15 @@ DEFAULT_ACCOUNTS = _default_accounts()
 """The accounts without a file of one's own."""
 
 
+def accounts_of(path: Path | None) -> JournalAccounts:
+    """Return the accounts of the file that the setting names, or the default.
+
+    Raises:
+        SettingsError: The file cannot be used.
+    """
+    return DEFAULT_ACCOUNTS if path is None else read_journal_accounts(path)
+
+
 def read_journal_accounts(path: Path) -> JournalAccounts:
     """Return the accounts in a YAML file.
 

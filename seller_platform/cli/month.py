@@ -1,0 +1,209 @@
+"""`seller-platform month`: closes months of accounts, and writes what was booked for programs of accounting."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Literal
+
+import click
+
+from seller_platform.cli.costs import user_name
+from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
+from seller_platform.cli.output import Document, Moment, MonthText, Outcome, Output, json_option
+from seller_platform.cli.sync import account_option
+from seller_platform.cli.terminal.groups import CommandGroup
+from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.cli.terminal.months import Month
+from seller_platform.contract import Window
+from seller_platform.errors import PartitionsFailedError, SellerPlatformError, WarehouseUnavailableError
+from seller_platform.warehouse.books.closing import ClosedMonth, Closing, close_month, closed_months
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_named, accounts
+from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
+
+_COLUMNS = (
+    "account",
+    "month",
+    "result",
+    "entries",
+    TableColumn("adjusting", rank=1),
+    "paid out",
+    "balance",
+    TableColumn("closed by", rank=2),
+)
+
+
+class ClosedMonthFacts(Document, frozen=True):
+    """A month of an account that is closed.
+
+    Attributes:
+        entries: How many journal entries were booked, those that adjust earlier months among them.
+        paid_out: What was posted to the account of payouts, by currency.
+        balance: What the marketplace owes after the month, by currency, since the first month that was closed.
+    """
+
+    account: str
+    month: MonthText
+    closed_at: Moment
+    closed_by: str
+    entries: int
+    adjusting_entries: int
+    paid_out: dict[str, str]
+    balance: dict[str, str]
+
+
+class MonthResult(Document, frozen=True):
+    """What became of a month that was to be closed.
+
+    Attributes:
+        result: `closed`, or `closed before`.
+        is_settled: Whether each of its days was read so long after it that no change is expected.
+    """
+
+    closed: ClosedMonthFacts
+    result: Literal["closed", "closed before"]
+    is_settled: bool
+
+
+class CloseDocument(Outcome, frozen=True):
+    """What was closed.
+
+    Attributes:
+        failures: Messages by account.
+    """
+
+    months: list[MonthResult]
+    failures: dict[str, str]
+
+
+class ClosedMonthsDocument(Document, frozen=True):
+    """Every month that is closed, by account and month."""
+
+    months: list[ClosedMonthFacts]
+
+
+@click.group(cls=CommandGroup)
+def month() -> None:
+    """Close months, and write their journal entries for QuickBooks and Xero."""
+
+
+@month.command()
+@click.argument("month", type=Month())
+@account_option
+@json_option(CloseDocument)
+def close(*, month: date, chosen_accounts: tuple[str, ...], output: Output) -> None:
+    """Close MONTH, such as 2026-03: what marts.journal_entries has of it is booked, and never changes.
+
+    Without --account, the month of every account is closed. What changes later is an adjusting entry of the open month.
+    A closed month is not opened again; closing it twice is closing it once.
+    """
+    closings, failures = list[Closing](), dict[str, SellerPlatformError]()
+    with open_stored_installation() as installation:
+        settings, chosen = installation.settings, _chosen(installation, chosen_accounts)
+        books = accounts_of(settings.journal_accounts)
+        with output.progress("Closing", len(chosen)) as show:
+            for account in chosen:
+                try:
+                    closings.append(
+                        close_month(
+                            installation.database,
+                            account,
+                            Window.month_of(month),
+                            books,
+                            closed_by=user_name(),
+                            adaptive=settings.lookback == "adaptive",
+                        )
+                    )
+                except WarehouseUnavailableError:
+                    raise
+                except SellerPlatformError as error:
+                    failures[account.key] = error
+                show(len(closings) + len(failures))
+        builds = [build for each in closings for build in each.builds]
+        if builds:
+            report_loads(installation, builds)
+    _show([each.closed for each in closings], output, [_result(each) for each in closings])
+    if not all(each.is_settled for each in closings):
+        output.say("Days that are not settled may still change; what changes is adjusted in the open month.")
+    document = CloseDocument(
+        months=[
+            MonthResult(closed=_facts(each.closed), result=_result(each), is_settled=each.is_settled)
+            for each in closings
+        ],
+        failures={key: str(error) for key, error in failures.items()},
+    )
+    output.outcome(document, _problem(failures))
+
+
+@month.command("list")
+@account_option
+@json_option(ClosedMonthsDocument)
+def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
+    """List the months that are closed, with what was paid out and what the marketplace owes after each."""
+    with open_stored_installation() as installation:
+        keys = [each.key for each in _chosen(installation, chosen_accounts)]
+        months = closed_months(installation.database, keys if chosen_accounts else None)
+    output.document(ClosedMonthsDocument(months=[_facts(each) for each in months]))
+    if months:
+        _show(months, output, ["closed"] * len(months))
+    else:
+        output.say("No month is closed. Close one with `seller-platform month close MONTH`.")
+
+
+def _chosen(installation: Installation, names: Sequence[str]) -> Sequence[KnownAccount]:
+    """Return the accounts of these keys or titles, retired ones too; without names, every listed account.
+
+    Raises:
+        RequestError: Several accounts have one of the titles.
+        UnknownAccountError: No account ever had that key or title.
+    """
+    database = installation.database
+    return [account_named(database, name) for name in dict.fromkeys(names)] if names else accounts(database)
+
+
+def _facts(month: ClosedMonth) -> ClosedMonthFacts:
+    return ClosedMonthFacts(
+        account=month.account,
+        month=f"{month.month:%Y-%m}",
+        closed_at=month.booked_at,
+        closed_by=month.booked_by,
+        entries=month.entries,
+        adjusting_entries=month.adjusting_entries,
+        paid_out=dict(month.paid_out),
+        balance=dict(month.balance),
+    )
+
+
+def _result(closing: Closing) -> Literal["closed", "closed before"]:
+    return "closed" if closing.is_new else "closed before"
+
+
+def _problem(failures: dict[str, SellerPlatformError]) -> SellerPlatformError | None:
+    """Return the error that ends the command: of a single account its own, else one for all."""
+    if len(failures) == 1:
+        return next(iter(failures.values()))
+    if not failures:
+        return None
+    texts = {key: str(error) for key, error in failures.items()}
+    exit_code = max(error.exit_code for error in failures.values())
+    return PartitionsFailedError(texts, exit_code, what="month", done="closed")
+
+
+def _show(months: Sequence[ClosedMonth], output: Output, results: Sequence[str]) -> None:
+    rows = [
+        (
+            each.account,
+            f"{each.month:%Y-%m}",
+            result,
+            each.entries,
+            each.adjusting_entries,
+            _amounts(each.paid_out),
+            _amounts(each.balance),
+            each.booked_by,
+        )
+        for each, result in zip(months, results, strict=True)
+    ]
+    if rows:
+        output.table("Months", _COLUMNS, rows)
+
+
+def _amounts(by_currency: Mapping[str, str]) -> str:
+    return ", ".join(f"{amount} {currency}" for currency, amount in sorted(by_currency.items()))

@@ -1,0 +1,54 @@
+"""`seller-platform month`: closing, listing, and the files for programs of accounting."""
+
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+
+from seller_platform.contract import Account, Window
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.ledgers import BookedAccount, Entry
+from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.stored_rows import connect_accounts
+
+pytestmark = pytest.mark.slow
+
+JANUARY, FEBRUARY = (Window.month_of(date(2026, month, 1)) for month in (1, 2))
+
+
+@pytest.fixture(scope="module")
+def variables(
+    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """A shell over two accounts, one of which has a ledger of January and February."""
+    name = databases.lend()
+    with Database(postgres.url(name)) as database:
+        accounts = {
+            "S1.US": Account(7, "=North, Pine US", "US", "USD", "America/Los_Angeles", "US", "S1"),
+            "S2.DE": Account(8, "North Pine DE", "DE", "EUR", "Europe/Berlin", "DE", "S2"),
+        }
+        connect_accounts(database, accounts.items())
+        books = BookedAccount(database, "S1.US", accounts["S1.US"])
+        sale, foreign = Entry.on("2026-01-05", "Order", "100.00"), Entry.on("2026-01-06", "Fee", "-20", currency="JPY")
+        books.load(JANUARY, [sale, foreign, Entry.on("2026-01-14", "Transfer", "-80.00")])
+        books.load(FEBRUARY, [])
+        yield environment(tmp_path_factory.mktemp("home"), SELLER_PLATFORM_DATABASE_URL=database.url)
+    databases.take_back(name)
+
+
+def test_a_month_is_closed_listed_and_refused_where_it_was_never_loaded(variables: dict[str, str]) -> None:
+    none = run(["month", "list"], variables)
+    closed = run(["month", "close", "2026-01", "--json"], variables)
+    again = document(run(["month", "close", "2026-01", "--account", "S1.US", "--json"], variables))
+    listed = document(run(["month", "list", "--json"], variables))
+    shown = run(["month", "list"], variables)
+
+    assert "No month is closed" in none.stderr
+    assert (closed.returncode, "It was never loaded." in closed.stdout) == (5, True)
+    assert '"error": "LedgerProblemError"' in closed.stdout
+    assert [(each["result"], each["is_settled"]) for each in again["months"]] == [("closed before", True)]
+    assert listed["months"] == [each["closed"] for each in again["months"]]
+    assert listed["months"][0]["balance"] == {"JPY": "-20", "USD": "20.00"}
+    assert "20.00 USD" in shown.stdout

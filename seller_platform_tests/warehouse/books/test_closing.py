@@ -1,0 +1,224 @@
+"""Tests that what was booked never changes, and that later changes are adjusting entries of the open month."""
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.clocks import utc_now
+from seller_platform.contract import Account, Window
+from seller_platform.errors import CheckFailedError, RequestError, SellerPlatformError
+from seller_platform.warehouse.books.closing import Closing, close_month, closed_months
+from seller_platform.warehouse.history.reverts import revert
+from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.marts.journal_entries import journal_of
+from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, BookAccount
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform_tests.support.ledgers import TRANSACTIONS, BookedAccount, Entry
+from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts
+
+JANUARY, FEBRUARY, MARCH = (Window.month_of(date(2026, month, 1)) for month in (1, 2, 3))
+JOURNAL = journal_of(DEFAULT_ACCOUNTS)
+SALE, FEE, PAYOUT = (
+    Entry.on("2026-01-05", "Order", "100.00", order="O-1"),
+    Entry.on("2026-01-05", "Fee", "-15.00", order="O-1"),
+    Entry.on("2026-01-14", "Transfer", "-80.00"),
+)
+
+
+@pytest.fixture
+def books(database: Database) -> BookedAccount:
+    """An account with a ledger of January and an empty one of February and March."""
+    account = Account(7, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1")
+    connect_accounts(database, [("S1.US", account)])
+    opened = BookedAccount(database, "S1.US", account)
+    opened.load(JANUARY, [SALE, FEE, PAYOUT])
+    for month in (FEBRUARY, MARCH):
+        opened.load(month, [])
+    return opened
+
+
+def _close(books: BookedAccount, month: Window, accounts: Any = DEFAULT_ACCOUNTS) -> Closing:
+    return close_month(books.database, books.known, month, accounts, closed_by="a test")
+
+
+def _rows(books: BookedAccount, query: str) -> list[tuple[Any, ...]]:
+    with books.database.begin() as connection:
+        return [tuple(row) for row in connection.execute(text(query))]
+
+
+def _booked(books: BookedAccount, month: Window) -> list[tuple[Any, ...]]:
+    return _rows(books, f"SELECT * FROM platform.booked_lines WHERE month = '{month.start}' ORDER BY number, line")
+
+
+def _lines(books: BookedAccount, condition: str = "true") -> list[tuple[Any, ...]]:
+    return _rows(
+        books,
+        "SELECT number, month::text, line, account_name, debit - credit FROM marts.journal_entries "
+        f"WHERE {condition} ORDER BY number, line, account_name",
+    )
+
+
+def _error(books: BookedAccount, month: Window) -> SellerPlatformError:
+    with pytest.raises(SellerPlatformError) as refused:
+        _close(books, month)
+    return refused.value
+
+
+def test_a_closed_month_stays_and_changes_are_adjusted_in_the_open_one(books: BookedAccount) -> None:
+    first = _close(books, JANUARY)
+    booked = _booked(books, JANUARY)
+    load = books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT], read_on=date(2026, 3, 20))
+    build_partition(books.database, JOURNAL, books.key, JANUARY)
+    pending = _lines(books, "kind = 'adjusting'")
+
+    second = _close(books, FEBRUARY)
+
+    assert (first.is_new, first.is_settled, first.closed.entries, first.closed.balance) == (
+        True,
+        True,
+        1,
+        {"USD": "5.00"},
+    )
+    assert pending == [
+        ("7-2601A2602USD", "2026-02-01", "balance", "Marketplace balance", Decimal("-2.00")),
+        ("7-2601A2602USD", "2026-02-01", "selling_fees", "Selling fees", Decimal("2.00")),
+    ]
+    assert _lines(books, "kind = 'adjusting'") == pending
+    (causes,) = _rows(books, "SELECT causes FROM marts.journal_entries WHERE causes IS NOT NULL")
+    assert causes[0].splitlines() == [
+        f"came: 2026-01-05 Fee Fee O-1 -17.00 (load {load})",
+        f"went: 2026-01-05 Fee Fee O-1 -15.00 (load {load})",
+    ]
+    assert _booked(books, JANUARY) == booked
+    assert len(_booked(books, FEBRUARY)) == 2
+    assert (second.closed.adjusting_entries, second.closed.paid_out, second.closed.balance) == (
+        1,
+        {"USD": "0"},
+        {"USD": "3.00"},
+    )
+
+
+def test_what_was_booked_is_the_ledger_after_each_restatement(books: BookedAccount) -> None:
+    _close(books, JANUARY)
+    states = [
+        [SALE, PAYOUT],
+        [SALE, FEE, PAYOUT, Entry.on("2026-01-20", "Refund", "-30.00")],
+        [SALE, FEE, replace(PAYOUT, amount=Decimal("-85.00"))],
+        [],
+        [SALE, FEE, PAYOUT],
+    ]
+
+    for month, state in zip(Window(FEBRUARY.start, date(2026, 7, 1)).months(), states, strict=True):
+        books.load(JANUARY, state, read_on=date(2026, 3, 20))
+        if month.start > MARCH.start:
+            books.load(month, [])
+        build = build_partition(books.database, JOURNAL, books.key, JANUARY)
+        _close(books, month)
+
+        assert [result.check.name for result in build.check_results if not result.passed] == []
+        assert _rows(
+            books, "SELECT coalesce(sum(credit - debit), 0) FROM platform.booked_lines WHERE line <> 'balance'"
+        ) == [(sum((each.amount for each in state), Decimal(0)),)]
+
+
+def test_a_reverted_load_is_adjusted_back(books: BookedAccount) -> None:
+    changed = books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT], read_on=date(2026, 2, 21))
+    _close(books, JANUARY)
+    revert(books.database, changed)
+
+    _close(books, FEBRUARY)
+
+    assert _lines(books, "kind = 'adjusting' AND line <> 'balance'") == [
+        ("7-2601A2602USD", "2026-02-01", "selling_fees", "Selling fees", Decimal("-2.00"))
+    ]
+
+
+def test_closing_twice_is_closing_once(books: BookedAccount) -> None:
+    first = _close(books, JANUARY)
+    books.load(JANUARY, [SALE])
+
+    again = _close(books, JANUARY)
+
+    assert (again.is_new, again.closed) == (False, first.closed)
+    assert closed_months(books.database) == [first.closed]
+
+
+def test_other_accounts_of_the_books_are_used_from_the_open_month_on(books: BookedAccount) -> None:
+    _close(books, JANUARY)
+    booked = _booked(books, JANUARY)
+    lines = tuple(
+        replace(line, account=BookAccount("Amazon fees", "6999", "No VAT")) if line.name == "selling_fees" else line
+        for line in DEFAULT_ACCOUNTS.lines
+    )
+    books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT])
+
+    _close(books, FEBRUARY, replace(DEFAULT_ACCOUNTS, lines=lines))
+
+    assert _booked(books, JANUARY) == booked
+    assert [row[3:] for row in _lines(books, "kind = 'adjusting'")] == [
+        ("Marketplace balance", Decimal("-2.00")),
+        ("Amazon fees", Decimal("17.00")),
+        ("Selling fees", Decimal("-15.00")),  # as it was booked
+    ]
+
+
+def test_a_month_that_cannot_be_closed_says_why(books: BookedAccount) -> None:
+    now = Window.month_of(utc_now().date())
+    codes = {_error(books, now).code: "is not over"}
+    books.load(FEBRUARY, [], read_on=date(2026, 2, 28))
+    codes[_error(books, FEBRUARY).code] = "was read after it ended"
+    _close(books, JANUARY)
+    order = _error(books, MARCH)
+
+    assert list(codes) == ["MonthNotOverError", "MonthIncompleteError"]
+    assert (order.code, "the open month is 2026-02" in str(order)) == ("MonthOrderError", True)
+    assert _error(books, Window.month_of(date(2025, 12, 1))).code == "MonthOrderError"
+    assert isinstance(order, RequestError)
+
+
+def test_a_month_is_not_closed_while_its_ledger_has_a_problem(books: BookedAccount) -> None:
+    store_receipt(
+        books.database, TRANSACTIONS, books.key, JANUARY, verdict="held", notes={"held": {"reason": "rows are missing"}}
+    )
+
+    refused = _error(books, JANUARY)
+
+    assert (refused.code, refused.exit_code) == ("LedgerProblemError", 5)
+    assert "rows are missing" in str(refused)
+    assert "seller-platform accept" in str(refused)
+
+
+def test_a_month_is_not_closed_while_an_entry_has_no_account(books: BookedAccount) -> None:
+    books.load(JANUARY, [SALE, Entry.on("2026-01-06", "Mystery", "-3.00")])
+
+    refused = _error(books, JANUARY)
+
+    assert isinstance(refused, CheckFailedError)
+    assert (refused.code, "transaction_type Mystery" in str(refused)) == ("JournalCheckError", True)
+    assert closed_months(books.database) == []
+
+
+def test_a_ledger_that_two_accounts_have_is_booked_once(books: BookedAccount) -> None:
+    other = BookedAccount(books.database, "S2.US", replace(books.account, id=8, seller_id="S2"))
+    connect_accounts(books.database, [(books.key, books.account), (other.key, other.account)])
+    other.load(JANUARY, [SALE, FEE, PAYOUT])
+    _close(books, JANUARY)
+    with books.database.begin() as connection:
+        connection.execute(
+            text("INSERT INTO platform.repeated_ledgers VALUES ('S2.US', '2026-01-01', 'S1.US', 3, 3, '{}')")
+        )
+
+    assert _error(other, JANUARY).code == "LedgerBookedTwiceError"
+
+
+@pytest.mark.parametrize("statement", ["UPDATE {} SET month = month", "DELETE FROM {}", "TRUNCATE {}"])
+@pytest.mark.parametrize("table", ["platform.bookings", "platform.booked_lines"])
+def test_the_database_refuses_to_change_what_was_booked(database: Database, table: str, statement: str) -> None:
+    with pytest.raises(psycopg.errors.RaiseException, match="is append-only"), database.begin() as connection:
+        driver_of(connection).execute(statement.format(table))
