@@ -15,6 +15,7 @@
 - `logs`: logs as JSON
 - `traces`: OpenTelemetry spans
 - `csv_files`: CSV files of an operator, read strictly
+- `documentation`: the pages of documentation
 - `commands`: how the commands in messages start
 - `counts`: counts with their nouns
 - `clocks`: the time, and moments that are past

@@ -9,7 +9,7 @@ import pytest
 from packaging.version import Version
 
 from seller_platform import __version__
-from seller_platform.cli.docs.pages import page_named
+from seller_platform.documentation import page_named
 from seller_platform.warehouse.postgres.health import OLDEST_VERSION
 from seller_platform_tests.lock import PYTHONS, TOP, requirements
 from seller_platform_tests.released_names import TABLES, promised_names, released_names, renew

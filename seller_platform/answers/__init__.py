@@ -7,4 +7,7 @@ An agent asks through the tools; the MCP server only carries them.
 - `proof`: what every answer carries beside its rows
 - `accounts`: the tool that lists accounts
 - `figures`: the tools of governed metrics
+- `state`: what is stored, what is wrong, and where a figure comes from
+- `stock`: products that run out
+- `reference`: documentation, and statements of PostgreSQL
 """

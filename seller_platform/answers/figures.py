@@ -17,8 +17,8 @@ from seller_platform.answers.proof import Asked, Fact, Proof, Seen, ToolAnswer, 
 from seller_platform.contract import Window
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError, did_you_mean
-from seller_platform.warehouse.marts.metrics import METRICS, Dimension, Metric, MetricQuery, MetricUnit
 from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension, Metric, MetricQuery, MetricUnit
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
 Names = Annotated[tuple[Name, ...], Field(max_length=100)]
@@ -206,9 +206,14 @@ def _rows_of(asked: Asked, query: MetricQuery) -> tuple[list[dict[str, Any]], li
         _require_one_currency(query, {row["currency"] for row in totals if row["currency"]})
         rows = cursor.execute(statement).fetchall()
     without_cost = sum(row.pop("units_without_cost") for row in rows)
+    if without_cost and all(row["value"] is None for row in rows):
+        raise UnanswerableError(
+            f"{query.metric.name} is not known: {count_of(int(without_cost), 'unit')} of {query.window} without a cost",
+            "Write the costs with `seller-platform costs plan`, or ask for units_without_cost.",
+        )
     if without_cost and query.metric.needs_costs:
-        units = count_of(int(without_cost), "unit")
-        return rows, [f"{units} without a valid cost: a profit is too high, a product cost too low, or null."]
+        note = f"{count_of(int(without_cost), 'unit')} without a valid cost: a profit is too high, or null."
+        return rows, [note]
     return rows, [] if rows else ["There are no rows: nothing was sold or posted."]
 
 

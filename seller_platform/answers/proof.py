@@ -44,14 +44,14 @@ _DAYS = text("""
     FROM read GROUP BY dataset, account ORDER BY dataset, account
 """)
 
-# What lacks days is not among them: questions about such days are refused. Of the ledger of another account no word.
+# What lacks days is not among them: questions about such days are refused.
 _PROBLEMS = text("""
-    SELECT DISTINCT dataset || ' of ' || account || coalesce(to_char(month, ', YYYY-MM'), '') || ': '
-           || CASE kind WHEN 'repeated' THEN 'rows are also in the ledger of another account.' ELSE message END
+    SELECT DISTINCT dataset || ' of ' || account || coalesce(to_char(month, ', YYYY-MM'), '') || ': ' AS named, kind,
+           message
     FROM platform.problems
     WHERE dataset = ANY (:names) AND account = ANY (:accounts) AND kind NOT IN ('missing', 'incomplete', 'late')
       AND (month IS NULL OR month BETWEEN date_trunc('month', CAST(:first AS timestamp)) AND :last)
-    ORDER BY 1
+    ORDER BY 1, 2, 3
 """)
 
 # A mart that was computed before the newest load of what it is computed from shows the former numbers.
@@ -153,7 +153,10 @@ class Asked:
         with self.asker.database.begin() as connection:
             days = connection.execute(_DAYS, self._bound).mappings().all()
             _require_stored(self.window, [(f"{row['dataset']} of {row['account']}", row["missing"]) for row in days])
-            problems = [*connection.execute(_PROBLEMS, self._bound).scalars(), *self._old_builds(connection)]
+            found = [
+                named + hidden(kind, message) for named, kind, message in connection.execute(_PROBLEMS, self._bound)
+            ]
+            problems = [*found, *self._old_builds(connection)]
         changing = _merged(row["changing"] for row in days)
         period = Period(first_day=self.window.start, last_day=self.window.last_day)
         table = self.mart.table if self.mart else self.datasets[0].table
@@ -209,6 +212,11 @@ class Asked:
                 raise UnanswerableError(f"{named} was not built yet", "Let `seller-platform marts build` build it.")
             if is_old:
                 yield f"{named}: it is older than the newest load; `seller-platform marts build` builds it anew."
+
+
+def hidden(kind: str, message: str) -> str:
+    """Return the message of a problem without the account of another seller that it may name."""
+    return "Rows are also in the ledger of another account." if kind == "repeated" else message
 
 
 def period_of(first_day: date, last_day: date) -> Window:

@@ -21,6 +21,24 @@ from seller_platform.answers.figures import (
     query_metric,
 )
 from seller_platform.answers.proof import ToolAnswer
+from seller_platform.answers.reference import (
+    DocsArguments,
+    ResultRow,
+    SectionRow,
+    SqlArguments,
+    run_sql,
+    search_docs,
+)
+from seller_platform.answers.state import (
+    ChosenAccounts,
+    ProblemRow,
+    SliceRow,
+    SourceRow,
+    explain_figure,
+    list_coverage,
+    list_problems,
+)
+from seller_platform.answers.stock import StockArguments, StockRow, list_running_out
 from seller_platform.errors import RequestError, SellerPlatformError, UnanswerableError, did_you_mean
 
 
@@ -93,6 +111,57 @@ TOOLS = (
         CompareArguments,
         ToolAnswer[ComparedRow],
         compare_periods,
+    ),
+    Tool(
+        "explain",
+        "Explain a figure",
+        "Answer where a figure of `query` comes from: its formula, the loads and builds behind it, and its statement.",
+        FigureArguments,
+        ToolAnswer[SourceRow],
+        explain_figure,
+    ),
+    Tool(
+        "stock",
+        "Stock that runs out",
+        "List the products that are out of stock or will be within so many days, the first ones first, with units "
+        "to order and by when.",
+        StockArguments,
+        ToolAnswer[StockRow],
+        list_running_out,
+    ),
+    Tool(
+        "coverage",
+        "What is stored",
+        "List what is stored of each dataset and account by month: rows, days that were read, and when.",
+        ChosenAccounts,
+        ToolAnswer[SliceRow],
+        list_coverage,
+    ),
+    Tool(
+        "problems",
+        "What is wrong",
+        "List what is wrong with the stored rows now, with the next step of each.",
+        ChosenAccounts,
+        ToolAnswer[ProblemRow],
+        list_problems,
+    ),
+    Tool(
+        "docs",
+        "Documentation",
+        "Find the sections of Seller Platform's documentation that have most of some words.",
+        DocsArguments,
+        ToolAnswer[SectionRow],
+        search_docs,
+    ),
+    Tool(
+        "sql",
+        "Run a SELECT",
+        "Execute a SELECT on the schemas seller, history and marts, which only reads. Use it where no metric answers, "
+        "and say that the number is not governed.",
+        SqlArguments,
+        ToolAnswer[ResultRow],
+        run_sql,
+        is_local=True,
     ),
 )
 """Every tool, in the order in which they are listed."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.cli.docs.pages import PAGES as LISTED
-from seller_platform.cli.docs.pages import DocumentPage
+from seller_platform.documentation import PAGES as LISTED
+from seller_platform.documentation import DocumentPage
 from seller_platform.settings import Settings
 from seller_platform_tests.documentation import ARCHITECTURE, PAGES, README, found_in, sections
 from seller_platform_tests.documentation import documents as generated_documents

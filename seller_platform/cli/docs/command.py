@@ -10,10 +10,10 @@ from shlex import quote
 
 import click
 
-from seller_platform.cli.docs.pages import NOTEBOOK, PAGES, page_named
 from seller_platform.cli.docs.schemas import schema_of
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.commands import DEMO, uses_demo_start
+from seller_platform.documentation import NOTEBOOK, PAGES, page_named
 from seller_platform.files import create_atomically
 
 

@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from seller_platform.cli.docs.pages import PAGES, DocumentPage
 from seller_platform.cli.terminal.layout import shared_widths
+from seller_platform.documentation import PAGES, DocumentPage
 
 _WIDEST = 100
 _COLUMN_GAP = 3

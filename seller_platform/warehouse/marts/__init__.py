@@ -16,7 +16,6 @@
 - `cost_coverage`: sales without a cost
 - `settlement_reconciliation`: differences between orders, sales, ledger, payouts and statistics
 - `journal_entries`: what an accountant books for each payout and month
-- `metrics`: the governed metrics, and the statement of each
 - `insights`: what to look at today
 """
 

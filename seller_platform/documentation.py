@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-import seller_platform
 from seller_platform.errors import RequestError
 
-FOLDER = Path(seller_platform.__file__).parent / "docs"
+FOLDER = Path(__file__).parent / "docs"
 NOTEBOOK = FOLDER / "first_look.ipynb"
 _NAMES = (
     "concepts",

@@ -1,0 +1,119 @@
+"""Asks the sixty questions, and calls the tools with what an attacker may send."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from seller_platform.answers.asker import Asker
+from seller_platform.answers.tools import TOOLS, call_tool
+from seller_platform.errors import UnanswerableError
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension
+from seller_platform_tests.support.demo_company import AU, DE, US
+from seller_platform_tests.support.questions import questions
+
+
+def test_sixty_questions_of_sixty_are_answered_right_or_rightly_refused(asker: Asker) -> None:
+    wrong = {}
+    for question in questions():
+        try:
+            answer = json.loads(call_tool(asker, question.tool, question.arguments).model_dump_json())
+            problems = question.problems(answer)
+        except UnanswerableError as refused:
+            problems = question.problems(None, str(refused), refused.candidates)
+        if problems:
+            wrong[question.ask] = problems
+
+    assert wrong == {}
+    assert Counter(question.kind for question in questions()) == {"plain": 30, "tempting": 20, "unanswerable": 10}
+
+
+_OF_OTHERS = (DE, AU, "Köhler", "Tiny Shop", "AYL0M81ID1XI9G", "AL7CFJGQR1PWG7")
+_HOSTILE: tuple[Any, ...] = (
+    *("' OR 1=1 --", '"; DROP TABLE seller.orders; --', "{A},{B}", "%s %(account)s :accounts", "$1", "pg_sleep(9)"),
+    *(DE, AU, 'Köhler "Haus & Hof" DE', "Tiny Shop, Sydney AU", f"{US}','{DE}", "*", "all", "", " ", "\0", "\ud800"),
+    *("\u202e", "🦁" * 100, "A" * 100_000, "../../etc/passwd", "2026-03-01' --", "-infinity", "0001-01-01"),
+    *("9999-12-31", "2026-13-45", "infinity", "NaN", "metric", "select * from platform.grants"),
+    *(10**400, -1, 0, 1e308, float("nan"), True, None, [], {}, [[]], [None], {"$gt": ""}, [DE] * 50, [US, AU]),
+)
+_USUAL: dict[str, tuple[Any, ...]] = {
+    "metric": tuple(metric.name for metric in METRICS),
+    "first_day": ("2026-03-01", "2026-01-01"),
+    "last_day": ("2026-03-31", "2026-04-14"),
+    "other_first_day": ("2026-01-01",),
+    "other_last_day": ("2026-01-31",),
+    "accounts": ([], [US], ["North Pine US"]),
+    "by": ([], *([each.value] for each in Dimension)),
+    "products": ([], ["JUT-DOO-MAT-0018-MED"]),
+    "words": ("days that change",),
+    "statement": ("SELECT 1", "TABLE seller.orders"),
+}
+
+
+def _hostile_calls(random: Random, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield calls: each argument is missing, as usual or hostile, and now and then one is unknown."""
+    for _ in range(count):
+        tool = random.choice(TOOLS)
+        arguments = {}
+        for name in (*tool.arguments.model_fields, *random.choices(("", "account", "sql"), k=random.randrange(8) == 0)):
+            choice = random.choices((None, _USUAL.get(name, (10,)), _HOSTILE), (1, 6, 2))[0]
+            if choice is not None:
+                arguments[name] = random.choice(choice)
+        yield tool.name, arguments
+
+
+def _call_hostile(company: Database, asker: Asker, count: int) -> Counter[str]:
+    """Call the tools as who may see a single account, and return how many calls were answered and refused."""
+    ends: Counter[str] = Counter()
+    of_us = replace(asker, accounts=frozenset({US}))
+    transactions = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
+    with psycopg.connect(company.url, autocommit=True) as connection:
+        before = connection.execute(transactions).fetchone()
+        for name, arguments in _hostile_calls(Random(1), count):
+            try:
+                answer = call_tool(of_us, name, arguments, is_local=True).model_dump_json()
+                ends["answered"] += 1
+            except UnanswerableError as refused:
+                assert not isinstance(refused.__cause__, DBAPIError | psycopg.Error), (name, arguments)
+                answer = " ".join(refused.candidates)
+                ends["refused"] += 1
+            assert [each for each in _OF_OTHERS if each in answer] == [], (name, arguments)
+        assert connection.execute(transactions).fetchone() == before, "a transaction has written"
+    return ends
+
+
+def test_hostile_calls_see_no_rows_of_others_and_write_nothing(company: Database, asker: Asker) -> None:
+    ends = _call_hostile(company, asker, 200)
+
+    assert ends["answered"] > 20
+    assert ends["refused"] > 100
+
+
+@pytest.mark.nightly
+def test_thousands_of_hostile_calls_see_no_rows_of_others(company: Database, asker: Asker) -> None:
+    ends = _call_hostile(company, asker, 4_000)
+
+    assert ends.total() == 4_000
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM seller.orders",
+        "SELECT * FROM platform.grants",
+        "SELECT 1; SELECT 2",
+        "SELECT set_config('role', '', true)",
+    ],
+)
+def test_a_statement_of_an_agent_only_reads(asker: Asker, statement: str) -> None:
+    with pytest.raises(UnanswerableError):
+        call_tool(asker, "sql", {"statement": statement}, is_local=True)
+    with pytest.raises(UnanswerableError, match="there is no tool 'sql'"):
+        call_tool(asker, "sql", {"statement": "SELECT 1"})
