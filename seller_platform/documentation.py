@@ -19,6 +19,7 @@ _NAMES = (
     "reports",
     "costs",
     "serve",
+    "agents",
     "deploy",
     "operate",
     "growing",

@@ -11,6 +11,7 @@
 - `month`: closed months, and what was booked, for programs of accounting
 - `export`: Delta tables
 - `reports`: reports that the upstream writes
+- `mcp`: answers to an agent's questions
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
@@ -57,6 +58,7 @@ _COMMANDS = {
     "diff": ("inspection.history", "Show the rows that came, went and changed, with sums."),
     "revert": ("inspection.history", "Make a slice what it was before a load."),
     "verify": ("verify", "Send the same queries to source and replica, and compare the answers."),
+    "mcp": ("mcp", "Answer the questions of an agent about the warehouse, over standard input and output."),
     "metrics": ("metrics", "Serve the warehouse's metrics to Prometheus, until Ctrl-C."),
     "migrate": (
         "database.maintenance",

@@ -120,7 +120,7 @@ FROM service.access_tokens AS token
 JOIN service.authorizations AS consent
   ON consent.family = token.family AND consent.revoked_at IS NULL AND consent.expires_at > now()
 JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
-WHERE token.token_hash = %s AND token.expires_at > now()
+WHERE token.token_hash = %s AND token.expires_at > now() AND consent.resource IS NOT DISTINCT FROM %s
 """
 # Written once a day, so that most requests write nothing.
 _USED = "UPDATE service.authorizations SET last_used_on = (now() AT TIME ZONE 'UTC')::date WHERE family = %s"
@@ -177,14 +177,19 @@ def bearer_token(headers: Headers) -> str:
     return token[1]
 
 
-async def authenticate(connection: Connection, headers: Headers, scope: Scope = Scope.READ) -> Caller:
+async def authenticate(
+    connection: Connection, headers: Headers, scope: Scope = Scope.READ, *, resource: str | None = None
+) -> Caller:
     """Return the user of a request's bearer token, and store that it was used today.
+
+    Args:
+        resource: The path of the resource that the token must be for; None stands for the REST API.
 
     Raises:
         UnauthorizedError: It carries no token, or one that is not valid.
         InsufficientScopeError: The token does not have the scope.
     """
-    row = await (await connection.execute(_CALLER, (hash_of(bearer_token(headers)),))).fetchone()
+    row = await (await connection.execute(_CALLER, (hash_of(bearer_token(headers)), resource))).fetchone()
     if row is None:
         raise UnauthorizedError("the access token is unknown, expired or revoked", error="invalid_token")
     *caller, family, is_first_today = row

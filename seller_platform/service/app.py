@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, lru_cache, partial
@@ -19,8 +19,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.contract.wire import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN, error_body
-from seller_platform.errors import ApiError, MisdirectedRequestError, WarehouseUnavailableError
+from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, TOKEN, error_body
+from seller_platform.errors import ApiError, MisdirectedRequestError, NotFoundError, WarehouseUnavailableError
 from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.http.compression import Compress
 from seller_platform.service.http.connections import NOTE_REFUSAL
@@ -80,6 +80,7 @@ class ServiceOptions:
         limits: The limits of requests and reports.
         worker_pace: How a worker in this process writes reports; without it, other processes write them.
         grant_lifetime: How long after its approval an application's access ends.
+        serves_agents: Whether `/mcp` answers agents, which needs the extra `mcp`.
         private_client_hosts: The hosts whose client ID metadata documents may be at addresses that are not public.
     """
 
@@ -89,6 +90,7 @@ class ServiceOptions:
     grant_lifetime: timedelta = timedelta(days=365)
     logins: LoginOptions = field(default_factory=LoginOptions)
     private_client_hosts: Sequence[str] = ()
+    serves_agents: bool = False
 
 
 STANDARD_OPTIONS = ServiceOptions()
@@ -111,11 +113,17 @@ def create_app(
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
+        SettingsError: Agents are to be served, and the package for that is not installed.
     """
     limits, location, worker_pace = options.limits, options.location, options.worker_pace
     measures = Measures(registry or CollectorRegistry())
     store = Store(database_url, connections=limits.connections, wait_seconds=wait_seconds, measures=measures)
     admission = Admission(store, limits, measures)
+    agents = None
+    if options.serves_agents:
+        from seller_platform.service.mcp.endpoint import AgentsEndpoint  # needs an extra
+
+        agents = AgentsEndpoint(database_url, store, clock, connections=limits.lists_at_once)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, Callable[[str], None]]]:
@@ -124,7 +132,8 @@ def create_app(
         if worker is not None:
             worker.start()
         try:
-            yield {NOTE_REFUSAL: measures.ended}
+            async with agents.running() if agents is not None else nullcontext():
+                yield {NOTE_REFUSAL: measures.ended}
         finally:
             if worker is not None:
                 await asyncio.to_thread(worker.stop)
@@ -148,6 +157,7 @@ def create_app(
             routing.Route(METADATA, admission.admitting_anyone(answer_metadata)),
             *_page_routes(store, admission, options),
             *_documentation_routes(routes, admission),
+            *(agents.routes(admission) if agents is not None else _routes_without_agents(admission)),
         ],
         middleware=[
             Middleware(Envelop, measures=measures, is_https=location.is_https),
@@ -228,6 +238,13 @@ def _documentation_routes(routes: Sequence[Route], admission: Admission) -> list
     ]
 
 
+def _routes_without_agents(admission: Admission) -> list[routing.Route]:
+    async def refuse(_: Request) -> Response:
+        raise NotFoundError("agents are not served here; the operator starts `service run` with --mcp to serve them")
+
+    return [routing.Route(MCP, admission.admitting_anyone(refuse), methods=["POST"])]
+
+
 async def _answer_error(_: Request, error: Exception) -> Response:
     return error_answer(error)
 
@@ -269,7 +286,7 @@ def _page_test(routes: Sequence[Route]) -> Callable[[Request], bool]:
 
     def is_page(request: Request) -> bool:
         path = request.scope["path"]
-        is_api = _first_part(path) in api or path in (TOKEN, REVOKE, METADATA, OPENAPI)
+        is_api = _first_part(path) in api or path in (TOKEN, REVOKE, METADATA, MCP, OPENAPI)
         return not is_api and "text/html" in request.headers.get("accept", "")
 
     return is_page

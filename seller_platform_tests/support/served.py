@@ -321,10 +321,7 @@ def with_connection(url: str, act: Callable[[Connection], Awaitable[Result]]) ->
 def _populate(database: Database) -> None:
     list_accounts(database, ACCOUNTS)
     for email, granted in ((ANN, OF_ANN), (BOB, OF_BOB)):
-        values = {"email": email, "name": email.partition("@")[0].title(), "password_hash": _password_hash()}
-        with database.begin() as connection:
-            user_id = connection.execute(insert(USERS).values(values).returning(USERS.c.id)).scalar_one()
-        grant_accounts(database, email, granted)
+        user_id = add_user(database, email, granted)
         for title, members in GROUPS[email].items():
             execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, %s)", user_id, title)
             for member in members:
@@ -336,6 +333,15 @@ def _populate(database: Database) -> None:
                     user_id,
                     title,
                 )
+
+
+def add_user(database: Database, email: str, accounts: Sequence[str]) -> int:
+    """Store a user who may read these accounts, and return their number."""
+    values = {"email": email, "name": email.partition("@")[0].title(), "password_hash": _password_hash()}
+    with database.begin() as connection:
+        user_id: int = connection.execute(insert(USERS).values(values).returning(USERS.c.id)).scalar_one()
+    grant_accounts(database, email, accounts)
+    return user_id
 
 
 @cache

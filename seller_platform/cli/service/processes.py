@@ -1,6 +1,7 @@
 """`seller-platform service run` and `worker`: the processes of the service."""
 
 from datetime import timedelta
+from importlib import import_module
 
 import click
 
@@ -26,6 +27,7 @@ from seller_platform.warehouse.postgres.database import Database
     "--worker/--no-worker", "writes_reports", default=True, show_default=True, help="Whether to write reports as well."
 )
 @click.option("--metrics-port", type=PORT, help="Serve metrics to Prometheus on this port; 0 takes a free one.")
+@click.option("--mcp", "serves_agents", is_flag=True, help="Answer agents at /mcp, from a warehouse; needs the extra.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of that port.")
 @database_options
 def run(
@@ -36,6 +38,7 @@ def run(
     writes_reports: bool,
     metrics_port: int | None,
     metrics_host: str,
+    serves_agents: bool,
     url: str,
 ) -> None:
     """Serve the REST API over a database, until Ctrl-C.
@@ -43,6 +46,8 @@ def run(
     Without SELLER_PLATFORM_SERVICE_PUBLIC_URL it answers only requests for this machine's loopback, or for --host.
     """
     settings = read_settings()
+    if serves_agents:
+        import_module("seller_platform.service.mcp.protocol")  # before processes are started: it may be missing
     with Database(url) as database:
         database.migrate()
     options = ServiceOptions(
@@ -58,6 +63,7 @@ def run(
             ),
         ),
         listed(settings.service_private_client_hosts),
+        serves_agents,
     )
     connection_limits = ConnectionLimits(
         connections=settings.service_connections,

@@ -11,6 +11,7 @@ from seller_platform.commands import DEMO, runnable
 
 _RUN_UNTIL_ENDED = (
     ("dev",),
+    ("mcp",),
     ("metrics",),
     ("sandbox", "live"),
     ("service", "run"),
@@ -49,6 +50,7 @@ _READING_COMMANDS = (
     ("held",),
     ("diff",),
     ("verify",),
+    ("mcp",),
     ("metrics",),
     ("doctor",),
     ("query",),

@@ -71,7 +71,7 @@ class Admission:
         async def answer(request: Request) -> ASGIApp:
             try:
                 token_hash = hash_of(bearer_token(request.headers))
-                user = self._users.get(token_hash) or await self._user_of(request, token_hash)
+                user = self._users.get(token_hash) or await self._user_of(request, token_hash, route.resource)
                 try:
                     return await self._answer(route, request, token_hash, user)
                 except NotAdmittedError as refusal:
@@ -139,15 +139,15 @@ class Admission:
                 lane.leave(turn)
         return _UntilSent(response, partial(lane.leave, turn)) if isinstance(response, StreamingResponse) else response
 
-    async def _user_of(self, request: Request, token_hash: bytes) -> int:
+    async def _user_of(self, request: Request, token_hash: bytes, resource: str | None) -> int:
         """Return the user of a token, which several requests at once look up together."""
         lookup = self._looked_up.get(token_hash)
         if lookup is None:
-            lookup = self._looked_up[token_hash] = asyncio.create_task(self._look_up(request, token_hash))
+            lookup = self._looked_up[token_hash] = asyncio.create_task(self._look_up(request, token_hash, resource))
             lookup.add_done_callback(lambda _: self._looked_up.pop(token_hash))
         return await asyncio.shield(lookup)
 
-    async def _look_up(self, request: Request, token_hash: bytes) -> int:
+    async def _look_up(self, request: Request, token_hash: bytes, resource: str | None) -> int:
         """Return the user of a token, and remember it.
 
         Raises:
@@ -155,7 +155,7 @@ class Admission:
             NotAdmittedError: The network has too many requests without a known token under way.
         """
         async with self.turn_of_network(request, is_counted=False), self._store.connection() as connection:
-            user = (await authenticate(connection, request.headers)).id
+            user = (await authenticate(connection, request.headers, resource=resource)).id
         while len(self._users) >= _MOST_TOKENS:
             del self._users[next(iter(self._users))]
         self._users[token_hash] = user

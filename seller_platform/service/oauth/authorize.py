@@ -24,7 +24,13 @@ from seller_platform.service.http.parameters import parse_fields, shown
 from seller_platform.service.http.responses import base_url_of
 from seller_platform.service.oauth.applications import RegisteredApplication, find_application, is_lookalike
 from seller_platform.service.oauth.client_documents import is_document_url, is_fresh, read_document, store_document
-from seller_platform.service.oauth.consent_choices import MOST_FIELDS, Choices, offered_choices, read_choices
+from seller_platform.service.oauth.consent_choices import (
+    MOST_FIELDS,
+    Choices,
+    offered_choices,
+    path_of_resource,
+    read_choices,
+)
 from seller_platform.service.oauth.issued_tokens import issue_code
 from seller_platform.service.oauth.registration_rules import is_registered
 from seller_platform.service.pages.login import ForeignFormError, login_for
@@ -58,6 +64,8 @@ class AuthorizationRequest:
         redirect_uri: The one of the registered redirect URIs that the request names.
         issuer: The URL of this service, which tells the application who answers.
         scopes: What the application requests.
+        resource: The path of the resource that its tokens are for; None stands for the REST API.
+        problem: The error and its description, where the request cannot be granted.
     """
 
     application: RegisteredApplication
@@ -66,7 +74,8 @@ class AuthorizationRequest:
     scopes: Sequence[Scope]
     state: str | None
     code_challenge: str | None
-    problem: str | None
+    resource: str | None
+    problem: tuple[str, str] | None
 
     def answer(self, **parameters: str) -> Response:
         """Redirect the browser to the application."""
@@ -106,6 +115,7 @@ class SignedInAuthorization:
             is_lookalike=await is_lookalike(self.request.connection, application),
             accounts=accounts,
             requested=self.authorization.scopes,
+            is_for_agents=self.authorization.resource is not None,
             choices=choices,
             problem=problem,
             ends_on=(utc_now() + self.lifetime).date(),
@@ -128,12 +138,14 @@ class SignedInAuthorization:
                 lifetime=self.lifetime,
                 redirect_uri=self.authorization.redirect_uri,
                 code_challenge=self.authorization.code_challenge,
+                resource=self.authorization.resource,
             )
             await self.request.record(
                 EventKind.CONSENT_GIVEN,
                 client_id=application.client_id,
                 application=application.name,
                 scopes=scopes,
+                **({"resource": self.authorization.resource} if self.authorization.resource else {}),
                 accounts="all" if accounts is None else list(accounts),
             )
         return self.authorization.answer(code=code)
@@ -155,7 +167,7 @@ async def show_consent(store: Store, options: ConsentOptions, request: Request) 
         # Even an error is sent to the application only after the login: any user may register a redirect URI, and
         # a link to this service must not lead to another site by itself (RFC 9700 section 4.11.2).
         if signed_in.authorization.problem is not None:
-            return signed_in.authorization.refuse("invalid_request", signed_in.authorization.problem)
+            return signed_in.authorization.refuse(*signed_in.authorization.problem)
         accounts = await accounts_of(connection, signed_in.request.user)
         return await signed_in.ask(offered_choices(signed_in.authorization.scopes, accounts), accounts)
 
@@ -170,7 +182,7 @@ async def submit_consent(store: Store, options: ConsentOptions, request: Request
         if not signed_in.request.session.owns(form.get("csrf_token", "")):
             raise ForeignFormError
         if signed_in.authorization.problem is not None:
-            return signed_in.authorization.refuse("invalid_request", signed_in.authorization.problem)
+            return signed_in.authorization.refuse(*signed_in.authorization.problem)
         match form.get("decision"):
             case "approve":
                 accounts = await accounts_of(connection, signed_in.request.user)
@@ -243,10 +255,25 @@ async def read_request(connection: Connection, request: Request) -> Authorizatio
     if fields.get("response_type") != "code":
         raise ApiError("The link that led here is wrong: response_type must be code.")
     challenge = fields.get("code_challenge") or None
-    problem = _pkce_problem(application, challenge, fields.get("code_challenge_method"))
-    scopes = scopes_of(fields.get("scope", ""))
     issuer = base_url_of(request)
-    return AuthorizationRequest(application, redirect_uri, issuer, scopes, fields.get("state"), challenge, problem)
+    sent = fields.get("resource", issuer)
+    resource = path_of_resource(sent, issuer)
+    if resource is None:
+        problem: tuple[str, str] | None = ("invalid_target", f"resource is {shown(sent)}, which is not served here")
+    else:
+        pkce_problem = _pkce_problem(application, challenge, fields.get("code_challenge_method"))
+        problem = None if pkce_problem is None else ("invalid_request", pkce_problem)
+    return AuthorizationRequest(
+        application,
+        redirect_uri,
+        issuer,
+        # Agents only ask.
+        (Scope.READ,) if resource else scopes_of(fields.get("scope", "")),
+        fields.get("state"),
+        challenge,
+        resource or None,
+        problem,
+    )
 
 
 def _fields_of(request: Request) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from seller_platform.contract.tokens import Scope
+from seller_platform.contract.wire import MCP
 from seller_platform.service.access import ServedAccount
 
 ALL, TICKED = "all", "ticked"
@@ -42,6 +43,11 @@ class Choices:
         if not self.is_all and not self.ticked:
             return "Tick at least one account, or deny the request."
         return None
+
+
+def path_of_resource(resource: str, base_url: str) -> str | None:
+    """Return the path that a `resource` parameter names, empty for the REST API; None: it is not served here."""
+    return {base_url: "", f"{base_url}/": "", f"{base_url}{MCP}": MCP}.get(resource)
 
 
 def offered_choices(requested: Sequence[Scope], accounts: Sequence[ServedAccount]) -> Choices:

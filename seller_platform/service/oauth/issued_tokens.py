@@ -53,8 +53,9 @@ class RefusedUse:
 
 _CONSENT = """
 WITH consent AS (
-    INSERT INTO service.authorizations (family, client_id, user_id, scopes, accounts, expires_at)
-    VALUES (%(family)s, %(client_id)s, %(user_id)s, %(scopes)s, %(accounts)s, now() + %(consent_lifetime)s)
+    INSERT INTO service.authorizations (family, client_id, user_id, scopes, accounts, resource, expires_at)
+    VALUES (%(family)s, %(client_id)s, %(user_id)s, %(scopes)s, %(accounts)s, %(resource)s,
+            now() + %(consent_lifetime)s)
     RETURNING family, expires_at
 )
 INSERT INTO service.authorization_codes (code_hash, family, redirect_uri, code_challenge, expires_at)
@@ -68,11 +69,13 @@ class _SingleUse:
 
     Attributes:
         condition: SQL that must be true, beside what is true of all kinds.
+        unused: SQL that is true where it may be used.
     """
 
     table: str
     hash_column: str
     condition: LiteralString
+    unused: LiteralString = "once.used_at IS NULL"
 
 
 _CODE = _SingleUse(
@@ -80,16 +83,23 @@ _CODE = _SingleUse(
     "code_hash",
     "once.redirect_uri = %(redirect_uri)s AND once.code_challenge IS NOT DISTINCT FROM %(code_challenge)s",
 )
-_REFRESH_TOKEN = _SingleUse("refresh_tokens", "token_hash", "true")
+# The processes of an agent's host refresh one grant at once. Within a minute of its first use a token works again.
+_REFRESH_TOKEN = _SingleUse(
+    "refresh_tokens",
+    "token_hash",
+    "true",
+    "(once.used_at IS NULL OR consent.resource IS NOT NULL AND once.used_at > now() - interval '1 minute')",
+)
 
 # The UPDATE locks the row: of simultaneous requests, one uses it and the others see that it was used.
 _USE = """
 WITH used AS (
     UPDATE {table} AS once
-    SET used_at = now()
+    SET used_at = coalesce(once.used_at, now())
     FROM service.authorizations AS consent
     JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
-    WHERE once.{hash} = %(hash)s AND once.used_at IS NULL AND once.expires_at > now() AND {condition}
+    WHERE once.{hash} = %(hash)s AND {unused} AND once.expires_at > now() AND {condition}
+      AND (%(resource)s::text IS NULL OR coalesce(consent.resource, '') = %(resource)s)
       AND consent.family = once.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
       AND consent.expires_at > now() AND coalesce(%(scopes)s::text[] <@ consent.scopes, true)
     RETURNING once.family, consent.user_id, consent.scopes, consent.expires_at
@@ -141,12 +151,14 @@ async def issue_code(
     lifetime: timedelta,
     redirect_uri: str,
     code_challenge: str | None,
+    resource: str | None = None,
 ) -> str:
     """Store a user's consent and return the code for it.
 
     Args:
         accounts: The keys of the accounts; None: all of the user's, also later ones.
         lifetime: How long any token of it may be valid.
+        resource: The path of the resource that its tokens are for; None stands for the REST API.
     """
     code = secrets.token_urlsafe(_RANDOM_BYTES)
     values = {
@@ -155,6 +167,7 @@ async def issue_code(
         "user_id": user_id,
         "scopes": list(scopes),
         "accounts": None if accounts is None else list(accounts),
+        "resource": resource,
         "consent_lifetime": lifetime,
         "code_hash": hash_of(code),
         "redirect_uri": redirect_uri,
@@ -166,11 +179,20 @@ async def issue_code(
 
 
 async def exchange_code(
-    connection: Connection, application: RegisteredApplication, code: str, redirect_uri: str, code_verifier: str | None
+    connection: Connection,
+    application: RegisteredApplication,
+    code: str,
+    redirect_uri: str,
+    code_verifier: str | None,
+    *,
+    resource: str | None = None,
 ) -> IssuedTokens | RefusedUse:
     """Use a code and return the first tokens issued for it.
 
     A second use of a code revokes the consent, with all tokens issued for it.
+
+    Args:
+        resource: The path of the resource that the code must be for, empty for the REST API; None is any.
     """
     values = {
         "hash": hash_of(code),
@@ -178,6 +200,7 @@ async def exchange_code(
         "redirect_uri": redirect_uri,
         "code_challenge": code_challenge(code_verifier) if code_verifier is not None else None,
         "scopes": None,
+        "resource": resource,
     }
     return await _use_once(connection, _CODE, values)
 
@@ -187,18 +210,23 @@ async def rotate(
     application: RegisteredApplication,
     refresh_token: str,
     scopes: Sequence[Scope] | None = None,
+    *,
+    resource: str | None = None,
 ) -> IssuedTokens | RefusedUse:
     """Use a refresh token and return the next tokens.
 
-    A second use of a refresh token revokes the consent, with its token family.
+    A second use of a refresh token revokes the consent, with its token family. That of a grant for agents works again
+    within a minute.
 
     Args:
         scopes: What the next access token may do; by default what its consent permits (RFC 6749 section 6).
+        resource: The path of the resource that the token must be for, empty for the REST API; None is any.
     """
     values = {
         "hash": hash_of(refresh_token),
         "client_id": application.client_id,
         "scopes": None if scopes is None else [scope.value for scope in scopes],
+        "resource": resource,
     }
     return await _use_once(connection, _REFRESH_TOKEN, values)
 
@@ -254,4 +282,5 @@ def _statement(template: LiteralString, once: _SingleUse, condition: LiteralStri
         table=sql.Identifier("service", once.table),
         hash=sql.Identifier(once.hash_column),
         condition=sql.SQL(condition),
+        unused=sql.SQL(once.unused),
     )

@@ -30,7 +30,16 @@ _TOKEN_PAIR = object_schema(
         "scope": (TEXT, "What the access token may do: names of scopes with spaces between (RFC 6749 section 5.1)."),
     },
 )
-_KINDS = {"enum": ["invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "unsupported_grant_type"]}
+_KINDS = {
+    "enum": [
+        "invalid_request",
+        "invalid_client",
+        "invalid_grant",
+        "invalid_scope",
+        "invalid_target",
+        "unsupported_grant_type",
+    ]
+}
 _REFUSAL = object_schema(
     "TokenError",
     {
@@ -116,6 +125,12 @@ _QUERY = (
     ("redirect_uri", True, "One of the redirect URLs that the client has registered, exactly.", TEXT),
     ("response_type", True, "Always `code`.", {"type": "string", "enum": ["code"]}),
     ("scope", False, "Scopes that the user may approve, with spaces between; by default all.", _SCOPE),
+    (
+        "resource",
+        False,
+        "What the token is for (RFC 8707): this service, or its `/mcp`; by default the former.",
+        _ADDRESS,
+    ),
     ("state", False, "Comes back unchanged with the code; check it against cross-site request forgery.", TEXT),
     ("code_challenge", False, "PKCE challenge (RFC 7636).", {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"}),
     ("code_challenge_method", False, "Goes with `code_challenge`.", {"type": "string", "enum": ["S256"]}),

@@ -20,6 +20,7 @@ from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocumen
 from seller_platform.service.http.parameters import is_storable, shown
 from seller_platform.service.http.responses import JSON, base_url_of, token_answer
 from seller_platform.service.oauth.applications import RegisteredApplication, find_application
+from seller_platform.service.oauth.consent_choices import path_of_resource
 from seller_platform.service.oauth.issued_tokens import IssuedTokens, RefusedUse, exchange_code, revoke, rotate
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
@@ -42,6 +43,7 @@ async def issue_tokens(store: Store, request: Request) -> Response:
     async with store.connection() as connection:
         application = await _authenticate_application(connection, request, form)
         record = partial(_record, connection, request, application)
+        resource = _resource_of(request, form)
         match _required(form, "grant_type"):
             case "authorization_code":
                 code, redirect_uri = _required(form, "code"), _required(form, "redirect_uri")
@@ -50,7 +52,9 @@ async def issue_tokens(store: Store, request: Request) -> Response:
                     problem = "code_verifier is not 43 to 128 unreserved characters"
                     raise TokenEndpointError("invalid_request", problem)
                 async with connection.transaction():
-                    issued = await exchange_code(connection, application, code, redirect_uri, verifier)
+                    issued = await exchange_code(
+                        connection, application, code, redirect_uri, verifier, resource=resource
+                    )
                     if isinstance(issued, IssuedTokens):
                         await record(EventKind.GRANT_ISSUED, user_id=issued.user_id, scopes=list(issued.scopes))
                     elif issued.is_repeated:
@@ -62,7 +66,8 @@ async def issue_tokens(store: Store, request: Request) -> Response:
             case "refresh_token":
                 scopes = scopes_of(form["scope"]) if "scope" in form else None
                 async with connection.transaction():
-                    issued = await rotate(connection, application, _required(form, "refresh_token"), scopes)
+                    refresh_token = _required(form, "refresh_token")
+                    issued = await rotate(connection, application, refresh_token, scopes, resource=resource)
                     if isinstance(issued, RefusedUse) and issued.is_repeated:
                         await record(EventKind.REFRESH_TOKEN_REUSED, user_id=issued.user_id)
                 problem = "the refresh token is unknown, expired, revoked or was used before"
@@ -171,6 +176,16 @@ def _basic_credentials(request: Request) -> tuple[str | None, str | None]:
         raise TokenEndpointError(
             "invalid_client", "the Authorization header is not HTTP Basic with client id and secret", status=401
         ) from None
+
+
+def _resource_of(request: Request, form: Mapping[str, str]) -> str | None:
+    """Return the path of the resource that a request names, empty for the REST API; None without one (RFC 8707)."""
+    if "resource" not in form:
+        return None
+    path = path_of_resource(form["resource"], base_url_of(request))
+    if path is None:
+        raise TokenEndpointError("invalid_target", f"resource is {shown(form['resource'])}, which is not served here")
+    return path
 
 
 def _required(form: Mapping[str, str], name: str) -> str:

@@ -21,10 +21,15 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True)
 class Route:
-    """An endpoint: its path and method, the function that answers, its description and its cost."""
+    """An endpoint: its path and method, the function that answers, its description and its cost.
+
+    Attributes:
+        resource: The path of the resource that a token must be for; None stands for the REST API.
+    """
 
     path: str
     answer: Callable[[Request], Any]
     description: Description
     method: str = "GET"
     cost: Cost = Cost.LIST
+    resource: str | None = None

@@ -164,6 +164,9 @@ AUTHORIZATIONS = Table(
         server_default=text("now() + '365 days'::interval"),
         comment="The absolute end: no token of it is valid longer.",
     ),
+    Column(
+        "resource", Text, comment="The path of the resource that its tokens are for (RFC 8707); null: the REST API."
+    ),
     schema=SERVICE,
     comment="One consent: the family of the code and all tokens that came of it; revoked as a whole.",
 )

@@ -1,10 +1,7 @@
 """Tests clients that describe themselves in a document, and what the service refuses to read."""
 
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,63 +11,19 @@ import pytest
 from seller_platform.contract.tokens import code_challenge
 from seller_platform.service.oauth.applications import verify_application
 from seller_platform.service.oauth.client_documents import is_document_url, is_public
-from seller_platform_tests.support.http_server import Handler, serving
+from seller_platform_tests.support.client_documents import Documents, hosted_documents
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, running_app, stored, submit
-from seller_platform_tests.support.tls_proxy import tls_proxy, write_certificate
 
 _VERIFIER = "v" * 43
 _PKCE = {"code_challenge": code_challenge(_VERIFIER), "code_challenge_method": "S256"}
 _HERE = "http://localhost:51004/callback"
 
 
-@dataclass
-class Documents:
-    """A host of documents: what it answers by path, and the paths that were requested."""
-
-    url: str
-    answers: dict[str, dict[str, Any] | bytes] = field(default_factory=dict)
-    requested: list[str] = field(default_factory=list)
-
-    def publish(self, path: str = "/client", **changed: object) -> str:
-        """Publish a document and return the client id."""
-        client_id = f"{self.url}{path}"
-        document = {
-            "client_id": client_id,
-            "client_name": "Desk",
-            "redirect_uris": ["http://localhost/callback", "desk://callback"],
-            **changed,
-        }
-        self.answers[path] = {name: value for name, value in document.items() if value is not None}
-        return client_id
-
-
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documents]:
     """A host on the loopback, whose certificate is trusted."""
-    certificate = write_certificate(tmp_path_factory.mktemp("documents"), days=1)
-    with hosted_documents(certificate) as documents:
+    with hosted_documents(tmp_path_factory.mktemp("documents")) as documents:
         yield documents
-
-
-@contextmanager
-def hosted_documents(certificate: Path) -> Iterator[Documents]:
-    class Host(Handler):
-        def do_GET(self) -> None:
-            published.requested.append(self.path)
-            answer = published.answers.get(self.path)
-            if answer == b"redirect":
-                self.answer(302, headers={"Location": f"{published.url}/client"})
-            elif answer == b"compressed":
-                self.answer(200, b"", {"Content-Encoding": "gzip"})
-            else:
-                body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.answer(404 if answer is None else 200, body)
-
-    with serving(Host) as plain, tls_proxy(certificate) as (port, targets), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SSL_CERT_FILE", str(certificate))
-        targets.append(urlsplit(plain).port or 0)
-        published = Documents(f"https://localhost:{port}")
-        yield published
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,39 @@
+"""`seller-platform mcp`: answers the questions of an agent, over standard input and output."""
+
+import logging.config
+from typing import Any
+
+import anyio
+import click
+
+from seller_platform.answers.asker import Asker
+from seller_platform.cli.installation import expect_home
+from seller_platform.logs import log_configuration
+from seller_platform.reading import open_stored
+from seller_platform.service.mcp.protocol import ServerRequestContext, mcp_server, stdio_server
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.schema.readers import open_as_reader
+
+
+@click.command()
+def mcp() -> None:
+    """Answer the questions of an agent about the warehouse, over standard input and output.
+
+    An MCP host starts this command. The tools only read, with the rights of `seller-platform database reader`; the page
+    `seller-platform docs agents` says how to add it to a host, and what each tool answers.
+    """
+    settings = read_settings()
+    # Standard output is the protocol's.
+    logging.config.dictConfig(log_configuration(settings.log_format, {"seller_platform": "WARNING"}))
+    expect_home()
+    with open_stored() as database, open_as_reader(database) as reader:
+        anyio.run(_serve, Asker(reader, dagster_url=settings.dagster_url))
+
+
+async def _serve(asker: Asker) -> None:
+    async def asker_of(_: ServerRequestContext[Any]) -> Asker:
+        return asker
+
+    server = mcp_server(asker_of, is_local=True)
+    async with stdio_server() as (received, sent):
+        await server.run(received, sent, server.create_initialization_options())

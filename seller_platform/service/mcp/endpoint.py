@@ -1,0 +1,138 @@
+"""The endpoint `/mcp` for agents, and the metadata by which clients find its OAuth server (RFC 9728).
+
+Its tokens are those of grants for it alone. A call sees the accounts of its grant, in a warehouse that is read with
+the rights of a reader.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+from starlette.types import Message
+
+from seller_platform.answers.asker import Asker
+from seller_platform.clocks import Clock
+from seller_platform.contract.tokens import Scope
+from seller_platform.contract.wire import DOCS, MCP, RESOURCE_METADATA
+from seller_platform.errors import ApiError, UnauthorizedError
+from seller_platform.service.access import accounts_of, authenticate
+from seller_platform.service.http.bodies import LARGEST_JSON_BYTES
+from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
+from seller_platform.service.http.parameters import shown
+from seller_platform.service.http.responses import JSON, base_url_of
+from seller_platform.service.limits.admission import Admission
+from seller_platform.service.mcp.protocol import ServerRequestContext, StreamableHTTPSessionManager, mcp_server
+from seller_platform.service.openapi.operations import Description
+from seller_platform.service.openapi.routes import Cost, Route
+from seller_platform.service.pool import Store
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.readers import open_as_reader
+
+_ACCOUNTS = "seller_platform.mcp_accounts"
+_SECONDS = 20.0
+_DESCRIPTION = Description("ask", "mcp", "Let an agent ask.", "", {})
+
+
+class AgentsEndpoint:
+    """Answers agents; each request is complete in itself, so that any process of the service may answer it."""
+
+    def __init__(self, database_url: str, store: Store, clock: Clock, *, connections: int) -> None:
+        """Prepare the server; the warehouse is opened at the first question.
+
+        Args:
+            connections: How many questions are answered at once.
+        """
+        self._database_url, self._store, self._clock, self._connections = database_url, store, clock, connections
+        self._opened, self._lock = ExitStack(), asyncio.Lock()
+        self._reader: Database | None = None
+        self._manager = StreamableHTTPSessionManager(
+            mcp_server(self._asker_of), json_response=True, stateless=True, max_request_body_size=LARGEST_JSON_BYTES
+        )
+
+    def routes(self, admission: Admission) -> list[StarletteRoute]:
+        """Return the endpoint and its metadata."""
+        route = Route(MCP, self._answer, _DESCRIPTION, method="POST", cost=Cost.LIST, resource=MCP)
+        return [
+            StarletteRoute(MCP, _challenging(admission.admitting(route)), methods=["POST"]),
+            StarletteRoute(f"{RESOURCE_METADATA}{MCP}", admission.admitting_anyone(_answer_metadata)),
+        ]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve until the block ends."""
+        async with self._manager.run():
+            try:
+                yield
+            finally:
+                await asyncio.to_thread(self._opened.close)
+
+    async def _answer(self, request: Request) -> Response:
+        # A page of another site must not ask with what a browser adds (DNS rebinding is refused by the host).
+        origin = request.headers.get("origin")
+        if origin is not None and origin != base_url_of(request):
+            raise ApiError(f"the origin is {shown(origin)}; pages of other sites may not ask here", status=403)
+        async with self._store.connection() as connection:
+            caller = await authenticate(connection, request.headers, resource=MCP)
+            request.scope[_ACCOUNTS] = frozenset(each.key for each in await accounts_of(connection, caller))
+        parts: list[bytes] = []
+        start: dict[str, Any] = {}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                start.update(message)
+            else:
+                parts.append(message.get("body", b""))
+
+        await self._manager.handle_request(request.scope, request.receive, send)
+        response = Response(b"".join(parts), start["status"])
+        response.raw_headers = start["headers"]
+        return response
+
+    async def _asker_of(self, context: ServerRequestContext[Any]) -> Asker:
+        async with self._lock:
+            if self._reader is None:
+                self._reader = await asyncio.to_thread(self._open)
+        assert isinstance(context.request, Request)
+        return Asker(self._reader, accounts=context.request.scope[_ACCOUNTS], clock=self._clock)
+
+    def _open(self) -> Database:
+        with Database(self._database_url, connections=1) as database:
+            reader = open_as_reader(database, seconds=_SECONDS, connections=self._connections)
+            return self._opened.enter_context(reader)
+
+
+def _challenging(endpoint: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Any]]:
+    """Name the metadata to a client without a valid token, so that it can find the OAuth server."""
+
+    async def answer(request: Request) -> Any:
+        try:
+            return await endpoint(request)
+        except UnauthorizedError as error:
+            metadata = f'resource_metadata="{base_url_of(request)}{RESOURCE_METADATA}{MCP}", scope="{Scope.READ}"'
+            challenge = f"{error.headers['WWW-Authenticate']}, {metadata}"
+            raise ApiError(error.message, status=401, headers={"WWW-Authenticate": challenge}) from error
+
+    return answer
+
+
+async def _answer_metadata(request: Request) -> Response:
+    return _metadata(base_url_of(request)).answer(request)
+
+
+@lru_cache(MOST_BASE_URLS)
+def _metadata(base: str) -> PublicDocument:
+    described = {
+        "resource": f"{base}{MCP}",
+        "authorization_servers": [base],
+        "scopes_supported": [Scope.READ.value],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Seller Platform",
+        "resource_documentation": f"{base}{DOCS}",
+    }
+    return PublicDocument(msgspec.json.encode(described), JSON)

@@ -1,0 +1,74 @@
+"""Tests `seller-platform mcp` with the client of package mcp, and with bytes that no client sends."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+
+from seller_platform.answers.tools import TOOLS
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.processes import environment
+
+_COMMAND = ["-m", "seller_platform.cli", "mcp"]
+pytestmark = pytest.mark.slow
+
+
+def test_a_stock_client_lists_the_tools_and_calls_them(company: Database, tmp_path: Path) -> None:
+    variables = environment(tmp_path / "home", SELLER_PLATFORM_DATABASE_URL=company.url)
+    server = StdioServerParameters(command=sys.executable, args=_COMMAND, env=variables)
+
+    async def ask() -> tuple[Any, ...]:
+        async with Client(server) as client:
+            return (
+                client.session.protocol_version,
+                (await client.list_tools()).tools,
+                await client.call_tool("accounts", {}),
+                await client.call_tool("account", {}),
+                await client.call_tool("accounts", {"statement": "TABLE service.users"}),
+            )
+
+    version, tools, accounts, unknown, wrong = anyio.run(ask)
+
+    assert version == "2026-07-28"
+    assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
+    assert all(tool.annotations.read_only_hint and not tool.annotations.open_world_hint for tool in tools)
+    assert len(accounts.structured_content["rows"]) == 3
+    assert {"as_of", "coverage", "settledness", "seen"} <= accounts.structured_content["proof"].keys()
+    assert json.loads(accounts.content[0].text) == accounts.structured_content
+    assert (accounts.is_error, unknown.is_error, wrong.is_error) == (False, True, True)
+    assert "accounts" in unknown.structured_content["refused"]["candidates"]
+    assert set(wrong.structured_content["refused"]) == {"reason", "remedy", "candidates"}
+
+
+def test_only_the_protocol_is_on_standard_output(company: Database, tmp_path: Path) -> None:
+    variables = environment(tmp_path / "home", SELLER_PLATFORM_DATABASE_URL=company.url)
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    lines = [
+        "no JSON",
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "accounts"}}),
+        json.dumps({"jsonrpc": "2.0", "id": 3, "method": "drop/table"}),
+    ]
+
+    command = [sys.executable, *_COMMAND]
+    with subprocess.Popen(
+        command, env=variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as server:
+        assert server.stdin
+        assert server.stdout
+        server.stdin.writelines(f"{line}\n" for line in lines)
+        server.stdin.flush()
+        printed = [json.loads(server.stdout.readline()) for _ in range(3)]
+        rest, _ = server.communicate()
+
+    answers = {each["id"]: each for each in printed}
+    assert (server.returncode, rest) == (0, "")
+    assert answers[1]["result"]["protocolVersion"] == "2025-06-18"
+    assert len(answers[2]["result"]["structuredContent"]["rows"]) == 3
+    assert "error" in answers[3]

@@ -1,0 +1,59 @@
+"""A host of client ID metadata documents, whose certificate is trusted."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from seller_platform_tests.support.http_server import Handler, serving
+from seller_platform_tests.support.tls_proxy import tls_proxy, write_certificate
+
+
+@dataclass
+class Documents:
+    """A host of documents: what it answers by path, and the paths that were requested."""
+
+    url: str
+    answers: dict[str, dict[str, Any] | bytes] = field(default_factory=dict)
+    requested: list[str] = field(default_factory=list)
+
+    def publish(self, path: str = "/client", **changed: object) -> str:
+        """Publish a document and return the client id."""
+        client_id = f"{self.url}{path}"
+        document = {
+            "client_id": client_id,
+            "client_name": "Desk",
+            "redirect_uris": ["http://localhost/callback", "desk://callback"],
+            **changed,
+        }
+        self.answers[path] = {name: value for name, value in document.items() if value is not None}
+        return client_id
+
+
+@contextmanager
+def hosted_documents(folder: Path) -> Iterator[Documents]:
+    """Serve documents on the loopback until the block ends; the folder gets the certificate."""
+    certificate = write_certificate(folder, days=1)
+
+    class Host(Handler):
+        def do_GET(self) -> None:
+            published.requested.append(self.path)
+            answer = published.answers.get(self.path)
+            if answer == b"redirect":
+                self.answer(302, headers={"Location": f"{published.url}/client"})
+            elif answer == b"compressed":
+                self.answer(200, b"", {"Content-Encoding": "gzip"})
+            else:
+                body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                self.answer(404 if answer is None else 200, body)
+
+    with serving(Host) as plain, tls_proxy(certificate) as (port, targets), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(certificate))
+        targets.append(urlsplit(plain).port or 0)
+        published = Documents(f"https://localhost:{port}")
+        yield published
