@@ -45,6 +45,8 @@ _NO_CODE_LOCATION = (
     "The process of the run ended together with its code server",
     "Execution was interrupted unexpectedly",
     "terminated by signal",
+    "marked as failed from outside the execution context",
+    "taking longer than 120 seconds to start",
 )
 _NO_POSTGRESQL = (
     "WarehouseUnavailableError",
@@ -54,6 +56,8 @@ _NO_POSTGRESQL = (
     "terminating connection",
     "server closed the connection",
 )
+# Lists are empty or short for a day at any time before the last days.
+_HELD = ("the reading is held",)
 _CAUSED = {
     SERVICE: _NO_UPSTREAM,
     OUTAGE: _NO_UPSTREAM,
@@ -168,7 +172,8 @@ class FailedRun:
     @property
     def has_cause(self) -> bool:
         """Whether something was planted that fails a run for such a reason."""
-        return any(text in self.reason for each in self.planted for text in _CAUSED.get(each, ()))
+        texts = [text for each in self.planted for text in _CAUSED.get(each, ())]
+        return any(text in self.reason for text in (*_HELD, *texts))
 
 
 @dataclass

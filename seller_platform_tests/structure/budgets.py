@@ -6,17 +6,17 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 2_930,
-    "cli": 9_600,
+    "root": 3_020,
+    "cli": 9_770,
     "orchestration": 7_610,
-    "service": 13_800,
+    "service": 14_180,
     "sandbox": 2_400,
-    "answers": 780,
+    "answers": 1_210,
     "ingest": 4_300,
     "client": 4_610,
-    "warehouse": 18_980,
+    "warehouse": 19_320,
     "contract": 1_400,
-    "tests": 64_540,
+    "tests": 65_570,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
