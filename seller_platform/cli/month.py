@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Literal
 
 import click
@@ -16,6 +17,7 @@ from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.errors import PartitionsFailedError, SellerPlatformError, WarehouseUnavailableError
 from seller_platform.warehouse.books.closing import ClosedMonth, Closing, close_month, closed_months
+from seller_platform.warehouse.books.import_files import PROGRAMS, import_files
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_named, accounts
 from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 
@@ -72,6 +74,23 @@ class CloseDocument(Outcome, frozen=True):
 
     months: list[MonthResult]
     failures: dict[str, str]
+
+
+class WrittenFile(Document, frozen=True):
+    """A file that a program of accounting imports.
+
+    Attributes:
+        lines: How many lines of journal entries it has.
+    """
+
+    path: str
+    lines: int
+
+
+class FilesDocument(Document, frozen=True):
+    """The files of a month."""
+
+    files: list[WrittenFile]
 
 
 class ClosedMonthsDocument(Document, frozen=True):
@@ -146,6 +165,42 @@ def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
         _show(months, output, ["closed"] * len(months))
     else:
         output.say("No month is closed. Close one with `seller-platform month close MONTH`.")
+
+
+@month.command()
+@click.argument("month", type=Month())
+@click.option(
+    "--for",
+    "program",
+    required=True,
+    type=click.Choice(list(PROGRAMS)),
+    help="The program that imports the files: QuickBooks Online or Xero.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Where to write them; by default the present folder.",
+)
+@account_option
+@json_option(FilesDocument)
+def export(*, month: date, program: str, folder: Path, chosen_accounts: tuple[str, ...], output: Output) -> None:
+    """Write the journal entries of MONTH, which is closed, as CSV files for a program of accounting.
+
+    QuickBooks gets one file. Xero gets one for each currency, and several where it has more than 300 lines.
+    """
+    with open_stored_installation() as installation:
+        accounts_chosen = _chosen(installation, chosen_accounts)
+        files = import_files(installation.database, accounts_chosen, Window.month_of(month), program)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        (folder / file.name).write_text(file.text, encoding="utf-8", newline="")
+    written = [WrittenFile(path=str(folder / file.name), lines=file.lines) for file in files]
+    output.document(FilesDocument(files=written))
+    if written:
+        output.table("Files", ("path", "lines"), [(each.path, each.lines) for each in written])
+    else:
+        output.say("No line was booked in the month, so no file was written.")
 
 
 def _chosen(installation: Installation, names: Sequence[str]) -> Sequence[KnownAccount]:

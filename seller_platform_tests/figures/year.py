@@ -99,7 +99,7 @@ def _growths(early: Sequence[Day], late: Sequence[Day]) -> Iterator[Figure]:
     yield from _tables(early, late)
 
 
-def _growth(what: str, early: Sequence[float], late: Sequence[float], few: int = 0) -> Figure:
+def _growth(what: str, early: Sequence[float], late: Sequence[float], *, few: int = 0) -> Figure:
     before, after = max(early), max(late)
     return Figure(what, f"{before:,.0f}, {after:,.0f}", f"at most {MOST}x", after <= MOST * before + few)
 

@@ -12,13 +12,18 @@ from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, printable
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import DATASETS, Dataset, dataset_named
+from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.counts import count_of
 from seller_platform.errors import unknown_dataset
 from seller_platform.settings import Settings
+from seller_platform.warehouse.books.line_rows import explain_entry
 from seller_platform.warehouse.connections.accounts import account_named
 from seller_platform.warehouse.loads.provenance import Provenance, conditions_of
 from seller_platform.warehouse.loads.provenance import explain as find_origins
+from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES
+from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 
+_OF_LINES = ("line", "account", "debit", "credit", "rows")
 _FORMER = ("stored from load", "until load", "differed in")
 _NO_URL = "SELLER_PLATFORM_DAGSTER_URL is not set"
 _LOADS = (
@@ -83,6 +88,7 @@ class ExplainedRow(Document, frozen=True):
         confirmed_load_ids: The loads that found the row as it was.
         confirmed_at: When the last of them ended.
         history: Every load of its day.
+        gone_load_id: The load that no longer listed it; null for a row that is stored.
     """
 
     row: dict[str, Any]
@@ -100,6 +106,23 @@ class ExplainedRow(Document, frozen=True):
     confirmed_at: Moment | None
     former_versions: list[FormerRow]
     history: list[DescribedLoad]
+    gone_load_id: int | None
+
+
+class ExplainedLine(Document, frozen=True):
+    """A line of a journal entry.
+
+    Attributes:
+        rows: How many rows of the ledger it was summed from.
+    """
+
+    number: str
+    line: str
+    account_name: str
+    currency: str
+    debit: str
+    credit: str
+    rows: int
 
 
 class ExplainDocument(Document, frozen=True):
@@ -107,12 +130,16 @@ class ExplainDocument(Document, frozen=True):
 
     Attributes:
         found: How many rows have the key; the first ones are explained.
+        lines: The lines of a journal entry that was asked for; else none.
+        is_booked: Whether the month of the entry is closed; null without an entry.
     """
 
     asset: str
     table: str
     found: int
     rows: list[ExplainedRow]
+    lines: list[ExplainedLine]
+    is_booked: bool | None
 
 
 @click.command()
@@ -127,23 +154,76 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     another column as column=value. The newest snapshot is searched, unless local_day=DAY names another. Name
     the account where tables are large: without it, the rows of all accounts are searched.
 
+    Of marts.journal_entries, KEY is the number of an entry and, if wanted, a line: the rows of the ledger are shown
+    from which it was summed, also those that are gone since.
+
     \b
     seller-platform explain orders 028-1234567-1234567 --account A1B2.US
     seller-platform explain transactions order_id=028-1234567-1234567
     seller-platform explain inventory SKU-1 local_day=2026-03-01 --account A1B2.US
+    seller-platform explain journal_entries 1042-260304PUSD selling_fees
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
+    if dataset.removeprefix("marts/").removeprefix("marts.") == JOURNAL_ENTRIES.name:
+        _explain_entry(key, output)
+        return
     declared = declared_dataset(dataset)
     conditions = conditions_of(declared, key)
     with open_stored_installation() as installation, output.progress(f"Looking for the row in {declared.table}"):
         key_of_account = None if account is None else account_named(installation.database, account).key
         count, origins = find_origins(installation.database, declared, conditions, account=key_of_account)
         documents = [_document(origin, installation.settings) for origin in origins]
-    output.document(ExplainDocument(asset=f"seller/{declared.name}", table=declared.table, found=count, rows=documents))
+    asset = f"seller/{declared.name}"
+    output.document(
+        ExplainDocument(asset=asset, table=declared.table, found=count, rows=documents, lines=[], is_booked=None)
+    )
+    _show_rows(declared, documents, count, output)
+
+
+def _explain_entry(key: Sequence[str], output: Output) -> None:
+    """Show the rows of the ledger that a journal entry, or a line of it, was summed from."""
+    if len(key) > 2:
+        raise click.UsageError("journal_entries takes the number of an entry, and perhaps a line of it")
+    number, line = key[0], key[1] if len(key) > 1 else None
+    with open_stored_installation() as installation, output.progress(f"Looking for the rows of {number}"):
+        accounts = accounts_of(installation.settings.journal_accounts)
+        entry = explain_entry(installation.database, accounts, number, line)
+        documents = [_document(origin, installation.settings) for origin in entry.origins]
+    lines = [
+        ExplainedLine(
+            **{name: str(each[name]) for name in ("number", "line", "account_name", "currency", "debit", "credit")},
+            rows=each["rows"],
+        )
+        for each in entry.lines
+    ]
+    output.document(
+        ExplainDocument(
+            asset=f"marts/{JOURNAL_ENTRIES.name}",
+            table=JOURNAL_ENTRIES.table,
+            found=len(entry.rows),
+            rows=documents,
+            lines=lines,
+            is_booked=entry.is_booked,
+        )
+    )
+    state = "booked" if entry.is_booked else "not booked yet"
+    output.table(
+        f"{number}, {state}",
+        _OF_LINES,
+        [(each.line, each.account_name, each.debit, each.credit, each.rows) for each in lines],
+    )
+    output.line(
+        f"{count_of(len(entry.rows), 'row')} of the ledger; they add up to {sum(row.amount for row in entry.rows)}.\n"
+    )
+    _show_rows(TRANSACTIONS, documents, len(entry.rows), output)
+
+
+def _show_rows(declared: Dataset, documents: Sequence[ExplainedRow], count: int, output: Output) -> None:
     for number, row in enumerate(documents, start=1):
         extra = {f"{name} (not in the contract)": value for name, value in (row.extra or {}).items()}
         part = {"account": row.account, "local_day": row.local_day, "connection": row.connection}
         slice_facts = {name: value for name, value in part.items() if value is not None}
-        _list(output, f"{declared.table}, row {number} of {count}", {**slice_facts, **row.row, **extra})
+        gone = {} if row.gone_load_id is None else {"gone": f"no longer listed by load {row.gone_load_id}"}
+        _list(output, f"{declared.table}, row {number} of {count}", {**slice_facts, **gone, **row.row, **extra})
         _list(output, "It came from", _origin(row))
         if row.former_versions:
             output.table("Its former versions", _FORMER, [_former(version) for version in row.former_versions])
@@ -200,6 +280,7 @@ def _document(origin: Provenance, settings: Settings) -> ExplainedRow:
             for version in origin.former
         ],
         history=[described(each) for each in origin.history],
+        gone_load_id=origin.gone_load_id,
     )
 
 

@@ -1,11 +1,11 @@
 """Where a stored row came from: its load, its page and its request."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Table, Text, and_, cast, func, literal, select, text
+from sqlalchemy import ColumnElement, Connection, Table, Text, and_, cast, func, literal, select, text, union_all
 from sqlalchemy.exc import DataError
 
 from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Source, Window
@@ -21,6 +21,8 @@ ROWS_AT_MOST = 20
 
 _LOAD_ID, _PAGE, _EXTRA = "load_id", "page", "extra"
 _REPORT_ID, _SKU = "report_id", "sku"
+
+_Row: TypeAlias = Mapping[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Provenance:
         request: None for a row whose load is not known.
         history: Every receipt of a load that read the row's day, oldest first.
         former: Its former versions, oldest first; none for a dataset without a key.
+        gone_load_id: The load that no longer listed it; None for a row that is stored.
     """
 
     dataset: Dataset
@@ -79,11 +82,13 @@ class Provenance:
     request: Request | None
     history: tuple[Receipt, ...]
     former: tuple[FormerVersion, ...]
+    gone_load_id: int | None = None
 
     @property
     def confirmed(self) -> tuple[Receipt, ...]:
         """The loads since then that read the row's day; each of them found the row as it was."""
-        later = (each for each in self.history if each.id > self.load_id)
+        gone = self.gone_load_id
+        later = (each for each in self.history if each.id > self.load_id and (gone is None or each.id < gone))
         return tuple(each for each in later if each.verdict is not CountVerdict.HELD and not each.is_revert)
 
     @property
@@ -146,7 +151,6 @@ def explain(
     if account is not None:
         account_of(database, account)
     table = table_for(dataset)
-    connection_of = {connection.name: connection for connection in connections(database)}
     try:
         with database.begin() as connection:
             connection.execute(text("SET LOCAL timezone = 'UTC'"))
@@ -156,11 +160,7 @@ def explain(
             rows = (
                 connection.execute(select(table).where(condition).order_by(*order).limit(ROWS_AT_MOST)).mappings().all()
             )
-            origins = []
-            for row in rows:
-                owner = account_of(database, row["account"])
-                url = connection_of[owner.connection].base_url + dataset.path
-                origins.append(_provenance(connection, dataset, row, owner, url))
+            origins = origins_of(database, connection, dataset, rows)
     except DataError as error:
         reason = str(error.orig).partition("\n")[0]
         raise _invalid_key(dataset, reason) from None
@@ -172,7 +172,26 @@ def explain(
             code="RowNotFoundError",
             step="Look with `seller-platform status` whether its days were loaded.",
         )
-    return count, tuple(origins)
+    return count, origins
+
+
+def origins_of(
+    database: Database, connection: Connection, dataset: Dataset, rows: Collection[_Row]
+) -> tuple[Provenance, ...]:
+    """Return where rows came from that are stored, or were before.
+
+    Args:
+        connection: One in a transaction, with UTC as its time zone.
+        rows: Rows of the tables of the dataset in schemas `seller` and `history`, with all their columns.
+    """
+    connection_of = {each.name: each for each in connections(database)}
+    owners = {key: account_of(database, key) for key in {row["account"] for row in rows}}
+    origins = []
+    for row in rows:
+        owner = owners[row["account"]]
+        url = connection_of[owner.connection].base_url + dataset.path
+        origins.append(_provenance(connection, dataset, row, owner, url))
+    return tuple(origins)
 
 
 def _columns(dataset: Dataset) -> tuple[str, ...]:
@@ -192,7 +211,7 @@ def _condition(
     return and_(*met)
 
 
-def _history(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple[Receipt, ...]:
+def _history(connection: Connection, dataset: Dataset, row: _Row) -> tuple[Receipt, ...]:
     statement = select(LOADS).where(LOADS.c.dataset == dataset.name)
     if dataset.slicing is Slicing.CONNECTION:
         statement = statement.where(LOADS.c.account == row[dataset.slice_column])
@@ -207,7 +226,7 @@ def _history(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple
     return tuple(Receipt.of(each) for each in rows)
 
 
-def _former(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple[FormerVersion, ...]:
+def _former(connection: Connection, dataset: Dataset, row: _Row) -> tuple[FormerVersion, ...]:
     if not dataset.key:
         return ()
     table = history_of(dataset)
@@ -227,9 +246,7 @@ def _former(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple[
     )
 
 
-def _provenance(
-    connection: Connection, dataset: Dataset, row: RowMapping, account: KnownAccount, url: str
-) -> Provenance:
+def _provenance(connection: Connection, dataset: Dataset, row: _Row, account: KnownAccount, url: str) -> Provenance:
     history = _history(connection, dataset, row)
     receipt = next((each for each in history if each.id == row[_LOAD_ID]), None)
     return Provenance(
@@ -244,11 +261,12 @@ def _provenance(
         request=_request(connection, dataset, row, account.account, receipt, url=url) if receipt else None,
         history=history,
         former=_former(connection, dataset, row),
+        gone_load_id=row.get(GONE_LOAD_ID),
     )
 
 
 def _request(
-    connection: Connection, dataset: Dataset, row: RowMapping, account: Account, receipt: Receipt, *, url: str
+    connection: Connection, dataset: Dataset, row: _Row, account: Account, receipt: Receipt, *, url: str
 ) -> Request:
     """Return the request that brought a row.
 
@@ -261,7 +279,10 @@ def _request(
             return Request(url, {**account.selection, _REPORT_ID: row[_REPORT_ID]}, is_exact=True)
         case Source.PRODUCT_LOOKUP:
             return Request(url, {**account.selection, _SKU: row[_SKU]}, is_exact=True)
-    columns, value = table_for(dataset).c, None
+    # Rows of the load may be gone since.
+    shared = [column.name for column in table_for(dataset).c]
+    tables = (select(*(table.c[name] for name in shared)) for table in (table_for(dataset), history_of(dataset)))
+    columns, value = union_all(*tables).subquery().c, None
     same_list = and_(columns.account == row["account"], columns.load_id == row[_LOAD_ID])
     if dataset.split_by and dataset.split_by.column:
         value = row[dataset.split_by.column]

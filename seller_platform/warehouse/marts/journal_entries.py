@@ -65,14 +65,15 @@ moved AS MATERIALIZED (
            coalesce(moved.sent_currency, own.currency) AS currency,
            (SELECT min(load_id) FROM bookings WHERE load_id >= moved.load_id) AS booked_load_id
     FROM own CROSS JOIN (
-        SELECT posted_date, local_day, transaction_type, description, order_id, sku, currency AS sent_currency, amount,
-               load_id, page, NULL::bigint AS gone_load_id, 1 AS sign
+        SELECT posted_date, local_day, transaction_type, description, order_id, sku, quantity, marketplace_name,
+               currency AS sent_currency, amount, extra, account, load_id, page, NULL::bigint AS gone_load_id, 1 AS sign
         FROM seller.transactions CROSS JOIN span
         WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
           AND load_id > span.after AND load_id <= span.upto
         UNION ALL
-        SELECT posted_date, local_day, transaction_type, description, order_id, sku, currency, amount,
-               load_id, page, gone_load_id, CASE WHEN load_id > span.after THEN 1 ELSE -1 END
+        SELECT posted_date, local_day, transaction_type, description, order_id, sku, quantity, marketplace_name,
+               currency, amount, extra, account, load_id, page, gone_load_id,
+               CASE WHEN load_id > span.after THEN 1 ELSE -1 END
         FROM history.transactions CROSS JOIN span
         WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
           AND CASE WHEN load_id > span.after THEN load_id <= span.upto AND gone_load_id > span.upto

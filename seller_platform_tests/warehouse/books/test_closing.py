@@ -13,11 +13,13 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import Account, Window
 from seller_platform.errors import CheckFailedError, RequestError, SellerPlatformError
 from seller_platform.warehouse.books.closing import Closing, close_month, closed_months
+from seller_platform.warehouse.books.line_rows import explain_entry
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.journal_entries import journal_of
 from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, BookAccount
 from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform_tests.figures.month_end import close_months
 from seller_platform_tests.support.ledgers import TRANSACTIONS, BookedAccount, Entry
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
@@ -125,6 +127,31 @@ def test_what_was_booked_is_the_ledger_after_each_restatement(books: BookedAccou
         assert _rows(
             books, "SELECT coalesce(sum(credit - debit), 0) FROM platform.booked_lines WHERE line <> 'balance'"
         ) == [(sum((each.amount for each in state), Decimal(0)),)]
+
+
+def test_each_line_is_explained_to_its_rows_also_where_they_are_gone(books: BookedAccount) -> None:
+    _close(books, JANUARY)
+    load = books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT], read_on=date(2026, 3, 20))
+    _close(books, FEBRUARY)
+
+    booked = explain_entry(books.database, DEFAULT_ACCOUNTS, "7-260114PUSD", "selling_fees")
+    whole = explain_entry(books.database, DEFAULT_ACCOUNTS, "7-260114PUSD", "balance")
+    adjusted = explain_entry(books.database, DEFAULT_ACCOUNTS, "7-2601A2602USD")
+
+    assert [(row.sign, row.amount, row.row["gone_load_id"]) for row in booked.rows] == [(1, Decimal("-15.00"), load)]
+    assert [row.amount for row in whole.rows] == [Decimal("100.00"), Decimal("-80.00"), Decimal("-15.00")]
+    assert [row.amount for row in adjusted.rows] == [Decimal("-17.00"), Decimal("15.00")]
+    requests = [each.request for each in (*booked.origins, *whole.origins, *adjusted.origins)]
+    assert all(each is not None and "2026-01-01" in each.params.values() for each in requests)
+    with pytest.raises(RequestError, match="has no entry '7-260114PUSD' with a line 'refunds'"):
+        explain_entry(books.database, DEFAULT_ACCOUNTS, "7-260114PUSD", "refunds")
+
+
+def test_the_figure_about_month_ends_keeps_its_promises(database: Database) -> None:
+    promises = close_months(database, months=3, accounts=1, seed=7)
+
+    assert [each for each in promises.figures if not each.is_kept] == []
+    assert {each.what: each.measured for each in promises.figures}["restatements of closed months"]
 
 
 def test_a_reverted_load_is_adjusted_back(books: BookedAccount) -> None:

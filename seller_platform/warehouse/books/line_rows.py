@@ -1,0 +1,114 @@
+"""The rows of the ledger from which a line of a journal entry was summed, with their requests."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from seller_platform.contract import Window
+from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.errors import RequestError
+from seller_platform.warehouse.loads.provenance import ROWS_AT_MOST, Provenance, origins_of
+from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES, NOTHING_BOOKED, rows_of_ledger
+from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE, JournalAccounts
+from seller_platform.warehouse.postgres.database import Database, driver_of
+
+# A line that is not booked was summed by the newest build of its partition.
+_LINES = """
+SELECT line.*, booking.load_id IS NOT NULL AS is_booked,
+       coalesce(booking.load_id, CAST(build.loads ->> %(dataset)s AS bigint)) AS upto,
+       coalesce((SELECT max(former.load_id) FROM platform.bookings AS former
+                 WHERE former.account = line.account AND former.ledger_month = line.ledger_month
+                   AND (booking.load_id IS NULL OR former.load_id < booking.load_id)), {nothing_booked}) AS after
+FROM marts.journal_entries AS line
+LEFT JOIN platform.bookings AS booking USING (account, ledger_month, month)
+LEFT JOIN platform.mart_builds AS build ON build.id = line.build_id
+WHERE number = %(number)s AND (%(line)s::text IS NULL OR line = %(line)s)
+ORDER BY line, account_name, account_code, tax_rate
+"""
+
+_ROWS = """
+WITH span AS MATERIALIZED (SELECT %(after)s::bigint AS after, %(upto)s::bigint AS upto),
+{rows}
+SELECT * FROM posted
+WHERE currency = %(currency)s
+  AND CASE %(kind)s::text WHEN 'payout' THEN payout_day = %(entry_date)s
+                          WHEN 'month end' THEN payout_day IS NULL ELSE true END
+  AND (%(line)s::text IS NULL OR line = %(line)s)
+ORDER BY abs(amount) DESC NULLS LAST, posted_date, sign DESC, load_id, page
+"""
+
+
+@dataclass(frozen=True)
+class LineRow:
+    """A row of the ledger that a line was summed from.
+
+    Attributes:
+        sign: 1 for a row that came; -1 for one that went after its month was booked, whose amount is taken back.
+    """
+
+    sign: int
+    row: Mapping[str, Any]
+
+    @property
+    def amount(self) -> Decimal:
+        return self.sign * (self.row["amount"] or Decimal(0))
+
+
+@dataclass(frozen=True)
+class ExplainedEntry:
+    """Lines of a journal entry, and the rows that they were summed from.
+
+    Attributes:
+        lines: As `marts.journal_entries` has them.
+        is_booked: Whether their month is closed.
+        rows: All of them, the largest amounts first.
+        origins: Where the first 20 rows came from.
+    """
+
+    lines: Sequence[Mapping[str, Any]]
+    is_booked: bool
+    rows: Sequence[LineRow]
+    origins: Sequence[Provenance]
+
+
+def explain_entry(
+    database: Database, accounts: JournalAccounts, number: str, line: str | None = None
+) -> ExplainedEntry:
+    """Return the rows of the ledger that a journal entry, or a line of it, was summed from.
+
+    The rows are those of then, also where they are gone since. Those of the line `balance` are all rows of the entry.
+
+    Args:
+        accounts: The accounts of the books, to which lines are posted that are not booked.
+
+    Raises:
+        RequestError: There is no such entry or line.
+    """
+    bound = {"number": number, "line": line, "dataset": TRANSACTIONS.name}
+    with database.begin() as connection:
+        driver_of(connection).execute("SET LOCAL timezone = 'UTC'; SET LOCAL enable_nestloop = off")
+        with driver_of(connection).cursor(row_factory=dict_row) as cursor:
+            statement = sql.SQL(_LINES).format(nothing_booked=sql.Literal(NOTHING_BOOKED))
+            lines = cursor.execute(statement, bound).fetchall()
+            if not lines:
+                raise RequestError(
+                    f"{JOURNAL_ENTRIES.table} has no entry {number!r}" + (f" with a line {line!r}" if line else ""),
+                    code="EntryNotFoundError",
+                    step="Look at the numbers and lines in marts.journal_entries; "
+                    "`seller-platform marts build journal_entries` builds it.",
+                )
+            month = Window.month_of(lines[0]["ledger_month"])
+            of_rows = {
+                **lines[0],
+                "line": None if line == BALANCE else line,
+                "first_day": month.start,
+                "end_day": month.end,
+            }
+            query = sql.SQL(_ROWS).format(rows=rows_of_ledger(accounts))
+            rows = [LineRow(row["sign"], row) for row in cursor.execute(query, of_rows).fetchall()]
+        origins = origins_of(database, connection, TRANSACTIONS, [each.row for each in rows[:ROWS_AT_MOST]])
+    return ExplainedEntry(lines, lines[0]["is_booked"], rows, origins)
