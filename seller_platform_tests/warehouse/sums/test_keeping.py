@@ -51,3 +51,16 @@ def test_a_load_does_not_wait_for_a_program_that_sums(database: Database) -> Non
         marked = connection.exec_driver_sql("SELECT load_id, months::text FROM service.unsummed_loads").tuples().all()
         stored = connection.exec_driver_sql("SELECT count(*) FROM service.product_days").scalar_one()
     assert (marked, stored) == ([(1, "[2026-03-01,2026-04-01)")], 0)
+
+
+def test_a_load_that_changes_few_products_sums_these_again(database: Database) -> None:
+    def sale(sku: str, amount: str) -> Row:
+        return (MARCH.start, sku, "Name", "ASIN", 1, amount, "0", "0", "0", MARCH.start)
+
+    for amount in ("2.50", "9.25"):
+        _store(database, DAILY, MARCH, [sale("A", amount), sale("B", "1.00")])
+
+    with database.begin() as connection:
+        sums = connection.exec_driver_sql("SELECT sku, amount::text, units FROM service.product_days ORDER BY sku")
+        rows = sums.tuples().all()
+    assert rows == [("A", "9.25", 1), ("B", "1.00", 1)]
