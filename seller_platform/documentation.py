@@ -13,6 +13,7 @@ _NAMES = (
     "connect",
     "backfill",
     "checks",
+    "trust",
     "consume",
     "profit",
     "month-end",

@@ -18,6 +18,7 @@ from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.monitoring.metrics import account_counts, load_measures
+from seller_platform.warehouse.monitoring.sampling import sample
 
 _LABELS = ("dataset", "account")
 
@@ -53,6 +54,7 @@ class WarehouseCollector(Collector):
         yield accounts
         yield from self._granted()
         yield from self._budgets()
+        yield from self._sampled()
 
     def _loads(self) -> Iterator[Metric]:
         measures = load_measures(self._database)
@@ -94,6 +96,27 @@ class WarehouseCollector(Collector):
             sent.add_metric((connection.name,), sent_today.get(connection.name, 0))
         yield allowed
         yield sent
+
+    def _sampled(self) -> Iterator[Metric]:
+        labels = ("stratum",)
+        bound = GaugeMetricFamily(
+            "seller_platform_slices_differing_at_most",
+            "Share of slices, by their rows, that differ from the upstream at most, with 95 % confidence.",
+            labels=labels,
+        )
+        compared = GaugeMetricFamily(
+            "seller_platform_slices_compared", "Random comparisons with the upstream that count.", labels=labels
+        )
+        differed = GaugeMetricFamily(
+            "seller_platform_slices_differed", "Those of them that found a difference.", labels=labels
+        )
+        measured = sample(self._database, utc_now())
+        for stratum, each in measured.strata.items():
+            compared.add_metric((stratum,), each.comparisons)
+            differed.add_metric((stratum,), each.different)
+        for stratum, share in measured.bounds.items():
+            bound.add_metric((stratum,), share)
+        yield from (bound, compared, differed)
 
     def _granted(self) -> Iterator[Metric]:
         facts = self._grants.facts()

@@ -45,6 +45,7 @@ from seller_platform.warehouse.loads.history_start import (
     months_of_history,
 )
 from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.monitoring.sampling import sample
 
 if TYPE_CHECKING:
     from seller_platform.client.http.api import SellerApi
@@ -192,6 +193,9 @@ class SyncScope:
 @click.option("--to", "last_month", type=Month(), help="Last month to read as a whole.")
 @click.option("--full", is_flag=True, help="Read every month of history as a whole.")
 @click.option("--plan", "only_plan", is_flag=True, help="Only say what it would take; no request is sent.")
+@click.option(
+    "--sample", "only_sample", is_flag=True, help="Only compare stored months that are drawn at random, value by value."
+)
 @json_option(SyncDocument, PlanDocument)
 def sync(
     *,
@@ -201,6 +205,7 @@ def sync(
     last_month: date | None,
     full: bool,
     only_plan: bool,
+    only_sample: bool,
     output: Output,
 ) -> None:
     """Load the API's lists and costs into PostgreSQL.
@@ -210,7 +215,12 @@ def sync(
 
     Where SELLER_API_REQUESTS_PER_DAY limits the requests of a connection, it reads what they suffice for: the newest
     days first, and last what it only reads again. --plan says before what each dataset takes, and what would be left.
+
+    --sample is for installations without Dagster, whose schedule sample_hourly does the same: each hour it spends a
+    share of the requests, a hundredth of a day's at most, and loads what differs. `status` says what follows from it.
     """
+    if only_sample and (only_plan or chosen_accounts or chosen_datasets or first_month or last_month or full):
+        raise click.UsageError("--sample draws the months to compare; leave out the other options")
     selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
     if only_plan:
         with open_stored_installation() as installation:
@@ -221,9 +231,10 @@ def sync(
             show_plan(planner, slices, output)
         return
     with open_served_installation() as installation:
-        synced = run_sync(installation, selection, output)
+        synced = run_sample(installation, output) if only_sample else run_sync(installation, selection, output)
         report_loads(installation)
-    report(output, synced, problem_of(synced))
+        said = [str(sample(installation.database, datetime.now(UTC)))] if only_sample else []
+    report(output, synced, problem_of(synced), said=said)
 
 
 def run_sync(installation: Installation, selection: SliceOptions, output: Output) -> Synced:
@@ -264,6 +275,26 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
                 results.append(result)
                 show(len(results))
     return synced.and_loaded(results, division.later, account_titles(database))
+
+
+def run_sample(installation: Installation, output: Output) -> Synced:
+    """Compare stored months that are drawn at random, and return the result.
+
+    Raises:
+        NotConnectedError: No connection is authorised yet.
+    """
+    from seller_platform.cli.connect import open_stored_apis  # as above
+    from seller_platform.ingest.loads.loading import SliceLoader
+    from seller_platform.ingest.loads.sampling import compare_sample
+
+    settings, database = installation.settings, installation.database
+    if not connections(database):
+        raise NotConnectedError
+    with open_stored_apis(installation) as api, output.progress("Comparing months at random", None):
+        loader = SliceLoader(database, api, datetime.now(UTC), adaptive=settings.lookback == "adaptive")
+        pause, per_day = settings.second_reading_seconds, settings.requests_per_day
+        results = list(compare_sample(loader, requests_per_day=per_day, second_reading_seconds=pause))
+    return Synced([], {}).and_loaded(results, {}, account_titles(database))
 
 
 def _discovered(installation: Installation, api: "Callable[[str], SellerApi]") -> Synced:
@@ -357,12 +388,15 @@ def report(
     synced: Synced,
     error: SellerPlatformError | None,
     document_type: type[SyncDocument] = SyncDocument,
+    *,
+    said: Sequence[str] = (),
     **more: object,
 ) -> None:
     """Print the loads by account and dataset, and end with the error, if any.
 
     Args:
         document_type: The document of `--json`.
+        said: Sentences to print below the loads.
         more: What it has beside the loads.
     """
     groups: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
@@ -373,7 +407,7 @@ def report(
     ordered = sorted(loads, key=lambda each: (each.dataset != ACCOUNTS.name, each.account, order.index(each.dataset)))
     if ordered:
         output.table_by_account("Loaded", _COLUMNS, ordered, synced.titles)
-    for message in sorted(synced.not_offered):
+    for message in (*sorted(synced.not_offered), *said):
         output.say(message)
     document = document_type(loads=loads, not_offered=sorted(synced.not_offered), **more)
     output.outcome(document, error)

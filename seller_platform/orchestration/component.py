@@ -28,6 +28,7 @@ from seller_platform.orchestration.assets.freshness import freshness_definitions
 from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, marts_of
 from seller_platform.orchestration.assets.reporting import check_definitions
 from seller_platform.orchestration.assets.reports import report_definitions
+from seller_platform.orchestration.assets.sample import sample_definitions
 from seller_platform.orchestration.automation.following import following_definitions
 from seller_platform.orchestration.automation.schedules import schedule_definitions
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
@@ -40,8 +41,8 @@ from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.loads.history_start import history_start_of
 from seller_platform.warehouse.marts import marts_with
 
-_COVERAGE, _FRESHNESS, _ORDERS_TODAY = "coverage", "freshness", "orders_today"
-_EXTRAS = (_COVERAGE, _FRESHNESS, _ORDERS_TODAY)
+_COVERAGE, _FRESHNESS, _ORDERS_TODAY, _SAMPLE = "coverage", "freshness", "orders_today", "sample"
+_EXTRAS = (_COVERAGE, _FRESHNESS, _ORDERS_TODAY, _SAMPLE)
 """What a component brings beside the chosen datasets only if `datasets` names it, too."""
 
 _PART = re.compile(r"[A-Za-z0-9_]+")
@@ -67,8 +68,8 @@ attributes:
   group: {name}
   # The first day of history; by default the stored one, or else SELLER_PLATFORM_HISTORY_START.
   # history_start: "2025-01-01"
-  # What to read; by default everything. Marts are left out if one of their inputs is. `coverage`, `freshness` and
-  # `orders_today` may be named, too.
+  # What to read; by default everything. Marts are left out if one of their inputs is. `coverage`, `freshness`,
+  # `orders_today` and `sample` may be named, too.
   # datasets: [orders, transactions, inventory]
   # connections: [default]
   # accounts: [A1B2C3.US]
@@ -149,8 +150,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     datasets: Sequence[str] | None = Field(
         default=None,
         description="The names of the datasets to read, besides the accounts; by default all. A mart is left out if "
-        "one of its inputs is. `coverage` (a heat map), `freshness` (a check) and `orders_today` (a schedule) may be "
-        "named, too.",
+        "one of its inputs is. `coverage` (a heat map), `freshness` (a check), `orders_today` (a schedule) and "
+        "`sample` (comparisons at random, in a component that reads all accounts) may be named, too.",
     )
     history_start: Annotated[date | None, dg.Resolver(_day, model_field_type=str | None)] = Field(
         default=None,
@@ -250,6 +251,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 parts.append(coverage_definitions(placement, datasets=refreshed, schedules=running))
             if _ORDERS_TODAY in extras:
                 parts.append(today_definitions(placement, refreshed=refreshed))
+            if _SAMPLE in extras and placement.of_all_shards.is_whole and placement.is_first_shard:
+                parts.append(sample_definitions(placement, schedules=running))
             if COST_PERIODS in datasets:
                 parts.append(cost_definitions(placement))
             if REPORT_ROWS in datasets:

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from seller_platform.cli.load_plan import show_plan
 from seller_platform.cli.output import Output
@@ -67,6 +68,22 @@ def test_a_plan_says_what_fits_today_and_sends_nothing(
     assert "0 of 10 requests of today are used" in " ".join(seen.text.split())
     assert max(map(len, seen.lines)) <= 80
     assert requests_sent(database, datetime.now(UTC).date()) == {}
+
+
+def test_a_sample_is_compared_and_says_what_follows(
+    platform: Platform, database: Database, database_url: str, tmp_path: Path
+) -> None:
+    variables = shell(tmp_path, database_url, SELLER_API_REQUESTS_PER_DAY="240000")
+    run(["sync", "--dataset", "transactions", *MONTHS], variables)
+
+    compared = run(["sync", "--sample"], variables)
+    refused = run(["sync", "--sample", "--full"], variables)
+
+    assert compared.returncode == 0, compared.stderr
+    assert "of settled slices, by their rows, differ from the upstream" in " ".join(compared.stdout.split())
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT bool_or(differed) FROM platform.comparisons")).scalar_one() is False
+    assert (refused.returncode, "leave out the other options" in refused.stderr) == (2, True)
 
 
 def test_a_plan_of_many_accounts_has_a_row_for_each_dataset(

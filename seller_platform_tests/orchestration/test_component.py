@@ -154,7 +154,9 @@ def _names(definitions: dg.Definitions) -> dict[str, set[str]]:
 
 def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None:
     alone = _names(_definitions(datasets=["orders"], alerts=False))
-    extended = _names(_definitions(datasets=["orders", "coverage", "freshness", "orders_today"], alerts=False))
+    extended = _names(
+        _definitions(datasets=["orders", "coverage", "freshness", "orders_today", "sample"], alerts=False)
+    )
 
     assert alone == {
         "assets": {"seller/accounts", "seller/orders", "export/accounts", "export/orders"},
@@ -163,11 +165,26 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
         "sensors": {"checks_of_slices", "discover_accounts", "marts_and_exports"},
     }
     assert {kind: names - alone[kind] for kind, names in extended.items()} == {
-        "assets": {"platform/coverage"},
+        "assets": {"platform/coverage", "platform/sample"},
         "jobs": {"read_orders_today"},
-        "schedules": {"coverage_hourly", "orders_today"},
+        "schedules": {"coverage_hourly", "orders_today", "sample_hourly"},
         "sensors": {"freshness_of_accounts"},
     }
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_brought"),
+    [({"shard": 1}, True), ({"shard": 2}, False), ({"shard": None, "shards": None, "accounts": ["A"]}, False)],
+    ids=["the first shard", "another shard", "chosen accounts"],
+)
+def test_only_a_component_that_speaks_for_all_accounts_compares_at_random(
+    attributes: dict[str, Any], is_brought: bool
+) -> None:
+    definitions = _definitions(
+        datasets=["orders", "sample"], alerts=False, **{"key_prefix": ["a"], "shards": 2} | attributes
+    )
+
+    assert ("a_sample_hourly" in _names(definitions)["schedules"]) is is_brought
 
 
 @pytest.mark.parametrize(

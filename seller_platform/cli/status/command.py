@@ -21,6 +21,7 @@ from seller_platform.cli.terminal.colours import is_terminal
 from seller_platform.warehouse.connections.grants import GrantFacts
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.monitoring.coverage import coverage
+from seller_platform.warehouse.monitoring.sampling import Stratum
 from seller_platform.warehouse.monitoring.slice_states import SliceState
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import data_elsewhere, has_demo
@@ -120,6 +121,9 @@ class StatusDocument(Document, frozen=True):
         requests_per_day: How many requests each connection may send; null for any number.
         requests_today: How many each connection has sent; null where they are not limited, and not counted.
         postponed: How many slices wait for the requests of another day.
+        sample: What random comparisons with the upstream say of all slices, in one sentence.
+        differing_at_most: The share of slices, by their rows, that differ at most with 95 % confidence: of those that
+            are settled, and of those that may still change. Without those of which none was compared.
     """
 
     history_start: date
@@ -134,6 +138,8 @@ class StatusDocument(Document, frozen=True):
     requests_today: dict[str, int] | None
     postponed: int
     since_yesterday: RecentLoads
+    sample: str
+    differing_at_most: dict[Stratum, float]
 
 
 @click.command()
@@ -263,4 +269,6 @@ def _document(database: Database, state: Overview, coverage: list[CoveredDataset
         else {each.connection: sent.get(each.connection, 0) for each in state.grants},
         postponed=state.postponed,
         since_yesterday=msgspec.convert(state.activity, RecentLoads, from_attributes=True),
+        sample=str(state.sample),
+        differing_at_most=state.sample.bounds,
     )

@@ -15,6 +15,7 @@ from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.freshness import READ_WITHIN, LastReading, last_readings
 from seller_platform.warehouse.monitoring.repeated_ledgers import RepeatedLedger, repeated_ledgers
 from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
+from seller_platform.warehouse.monitoring.sampling import Sample, sample
 from seller_platform.warehouse.monitoring.slice_states import SliceStates, slice_states
 from seller_platform.warehouse.monitoring.zone_changes import ZoneChange, zone_changes
 from seller_platform.warehouse.postgres.database import Database
@@ -41,6 +42,7 @@ class Overview:
         requests_today: How many requests of today (UTC) each connection has sent; None unless they are limited.
         repeated: Months of accounts whose entries another account of the seller has, too.
         moved: Accounts with rows that were read under a former time zone or currency.
+        sample: What random comparisons say of all slices.
     """
 
     now: datetime
@@ -59,6 +61,7 @@ class Overview:
     requests_today: Mapping[str, int] | None
     repeated: Sequence[RepeatedLedger]
     moved: Sequence[ZoneChange]
+    sample: Sample
 
 
 def overview(database: Database, *, since: date, now: datetime, requests_per_day: int | None = None) -> Overview:
@@ -98,4 +101,5 @@ def overview(database: Database, *, since: date, now: datetime, requests_per_day
         None if requests_per_day is None else requests_sent(database, now.astimezone(UTC).date()),
         repeated_ledgers(database),
         zone_changes(database, [(each.key, each.account) for each in listed]),
+        sample(database, now),
     )

@@ -69,6 +69,8 @@ def _head(overview: Overview, width: int, data: Path | None) -> list[str]:
     if (today := overview.requests_today) is not None:
         sent = (f"{each.connection} {today.get(each.connection, 0):,}" for each in overview.grants)
         text += f" Requests of today, of {overview.requests_per_day:,}: {', '.join(sent)}."
+    if overview.sample.strata:
+        text += f" {overview.sample}."
     if data is not None:
         text += f" The rows are in {data}."
     return [_painted(line, Colour.HEADING) for line in wrapped(text, width)]

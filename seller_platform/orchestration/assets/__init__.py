@@ -8,6 +8,7 @@
 - `exports`: Delta tables
 - `checks`: checks of datasets and marts, as rules over all slices and partitions
 - `reporting`: loads and results of checks, reported without a run
+- `sample`: the asset of comparisons at random
 - `freshness`: checks that each account is read as often as scheduled
 - `waits`: reports that a run waits for its upstream
 - `run_titles`: the run tag that names the account

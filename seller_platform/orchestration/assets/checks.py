@@ -161,6 +161,12 @@ RULES = (
         applies_to=lambda dataset: dataset.is_dated,
     ),
     SliceRule(
+        "comparisons_agree",
+        "No settled month that was compared at random in the last seven days differed from the upstream.",
+        {"differed"},
+        applies_to=lambda dataset: dataset.is_dated and dataset.source is Source.LIST,
+    ),
+    SliceRule(
         "ledgers_do_not_repeat",
         "No other account of the seller has the same entries, which sums over accounts would count several times.",
         {"repeated"},

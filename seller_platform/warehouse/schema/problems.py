@@ -193,6 +193,18 @@ UNION ALL
  FROM platform.repeated_ledgers
  ORDER BY account, month, rows DESC)
 UNION ALL
+(SELECT DISTINCT ON (dataset, account, month)
+        dataset, account, platform.month_of_slice(dataset, window_start) AS month, 'differed', NULL, started_at,
+        load_id, NULL,
+        format('%s of %s, %s..%s: these days had settled, but a comparison at random found other rows than the '
+               'upstream lists. The rows of the upstream are stored now.', dataset, account, window_start,
+               window_end - 1),
+        format('See what changed with `seller-platform diff %s %s %s`. If the upstream did not restate it, another '
+               'program changes the table.', dataset, account, to_char(window_start, 'YYYY-MM')), true
+ FROM platform.comparisons
+ WHERE differed AND load_id IS NOT NULL AND stratum = 'settled' AND started_at > now() - interval '7 days'
+ ORDER BY dataset, account, month, id DESC)
+UNION ALL
 SELECT 'accounts', name, NULL,
        CASE WHEN grants.connection IS NULL OR refused IS NOT NULL THEN 'refused' ELSE 'expiring' END,
        NULL, NULL, NULL, NULL,
@@ -263,7 +275,7 @@ _COLUMNS = {
     "month": "The first day of the month; null where the list has no days.",
     "kind": "failed, postponed, held, mismatched, altered, missing, incomplete, late; of a grant refused, expiring; "
     "what a load noted: restated, moved, keyless, duplicated, replaced, undeclared, unusable, rezoned, unusual, "
-    "repeated; of a mart contradicted.",
+    "repeated; of a comparison in the last seven days differed; of a mart contradicted.",
     "error": "The class of the error of a failed slice.",
     "since": "Since when, where that is known.",
     "load_id": "The load that shows it, where there is one: platform.loads.id.",

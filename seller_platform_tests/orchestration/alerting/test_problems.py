@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from seller_platform.warehouse.connections.accounts import KnownConnection, save
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.due import Derived, keep_try, state_of
+from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, keep_comparison
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
@@ -268,6 +269,21 @@ def test_a_mismatch_and_what_a_load_noted_are_reported(shop: Shop) -> None:
     shop.load(ORDERS, KEYS[1], MARCH)
     shop.load(ORDERS, KEYS[2], MARCH)
     assert shop.tick() == "1 cause is open"
+
+
+def test_a_settled_month_that_differed_from_the_upstream_is_reported(shop: Shop) -> None:
+    shop.load(ORDERS, KEYS[0], MARCH)
+    of_march = DrawnSlice(Stratum.SETTLED, ORDERS, KEYS[0], "default", MARCH)
+    for each in (of_march, replace(of_march, stratum=Stratum.CHANGING, account=KEYS[1])):
+        keep_comparison(shop.database, each, started_at=datetime.now(UTC), requests=1, differed=True, load_id=1)
+    shop.tick()
+
+    (message,) = shop.receiver.texts
+    assert message.splitlines()[:2] == [
+        f"Warning: Differed: seller/orders of Möbel Söhne, DE, EUR ({KEYS[0]}), 2026-03",
+        f"orders of {KEYS[0]}, 2026-03-01..2026-03-31: these days had settled, but a comparison at random found other "
+        "rows than the upstream lists. The rows of the upstream are stored now.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,107 @@
+"""The asset `platform/sample`, which compares months with the upstream at random, and the schedule that updates it."""
+
+from datetime import timedelta
+
+import dagster as dg
+
+from seller_platform.clocks import Clock, utc_now
+from seller_platform.errors import ReadingHeldError, UpstreamUnavailableError
+from seller_platform.ingest.loads.loading import SliceLoader
+from seller_platform.ingest.loads.sampling import compare_sample
+from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.automation.schedules import runs_under_way
+from seller_platform.orchestration.placement import WHOLE, Placement
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.warehouse.loads.receipts import newest_load
+from seller_platform.warehouse.monitoring.sampling import sample
+
+SAMPLE = dg.AssetKey(["platform", "sample"])
+SCHEDULE = "sample_hourly"
+_GROUP = "platform"
+_HOURLY = "40 * * * *"
+# A run that takes longer counts as lost.
+_LONGEST_RUN = timedelta(hours=2)
+
+_DOC = """
+How many stored slices differ from the upstream at most, with 95 % confidence.
+
+Each hour, months that are drawn at random are requested again and compared value by value; what differs is loaded, or
+held. That takes a hundredth of the requests of a day at most. The numbers are plotted over time, settled months apart
+from those that may still change. The check comparisons_agree of each list names the settled ones that differed.
+"""
+
+
+def sample_definitions(
+    placement: Placement = WHOLE, *, schedules: bool = True, clock: Clock = utc_now
+) -> dg.Definitions:
+    """Return the asset and its schedule; they need the resources `warehouse` and `seller_api`.
+
+    Args:
+        schedules: Whether the schedule is on when it is first loaded.
+    """
+    key, name = placement.key(SAMPLE), placement.name_of(SCHEDULE)
+
+    @dg.asset(
+        key=key,
+        group_name=placement.group_of(_GROUP),
+        description=_DOC.strip(),
+        kinds={"postgres"},
+        pool=placement.pool,
+        op_tags=placement.tags,
+    )
+    def compared_sample(
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> dg.MaterializeResult[None]:
+        database, now = warehouse.database, clock()
+        loader = SliceLoader(
+            database,
+            seller_api.api,
+            now,
+            context.run.run_id,
+            warehouse.adapts_lookback,
+            lambda request, reason: context.log.warning("%s waits: %s", request, reason),
+        )
+        loop, changed = PartitionLoop(context.log), 0
+        results = compare_sample(
+            loader,
+            requests_per_day=warehouse.requests_per_day,
+            second_reading_seconds=warehouse.second_reading_seconds,
+        )
+        for result in results:
+            if isinstance(result.error, ReadingHeldError):
+                context.log.warning("%s differs, and the reading is held: %s", result.request, result.error)
+            elif isinstance(result.error, UpstreamUnavailableError):
+                context.log.warning("%s was not compared: %s", result.request, result.error)
+            elif result.error is not None:
+                loop.add(result.request.account, result.error, subject=str(result.request))
+            elif result.receipt is not None and result.receipt.changed:
+                changed += 1
+                context.log.warning("%s differed, and was loaded", result.request)
+        measured = sample(database, now)
+        metadata: dict[str, str | int | float] = {"sample": str(measured), "loaded_anew": changed}
+        for stratum, each in measured.strata.items():
+            metadata |= {f"{stratum}_compared": each.comparisons, f"{stratum}_differed": each.different}
+            if each.bound is not None:
+                metadata[f"{stratum}_differing_at_most_percent"] = round(100 * each.bound, 3)
+        context.add_output_metadata(metadata)
+        loop.fail("months could not be compared; the next tick draws others")
+        return dg.MaterializeResult()
+
+    @dg.schedule(
+        _HOURLY,
+        name=name,
+        target=dg.AssetSelection.assets(key),
+        description="Compares months that are drawn at random with the upstream, value by value.",
+        default_status=dg.DefaultScheduleStatus.RUNNING if schedules else dg.DefaultScheduleStatus.STOPPED,
+        execution_timezone="UTC",
+    )
+    def sample_hourly(
+        context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
+    ) -> dg.RunRequest | dg.SkipReason:
+        if newest_load(warehouse.database) is None:
+            return dg.SkipReason("nothing was ever loaded")
+        if runs_under_way(context, name, longest=_LONGEST_RUN):
+            return dg.SkipReason("under way: the run of an earlier tick")
+        return dg.RunRequest()
+
+    return dg.Definitions(assets=[compared_sample], schedules=[sample_hourly])

@@ -1,0 +1,83 @@
+"""Tests the asset that compares months at random, and its schedule."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.clocks import use_clock
+from seller_platform.contract import dataset_named
+from seller_platform.orchestration.assets.sample import SAMPLE, SCHEDULE, sample_definitions
+from seller_platform.orchestration.placement import Placement
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
+
+TRANSACTIONS = dataset_named("transactions")
+SUMMER = datetime(2040, 6, 20, 12, 40, tzinfo=UTC)
+
+
+@pytest.fixture
+def platform(
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Platform]:
+    """The transactions of January, which settled long ago, and requests for a few comparisons an hour."""
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "1200")
+    with open_platform(database, database_url, tmp_path) as opened:
+        opened.discover()
+        use_clock(lambda: SUMMER)
+        opened.months(TRANSACTIONS, last=MONTHS[0])
+        yield opened
+        use_clock(lambda: datetime.now(UTC))
+
+
+def _materialize(platform: Platform) -> tuple[dg.ExecuteInProcessResult, dict[str, Any]]:
+    """Materialize the asset, and return the result with the metadata."""
+    definitions = sample_definitions(clock=lambda: SUMMER)
+    (asset,) = definitions.assets or ()
+    assert isinstance(asset, dg.AssetsDefinition)
+    result = dg.materialize([asset], instance=platform.instance, resources=platform.resources, raise_on_error=False)
+    metadata = [event.materialization.metadata for event in result.get_asset_materialization_events()]
+    return result, {name: value.value for each in metadata for name, value in each.items()}
+
+
+def test_the_asset_says_how_many_slices_differ_at_most(platform: Platform) -> None:
+    result, metadata = _materialize(platform)
+
+    assert result.success
+    assert metadata["sample"].startswith("With 95 % confidence at most ")
+    assert (metadata["settled_compared"] > 0, metadata["settled_differed"], metadata["loaded_anew"]) == (True, 0, 0)
+    assert 0 < metadata["settled_differing_at_most_percent"] <= 100
+
+
+def test_what_differs_is_loaded_and_counted(platform: Platform) -> None:
+    with platform.database.begin() as connection:
+        one_each = "SELECT min(ctid) FROM seller.transactions GROUP BY account"
+        connection.execute(text(f"UPDATE seller.transactions SET description = 'x' WHERE ctid IN ({one_each})"))
+
+    result, metadata = _materialize(platform)
+
+    assert result.success
+    assert 0 < metadata["settled_differed"] == metadata["loaded_anew"] < metadata["settled_compared"]
+
+
+def test_months_that_cannot_be_read_fail_the_step(platform: Platform) -> None:
+    with platform.database.begin() as connection:
+        connection.execute(text("UPDATE platform.accounts SET timezone = 'Mars/Olympus'"))
+
+    result, _ = _materialize(platform)
+
+    assert not result.success
+
+
+def test_only_the_first_shard_has_the_schedule_and_names_follow_the_prefix() -> None:
+    (schedule,) = sample_definitions(Placement(("shop",)), schedules=False).schedules or ()
+
+    assert isinstance(schedule, dg.ScheduleDefinition)
+    assert schedule.name == f"shop_{SCHEDULE}"
+    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+    assert Placement(("shop",)).key(SAMPLE) == dg.AssetKey(["shop", "platform", "sample"])
