@@ -22,6 +22,8 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
 
+pytestmark = pytest.mark.dagster_tables
+
 TRANSACTIONS, DAILY = dataset_named("transactions"), dataset_named("daily_product_sales")
 KEYS = sorted(independent_upstream.KEYS.values())
 JANUARY, FEBRUARY = (str(partition_key(KEYS[0], month)) for month in MONTHS[:2])

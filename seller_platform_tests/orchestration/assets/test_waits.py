@@ -14,7 +14,7 @@ from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import MONTHS, Platform
 from seller_platform_tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.dagster_tables]
 
 TRANSACTIONS = dataset_named("transactions")
 JANUARY = str(partition_key("account-42", MONTHS[0]))

@@ -19,7 +19,7 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import Platform, open_platform
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.dagster_tables]
 
 BUDGET = 24
 LEDGER, ORDERS = dataset_named("transactions"), dataset_named("orders")
