@@ -158,12 +158,13 @@ def running_app(
     connection_limits: ConnectionLimits = DEFAULT_LIMITS,
     limits: Limits = WIDE,
     grant_lifetime: timedelta = timedelta(days=365),
+    now: datetime = NOW,
     **further_options: Any,
 ) -> Iterator[str]:
     app = create_app(
         url,
         ServiceOptions(location, limits, worker_pace, grant_lifetime, **further_options),
-        clock=lambda: NOW,
+        clock=lambda: now,
         wait_seconds=wait_seconds,
         registry=registry,
     )

@@ -18,6 +18,8 @@ from pydantic import AnyUrl
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.client_documents import Documents, hosted_documents
 from seller_platform_tests.support.demo_company import AU, DE, US
+from seller_platform_tests.support.demo_company import NOW as READ_AT
+from seller_platform_tests.support.questions import problems_of, questions
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, add_user, execute, running_app, stored, submit
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -103,22 +105,22 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documents]:
 
 @pytest.fixture(scope="module")
 def agents(company: Database) -> Iterator[Served]:
-    """A service that answers agents over the demo's company; Ann may read two of three accounts."""
-    add_user(company, ANN, (US, DE))
-    with running_app(company.url, private_client_hosts=("localhost",), serves_agents=True) as base_url:
+    """A service that answers agents over the demo's company; Ann may read its three accounts."""
+    add_user(company, ANN, (US, DE, AU))
+    with running_app(company.url, private_client_hosts=("localhost",), now=READ_AT, serves_agents=True) as base_url:
         yield Served(base_url, company, "", "")
 
 
 @pytest.fixture(scope="module")
 def host(agents: Served, documents: Documents) -> Host:
-    """A host that has a grant for every account of Ann."""
-    host = Host(agents, documents)
+    """A host that has a grant for two of the accounts of Ann."""
+    host = Host(agents, documents, accounts="ticked", **{f"account:{AU}": None})
     host.ask()
     return host
 
 
 def test_a_stock_client_discovers_consents_and_calls(agents: Served, documents: Documents) -> None:
-    host = Host(agents, documents, accounts="ticked", **{f"account:{DE}": None})
+    host = Host(agents, documents, accounts="ticked", **{f"account:{DE}": None, f"account:{AU}": None})
 
     [answer, refusal] = host.ask(("accounts", {}), ("no such tool", {}))
     [again] = host.ask(("accounts", {}), mode="legacy")
@@ -132,6 +134,17 @@ def test_a_stock_client_discovers_consents_and_calls(agents: Served, documents: 
     assert "Change the costs" not in host.consent
     assert host.tokens is not None
     assert host.tokens.scope == "read"
+
+
+def test_sixty_questions_are_answered_over_http(agents: Served, documents: Documents) -> None:
+    asked = questions()
+
+    results = Host(agents, documents).ask(*((each.tool, dict(each.arguments)) for each in asked))
+
+    wrong = {
+        each.ask: found for each, result in zip(asked, results, strict=True) if (found := problems_of(each, result))
+    }
+    assert (wrong, len(asked)) == ({}, 60)
 
 
 def test_the_tokens_of_agents_are_for_agents_alone(agents: Served, host: Host) -> None:
