@@ -9,5 +9,6 @@ An agent asks through the tools; the MCP server only carries them.
 - `figures`: the tools of governed metrics
 - `state`: what is stored, what is wrong, and where a figure comes from
 - `stock`: products that run out
+- `cost_plan`: target costs, compared with the stored ones
 - `reference`: documentation, and statements of PostgreSQL
 """

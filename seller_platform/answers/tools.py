@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from seller_platform.answers.accounts import AccountRow, NoArguments, list_accounts
 from seller_platform.answers.asker import Asker
+from seller_platform.answers.cost_plan import CostArguments, CostChangeRow, plan_costs
 from seller_platform.answers.figures import (
     CompareArguments,
     ComparedRow,
@@ -144,6 +145,15 @@ TOOLS = (
         ChosenAccounts,
         ToolAnswer[ProblemRow],
         list_problems,
+    ),
+    Tool(
+        "cost_plan",
+        "Plan product costs",
+        "Answer which periods of product costs would be added, changed and removed by target costs. It is a plan only: "
+        "a person applies one by `seller-platform costs`.",
+        CostArguments,
+        ToolAnswer[CostChangeRow],
+        plan_costs,
     ),
     Tool(
         "docs",

@@ -22,10 +22,17 @@ from seller_platform.counts import count_of
 from seller_platform.files import write_atomically
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
 from seller_platform.ingest.cost_plans.files import plan_document, read_plan
-from seller_platform.ingest.cost_plans.planning import ChangeKind, Planned, changes_of, make_plan, plan_undo
-from seller_platform.ingest.cost_plans.sheets import read_costs
+from seller_platform.ingest.cost_plans.planning import Planned, make_plan, plan_undo
 from seller_platform.warehouse.connections.accounts import accounts
-from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, periods_document
+from seller_platform.warehouse.jobs.cost_plans import (
+    ChangeKind,
+    CostPlan,
+    CostWrite,
+    WriteState,
+    changes_of,
+    periods_document,
+)
+from seller_platform.warehouse.jobs.cost_sheets import read_costs
 
 _CHANGES = ("period", "change", "element", "before", "after")
 _PROOFS = (

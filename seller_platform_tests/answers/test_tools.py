@@ -44,3 +44,26 @@ def test_the_schemas_of_a_tool_describe_objects(tool: Tool) -> None:
     assert tool.input_schema["type"] == tool.output_schema["type"] == "object"
     assert not tool.input_schema["additionalProperties"]
     assert {"rows", "proof"} <= set(tool.output_schema["required"])
+
+
+def test_a_cost_plan_says_what_would_change_and_changes_nothing(asker: Asker) -> None:
+    line = {"account": "North Pine US", "sku": "NEW-1", "from_date": "2026-01-01", "to_date": "2026-12-31"}
+    known = {**line, "sku": "A&B?C=D#1", "from_date": "2026-02-16", "to_date": "2027-12-31"}
+    cost = {"cost_element": "Freight", "amount": "1.50", "currency": "USD"}
+
+    answer = call_tool(asker, "cost_plan", {"lines": [line | cost, known | cost]})
+
+    assert [(row.product, row.change.value, str(row.from_date)) for row in answer.rows] == [
+        ("NEW-1", "added", "2026-01-01"),
+        ("A&B?C=D#1", "removed", "2026-01-01"),
+        ("A&B?C=D#1", "changed", "2026-02-16"),
+    ]
+    assert str(answer.rows[2].before) == "{'USD': Decimal('5.92')}"
+    assert "Nothing was stored or written" in answer.notes[0]
+
+
+def test_a_cost_plan_names_what_cannot_be_written(asker: Asker) -> None:
+    line = {"account": US, "sku": "A", "from_date": "2026-13-01", "to_date": "x", "cost_element": "F", "amount": "1e9"}
+
+    with pytest.raises(UnanswerableError, match="line 1, column from_date"):
+        call_tool(asker, "cost_plan", {"lines": [{**line, "currency": "USD"}]})

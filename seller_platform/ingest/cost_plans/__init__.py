@@ -3,5 +3,4 @@
 - `planning`: compares a sheet with the upstream
 - `applying`: writes a plan, and reads it back until it holds
 - `files`: writes and reads a plan's JSON file
-- `sheets`: reads and writes cost sheets
 """

@@ -22,8 +22,8 @@ from seller_platform.errors import (
     first_few,
 )
 from seller_platform.ingest.cost_plans.planning import Apis, CostUpstream
-from seller_platform.ingest.cost_plans.sheets import Product
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, hold_costs, note_writes, plan_of
+from seller_platform.warehouse.jobs.cost_sheets import Product
 from seller_platform.warehouse.postgres.database import Database
 
 WAIT_SECONDS = 120.0

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from enum import Enum
 from functools import cache
 from uuid import uuid4
 
@@ -18,36 +17,13 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
 from seller_platform.errors import RequestError, first_few, invalid_cost_plan
-from seller_platform.ingest.cost_plans.sheets import Product, ProductCosts
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, save_plan
+from seller_platform.warehouse.jobs.cost_sheets import Product, ProductCosts
 from seller_platform.warehouse.postgres.database import Database
 
 Apis = Callable[[str], SellerApi]
 """Returns the API of a connection."""
-
-
-class ChangeKind(Enum):
-    """How a plan changes a period."""
-
-    ADDED = "added"
-    CHANGED = "changed"
-    REMOVED = "removed"
-
-
-@dataclass(frozen=True)
-class Change:
-    """How a plan changes one period of a product; None stands for no period."""
-
-    kind: ChangeKind
-    before: CostPeriod | None
-    after: CostPeriod | None
-
-    @property
-    def period(self) -> CostPeriod:
-        period = self.after or self.before
-        assert period is not None
-        return period
 
 
 @dataclass(frozen=True)
@@ -114,19 +90,6 @@ def plan_undo(apis: Apis, database: Database, plan: CostPlan, *, made_by: str) -
         raise invalid_cost_plan(str(plan.id), "nothing of it was written, so there is nothing to undo")
     costs = {(write.account, write.sku): write.before for write in written}
     return make_plan(apis, database, costs, source=f"undo of plan {plan.id}", made_by=made_by, undo_of=plan.id)
-
-
-def changes_of(write: CostWrite) -> tuple[Change, ...]:
-    """Return how a write changes each period, in the order of their days."""
-    before, after = ({period.dates: period for period in periods} for periods in (write.before, write.wanted))
-    changes = []
-    for dates in sorted({*before, *after}, key=lambda dates: (dates[0], dates[1] or date.max)):
-        old, new = before.get(dates), after.get(dates)
-        if old is None or new is None:
-            changes.append(Change(ChangeKind.ADDED if old is None else ChangeKind.REMOVED, old, new))
-        elif not old.agrees_with(new):
-            changes.append(Change(ChangeKind.CHANGED, old, new))
-    return tuple(changes)
 
 
 @dataclass(frozen=True)

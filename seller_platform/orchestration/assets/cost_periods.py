@@ -7,14 +7,13 @@ from pydantic import Field
 
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
-from seller_platform.ingest.cost_plans.planning import changes_of
 from seller_platform.orchestration.account_names import AccountNames, name_of
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.failures import CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
-from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState
+from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, changes_of
 
 _APPLIED_BY = "dagster"
 _ROWS_SHOWN = 200

@@ -2,4 +2,5 @@
 
 - `report_jobs`: reports requested from the upstream
 - `cost_plans`: cost plans and how far they were applied
+- `cost_sheets`: reads target costs from files, tables and lines
 """

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import Enum
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 from sqlalchemy import Result, func, insert, literal_column, select, table, text, update
 
-from seller_platform.contract.cost_periods import CostElement, Periods
+from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods
 from seller_platform.errors import RequestError, SellerPlatformError
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
@@ -59,6 +59,42 @@ class CostWrite:
 
     def __str__(self) -> str:
         return f"{self.sku!r} of {self.account}"
+
+
+class ChangeKind(Enum):
+    """How a plan changes a period."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a plan changes one period of a product; None stands for no period."""
+
+    kind: ChangeKind
+    before: CostPeriod | None
+    after: CostPeriod | None
+
+    @property
+    def period(self) -> CostPeriod:
+        period = self.after or self.before
+        assert period is not None
+        return period
+
+
+def changes_of(write: CostWrite) -> tuple[Change, ...]:
+    """Return how a write changes each period, in the order of their days."""
+    before, after = ({period.dates: period for period in periods} for periods in (write.before, write.wanted))
+    changes = []
+    for dates in sorted({*before, *after}, key=lambda dates: (dates[0], dates[1] or date.max)):
+        old, new = before.get(dates), after.get(dates)
+        if old is None or new is None:
+            changes.append(Change(ChangeKind.ADDED if old is None else ChangeKind.REMOVED, old, new))
+        elif not old.agrees_with(new):
+            changes.append(Change(ChangeKind.CHANGED, old, new))
+    return tuple(changes)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from seller_platform.errors import RequestError, SellerPlatformError
 from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_plan
 from seller_platform.ingest.cost_plans.files import plan_document, read_plan
 from seller_platform.ingest.cost_plans.planning import Planned, make_plan, plan_undo
-from seller_platform.ingest.cost_plans.sheets import Product
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs, plan_of
+from seller_platform.warehouse.jobs.cost_sheets import Product
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.cost_shop import DE, SKUS, US, Shop, open_shop, period
 from seller_platform_tests.support.postgres import Databases

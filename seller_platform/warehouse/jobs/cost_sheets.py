@@ -68,6 +68,19 @@ def read_costs(database: Database, source: str, accounts: Mapping[str, str | Non
         lines = [Line(f"row {number}", _cells(source, number, columns, row)) for number, row in enumerate(rows, 1)]
     else:
         lines = list(csv_lines(path, _column_problems, problems))
+    return costs_of_lines(lines, accounts, problems)
+
+
+def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, str | None], problems: Problems) -> ProductCosts:
+    """Return the target costs of the lines of a sheet.
+
+    Args:
+        accounts: As of `read_costs`.
+        problems: Those that were met while the lines were read.
+
+    Raises:
+        CostSheetError: There are problems, or a line has values that cannot be written.
+    """
     lines_of: dict[Product, list[Line]] = {}
     for line in lines:
         if _is_product(line, accounts, problems):

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.errors import CostSheetError, RequestError
-from seller_platform.ingest.cost_plans.sheets import COLUMNS, ProductCosts, read_costs
+from seller_platform.warehouse.jobs.cost_sheets import COLUMNS, ProductCosts, read_costs
 from seller_platform.warehouse.postgres.database import Database
 
 ACCOUNTS = {"S1.US": "USD", "S1.DE": "EUR", "S1.XX": None}
