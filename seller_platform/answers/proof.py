@@ -16,6 +16,7 @@ from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.history_start import EARLIEST, stored_history_start
 from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.monitoring.sampling import sample
 
 MOST_PROBLEMS = 20
 """How many problems an answer names."""
@@ -168,6 +169,7 @@ class Asked:
             coverage=f"Every day is stored: {count_of(self.window.days, 'day')} of "
             f"{count_of(len(self.accounts), 'account')}, of {', '.join(each.name for each in self.datasets)}.",
             problems=tuple(problems[:MOST_PROBLEMS]),
+            bound=str(sample(self.asker.database, self.asker.clock())),
             settledness=f"The upstream may still change {_spelled(changing)}."
             if changing
             else "All days have settled.",

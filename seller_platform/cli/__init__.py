@@ -7,9 +7,7 @@
 - `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares the upstream with a replica
 - `costs`: product costs, planned and applied
-- `marts`: tables that are computed from the lists
-- `month`: closed months, and what was booked, for programs of accounting
-- `export`: Delta tables
+- `derived`: marts, closed months and Delta tables
 - `reports`: reports that the upstream writes
 - `mcp`: answers to an agent's questions
 - `metrics`: metrics for Prometheus
@@ -43,9 +41,9 @@ _COMMANDS = {
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL."),
     "report": ("reports", "Request reports, list them, download them, and load their rows."),
-    "marts": ("marts", "Build the tables of schema marts, which are computed from the lists."),
-    "month": ("month", "Close months, and write their journal entries for QuickBooks and Xero."),
-    "export": ("export", "Write what was loaded and built as Delta tables."),
+    "marts": ("derived.marts", "Build the tables of schema marts, which are computed from the lists."),
+    "month": ("derived.month", "Close months, and write their journal entries for QuickBooks and Xero."),
+    "export": ("derived.export", "Write what was loaded and built as Delta tables."),
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": (
         "status.command",

@@ -7,6 +7,7 @@ import pytest
 
 from seller_platform.answers.asker import Asker
 from seller_platform.answers.tools import call_tool
+from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension
 from seller_platform_tests.answers.company_frames import Company
@@ -27,6 +28,10 @@ def test_the_metrics_are_what_pandas_computes_of_every_account_and_month(asker: 
 
         for metric in METRICS:
             question = {"metric": metric.name, "accounts": [account], "by": ["account", "month"]}
+            if expected[metric.name] is None:  # nothing that was sold has a cost
+                with pytest.raises(UnanswerableError, match=f"{metric.name} is not known"):
+                    call_tool(asker, "query", {**question, "first_day": first, "last_day": last})
+                continue
             [row] = call_tool(asker, "query", {**question, "first_day": first, "last_day": last}).rows
             assert (row.account, row.month, row.value) == (account, first, expected[metric.name]), metric.name
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from seller_platform.cli.marts import months_of
+from seller_platform.cli.derived.marts import months_of
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

@@ -8,8 +8,8 @@ from typing import Literal
 
 import click
 
+from seller_platform.cli.derived.marts import chosen_months, months_of, partition_options
 from seller_platform.cli.installation import open_stored_installation
-from seller_platform.cli.marts import chosen_months, months_of, partition_options
 from seller_platform.cli.output import Document, MonthText, Outcome, Output, json_option
 from seller_platform.cli.sync import keys_of
 from seller_platform.cli.terminal.layout import TableColumn
