@@ -73,6 +73,7 @@ _EXAMPLES: Mapping[str, object] = {
     "client_id": "CLIENT_ID",
     "client_secret": "CLIENT_SECRET",
     "redirect_uri": "https://app.example/callback",
+    "resource": "https://api.example/mcp",
     "code_verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
     "state": "STATE",
     "access_token": "ACCESS_TOKEN",

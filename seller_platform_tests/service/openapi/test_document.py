@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.routing import Route as ServedRoute
 
-from seller_platform.contract.wire import AUTHORIZE, DOCS, OPENAPI, REVOKE, TOKEN
+from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, OPENAPI, REVOKE, TOKEN
 from seller_platform.service.app import create_app
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.service.oauth.approvals_page import END
@@ -30,7 +30,7 @@ from seller_platform_tests.support.served import ANN, Served, execute
 
 _OWN_PAGES = {DEVELOPERS, NEW, DELETE, EDIT, SECRET, END_SECRET, APPROVALS, END}
 _ACCOUNT_PAGES = {ACCOUNT, *(f"{ACCOUNT}/{name}" for name in ("password", "sessions", "passkeys", "activity")), RESET}
-_PAGES = {HOME, LOGIN, LOGOUT, PASSKEY_LOGIN, *_OWN_PAGES, *_ACCOUNT_PAGES, *STATIC_FILES, OPENAPI, DOCS}
+_PAGES = {HOME, LOGIN, LOGOUT, PASSKEY_LOGIN, *_OWN_PAGES, *_ACCOUNT_PAGES, *STATIC_FILES, OPENAPI, DOCS, MCP}
 
 
 @pytest.fixture(scope="module")
