@@ -39,7 +39,7 @@ _START = datetime(2040, 3, 20, tzinfo=UTC)  # later than the clock of any machin
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _PLANTED_A_DAY = 2
 _REQUESTS_PER_DAY = 1000
-_HOURS_OF_TICK = 6  # what earlier hours did not spend, a tick spends
+_HOURS_OF_TICK = 6  # what earlier hours did not spend, a tick spends; the last one is in the last hour of the day
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _bound_holds(rng: random.Random) -> bool:
 
 def simulate(database: Database, *, accounts: int, clean_days: int, planted: int, installations: int) -> Promises:
     """Run both simulations and return their figures."""
-    installation = Installation(database, accounts)
+    installation = Installation(database, accounts, now=_START + (_HOURS_OF_TICK - 1) * _HOUR)
     use_clock(lambda: installation.now)
     try:
         installation.load()
