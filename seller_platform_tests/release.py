@@ -152,7 +152,9 @@ def _build(target: str, source: Path, dist: Path, epoch: int) -> Path:
 
 def _unpacked(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # not before Python 3.11.4
+            tar.extraction_filter = tarfile.data_filter
+        tar.extractall(folder)
     return folder
 
 

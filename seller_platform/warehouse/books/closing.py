@@ -67,12 +67,13 @@ FROM (
 ) AS build
 WHERE version = %(version)s AND (window_start = %(month)s OR EXISTS (
     SELECT FROM marts.journal_entries AS line
-    WHERE line.account = build.account AND line.ledger_month = window_start AND line.month = %(month)s
+    WHERE line.account = build.account AND line.ledger_month = window_start AND line.booked_month = %(month)s
 ))
 """
 _BOOK_LINES = sql.SQL("""
 INSERT INTO platform.booked_lines ({columns})
-SELECT {columns} FROM marts.journal_entries JOIN platform.bookings USING (account, ledger_month, month)
+SELECT {columns} FROM (SELECT *, booked_month AS month FROM marts.journal_entries) AS entry
+JOIN platform.bookings USING (account, ledger_month, month)
 WHERE account = %(account)s AND month = %(month)s
 """).format(columns=sql.SQL(", ").join(sql.Identifier(column.name) for column in BOOKED_LINES.columns))
 

@@ -24,7 +24,8 @@ SELECT line.*, booking.load_id IS NOT NULL AS is_booked,
                  WHERE former.account = line.account AND former.ledger_month = line.ledger_month
                    AND (booking.load_id IS NULL OR former.load_id < booking.load_id)), {nothing_booked}) AS after
 FROM marts.journal_entries AS line
-LEFT JOIN platform.bookings AS booking USING (account, ledger_month, month)
+LEFT JOIN platform.bookings AS booking
+    ON (booking.account, booking.ledger_month, booking.month) = (line.account, line.ledger_month, line.booked_month)
 LEFT JOIN platform.mart_builds AS build ON build.id = line.build_id
 WHERE number = %(number)s AND (%(line)s::text IS NULL OR line = %(line)s)
 ORDER BY line, account_name, account_code, tax_rate

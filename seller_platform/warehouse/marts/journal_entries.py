@@ -199,7 +199,7 @@ SELECT number, currency, sum(debit) AS debits, sum(credit) AS credits, count(DIS
 FROM marts.journal_entries
 WHERE account = %(account)s AND ledger_month >= %(first_day)s AND ledger_month < %(end_day)s
 GROUP BY number, currency
-HAVING sum(debit) <> sum(credit) OR min(least(debit, credit)) <> 0 OR count(DISTINCT (entry_date, month, kind)) > 1
+HAVING sum(debit) <> sum(credit) OR min(least(debit, credit)) <> 0 OR count(DISTINCT (entry_date, booked_month, kind)) > 1
 """
 
 _UNBOOKABLE = """
@@ -282,7 +282,7 @@ _JOURNAL = Mart(
             key=True,
         ),
         MartColumn(
-            "month",
+            "booked_month",
             Kind.DATE,
             "The first day of the month in which the line is booked: another one for adjusting entries, which are of "
             "the first month that is not closed.",
@@ -296,7 +296,7 @@ _JOURNAL = Mart(
             ("accounts.id", *_OF_ROWS),
             key=True,
         ),
-        MartColumn("entry_date", Kind.DATE, "The day of the payout, or the last day of `month`.", _OF_ROWS),
+        MartColumn("entry_date", Kind.DATE, "The day of the payout, or the last day of `booked_month`.", _OF_ROWS),
         MartColumn("kind", Kind.TEXT, "`payout`, `month end` or `adjusting`.", _OF_ROWS),
         replace(
             columns.CURRENCY,

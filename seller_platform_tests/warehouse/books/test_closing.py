@@ -61,7 +61,7 @@ def _booked(books: BookedAccount, month: Window) -> list[tuple[Any, ...]]:
 def _lines(books: BookedAccount, condition: str = "true") -> list[tuple[Any, ...]]:
     return _rows(
         books,
-        "SELECT number, month::text, line, account_name, debit - credit FROM marts.journal_entries "
+        "SELECT number, booked_month::text, line, account_name, debit - credit FROM marts.journal_entries "
         f"WHERE {condition} ORDER BY number, line, account_name",
     )
 
