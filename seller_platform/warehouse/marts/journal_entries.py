@@ -199,7 +199,8 @@ SELECT number, currency, sum(debit) AS debits, sum(credit) AS credits, count(DIS
 FROM marts.journal_entries
 WHERE account = %(account)s AND ledger_month >= %(first_day)s AND ledger_month < %(end_day)s
 GROUP BY number, currency
-HAVING sum(debit) <> sum(credit) OR min(least(debit, credit)) <> 0 OR count(DISTINCT (entry_date, booked_month, kind)) > 1
+HAVING sum(debit) <> sum(credit) OR min(least(debit, credit)) <> 0
+    OR count(DISTINCT (entry_date, booked_month, kind)) > 1
 """
 
 _UNBOOKABLE = """
