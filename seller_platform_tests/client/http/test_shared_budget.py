@@ -66,10 +66,10 @@ def test_connections_have_budgets_of_their_own(file: BudgetFile) -> None:
 
 
 def test_the_requests_of_a_dead_process_are_forgotten(file: BudgetFile) -> None:
-    if os.fork() == 0:
+    if (pid := os.fork()) == 0:
         with BudgetFile(file.file, 1).budget("default", 1).request():
             os._exit(0)
-    os.wait()
+    os.waitpid(pid, 0)
     budget = file.budget("default", 1)
     assert not budget._begins()
 
