@@ -35,6 +35,7 @@ TOP = README.parent
 ORDER = (
     "connect",
     "backfill",
+    "trust",
     "checks",
     "trust",
     "consume",
