@@ -27,7 +27,8 @@ _SHOWN = 70
 _CURSOR = "DECLARE shown NO SCROLL CURSOR FOR "
 _FETCH = f"FETCH {ROWS_PER_BLOCK} FROM shown"
 # Statements that have no cursor, and few rows.
-_WITHOUT_CURSOR = re.compile(r"(?:\s++|--[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/)*+(?:explain|show)\b", re.IGNORECASE)
+# Before Python 3.11.5 a group must not be possessive.
+_WITHOUT_CURSOR = re.compile(r"(?:\s++|--[^\n]*+\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/)*(?:explain|show)\b", re.IGNORECASE)
 _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema")
 # They hold values of tables that people may not read.
 _SAMPLES = ("pg_statistic", "pg_statistic_ext_data")
