@@ -32,7 +32,7 @@ class AccountRow(Fact):
 
 
 def list_accounts(asker: Asker, _: NoArguments) -> ToolAnswer[AccountRow]:
-    """ToolAnswer which accounts may be seen."""
+    """Answer which accounts may be seen."""
     seen = asker.seen_accounts()
     with asker.database.begin() as connection:
         rows = connection.execute(_STORED, {"accounts": [each.key for each in seen]})
@@ -57,6 +57,7 @@ def list_accounts(asker: Asker, _: NoArguments) -> ToolAnswer[AccountRow]:
             as_of=min((row.read_at for row in listed if row.read_at), default=None),
             coverage="Every account that may be seen.",
             settledness="Accounts change at any time.",
+            bound=asker.bound(),
             currencies=tuple(sorted({row.currency for row in listed if row.currency})),
             time_zones=tuple(sorted({row.time_zone for row in listed})),
             seen=Seen(command='seller-platform query "TABLE seller.accounts"'),

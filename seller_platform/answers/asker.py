@@ -7,6 +7,7 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import RequestError, UnanswerableError, did_you_mean
 from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
+from seller_platform.warehouse.monitoring.sampling import sample
 from seller_platform.warehouse.postgres.database import Database
 
 _CANDIDATES = 10
@@ -27,6 +28,10 @@ class Asker:
     accounts: frozenset[str] | None = None
     dagster_url: str | None = None
     clock: Clock = utc_now
+
+    def bound(self) -> str:
+        """Return the sentence that says how many of all stored slices differ from the upstream at most."""
+        return str(sample(self.database, self.clock()))
 
     def seen_accounts(self) -> Sequence[KnownAccount]:
         """Return the listed accounts that may be seen, by key."""

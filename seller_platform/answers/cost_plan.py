@@ -98,6 +98,7 @@ def plan_costs(asker: Asker, arguments: CostArguments) -> ToolAnswer[CostChangeR
             if as_of
             else "Costs of the accounts were never loaded.",
             settledness="Costs change when somebody writes them.",
+            bound=asker.bound(),
             currencies=tuple(sorted({each for each in currencies.values() if each})),
             seen=Seen(command="seller-platform costs plan FILE.csv"),
         ),

@@ -16,7 +16,6 @@ from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.history_start import EARLIEST, stored_history_start
 from seller_platform.warehouse.marts import Mart
-from seller_platform.warehouse.monitoring.sampling import sample
 
 MOST_PROBLEMS = 20
 """How many problems an answer names."""
@@ -105,7 +104,10 @@ class Proof(Fact):
     coverage: str = Field(description="Which part of what was asked for is stored.")
     problems: tuple[str, ...] = Field(default=(), description="Failing checks, and what else is wrong with the rows.")
     settledness: str = Field(description="Which of the days may still change upstream.")
-    bound: str | None = Field(default=None, description="How many of the stored slices differ from the upstream.")
+    bound: str | None = Field(
+        default=None,
+        description="How many of all stored slices differ from the upstream at most; null where no row is of one.",
+    )
     currencies: tuple[str, ...] = Field(default=(), description="The currencies of the amounts, as ISO 4217 codes.")
     time_zones: tuple[str, ...] = Field(default=(), description="The time zones that days are days of.")
     seen: Seen = Field(description="Where a person sees the same numbers.")
@@ -169,7 +171,7 @@ class Asked:
             coverage=f"Every day is stored: {count_of(self.window.days, 'day')} of "
             f"{count_of(len(self.accounts), 'account')}, of {', '.join(each.name for each in self.datasets)}.",
             problems=tuple(problems[:MOST_PROBLEMS]),
-            bound=str(sample(self.asker.database, self.asker.clock())),
+            bound=self.asker.bound(),
             settledness=f"The upstream may still change {_spelled(changing)}."
             if changing
             else "All days have settled.",

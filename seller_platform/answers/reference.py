@@ -98,6 +98,7 @@ def run_sql(asker: Asker, arguments: SqlArguments) -> ToolAnswer[ResultRow]:
             as_of=None,
             coverage="Not known of a statement: ask the tool `coverage`.",
             settledness="Not known of a statement.",
+            bound=asker.bound(),
             seen=Seen(command=f"seller-platform query {quote(arguments.statement)}"),
         ),
     )

@@ -12,8 +12,9 @@ from seller_platform.contract import REFRESHED
 from seller_platform.warehouse.monitoring.problems import problems
 
 _SLICES = text("""
-    SELECT dataset, account, month, load_id, rows, verdict, read_at, time_zone,
-           (SELECT count(moment) FROM unnest(days_read) AS day (moment)) AS days_read
+    SELECT dataset, account, month, load_id, rows, verdict, read_at,
+           CASE WHEN month IS NOT NULL
+                THEN (SELECT count(moment) FROM unnest(days_read) AS day (moment)) END AS days_read
     FROM platform.slices
     WHERE account = ANY (:accounts) AND load_id IS NOT NULL AND dataset = ANY (:datasets)
       AND (month IS NULL OR month BETWEEN date_trunc('month', CAST(:first AS timestamp)) AND :last)
@@ -85,6 +86,7 @@ def list_coverage(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[SliceRo
             as_of=min((row.read_at for row in rows if row.read_at), default=None),
             coverage="What is stored of the accounts; a month with fewer days read than it has is not whole.",
             settledness="The proof of each figure says which of its days may still change.",
+            bound=asker.bound(),
             time_zones=tuple(sorted({each.account.timezone for each in accounts})),
             seen=Seen(command="seller-platform status --by dataset"),
         ),
@@ -109,6 +111,7 @@ def list_problems(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[Problem
             coverage="Every dataset of the accounts that is read regularly.",
             problems=tuple(row.message for row in rows[:MOST_PROBLEMS]),
             settledness="Problems are those of this moment.",
+            bound=asker.bound(),
             seen=Seen(command='seller-platform query "TABLE platform.problems"', url=asker.dagster_url),
         ),
     )

@@ -71,8 +71,8 @@ def list_running_out(asker: Asker, arguments: StockArguments) -> ToolAnswer[Stoc
         rows = driver.cursor(row_factory=dict_row).execute(statement).fetchall()
     if absent := sorted(set(keys) - set(days)):
         raise UnanswerableError(
-            f"there is no snapshot of {', '.join(absent)}",
-            "Load the inventory with `seller-platform sync`.",
+            f"{RESTOCK_PLAN.table} has no snapshot of {', '.join(absent)}",
+            "Load the inventory with `seller-platform sync`, then build the mart with `seller-platform marts build`.",
         )
     window = Window(min(days.values()) - _VELOCITY_DAYS, min(days.values()))
     asked = Asked(asker, accounts, window, (DAILY_PRODUCT_SALES,))

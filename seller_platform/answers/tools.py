@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 from pydantic import BaseModel, ValidationError
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import OperationalError
 
 from seller_platform.answers.accounts import AccountRow, NoArguments, list_accounts
 from seller_platform.answers.asker import Asker
@@ -40,7 +40,7 @@ from seller_platform.answers.state import (
     list_problems,
 )
 from seller_platform.answers.stock import StockArguments, StockRow, list_running_out
-from seller_platform.errors import RequestError, SellerPlatformError, UnanswerableError, did_you_mean
+from seller_platform.errors import RequestError, UnanswerableError, WarehouseUnavailableError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def call_tool(asker: Asker, name: str, arguments: Mapping[str, object], *, is_lo
 
     Raises:
         UnanswerableError: There is no such tool, the arguments are none of it, or the stored rows have no answer. The
-            message shows neither SQL nor what the asker may not see.
+            message shows neither SQL nor what the asker may not see. Any other error is one of the program.
     """
     tools = {tool.name: tool for tool in TOOLS if is_local or not tool.is_local}
     if name not in tools:
@@ -208,5 +208,5 @@ def call_tool(asker: Asker, name: str, arguments: Mapping[str, object], *, is_lo
         raise
     except RequestError as error:
         raise UnanswerableError(error.problem_alone, error.next_step) from error
-    except (SellerPlatformError, DBAPIError, psycopg.Error) as error:
+    except (WarehouseUnavailableError, OperationalError, psycopg.OperationalError) as error:
         raise UnanswerableError("the warehouse did not answer in time", "Ask for less, or again later.") from error

@@ -1,6 +1,7 @@
 """Asks the sixty questions, and calls the tools with what an attacker may send."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from seller_platform.answers.asker import Asker
 from seller_platform.answers.tools import TOOLS, call_tool
+from seller_platform.documentation import PAGES
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension
@@ -33,6 +35,38 @@ def test_sixty_questions_of_sixty_are_answered_right_or_rightly_refused(asker: A
 
     assert wrong == {}
     assert Counter(question.kind for question in questions()) == {"plain": 30, "tempting": 20, "unanswerable": 10}
+
+
+def test_every_answer_about_rows_says_how_many_slices_may_differ(asker: Asker) -> None:
+    march = {"metric": "units", "accounts": [US], "first_day": "2026-03-01", "last_day": "2026-03-31"}
+    asked = {"accounts": {}, "coverage": {}, "problems": {}, "query": march, "explain": march, "stock": {}}
+
+    assert {name: call_tool(asker, name, arguments).proof.bound for name, arguments in asked.items()} == dict.fromkeys(
+        asked, asker.bound()
+    )
+    assert asker.bound()
+    assert call_tool(asker, "docs", {"words": "unsettled days"}).proof.bound is None
+
+
+def test_days_are_counted_only_of_lists_that_have_days(asker: Asker) -> None:
+    rows = call_tool(asker, "coverage", {}).rows
+
+    assert {row.month is None for row in rows} == {True, False}
+    assert all((row.days_read is None) is (row.month is None) for row in rows)
+
+
+def test_an_error_of_the_program_is_not_taken_for_a_slow_warehouse(asker: Asker, database: Database) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE platform.slices RENAME TO other")
+    with pytest.raises(DBAPIError, match=r"platform\.slices"):
+        call_tool(replace(asker, database=database, accounts=None), "accounts", {})
+
+
+def test_the_page_names_every_tool_in_order() -> None:
+    (text,) = [page.text for page in PAGES if page.name == "agents"]
+    table = text.partition("\n## The tools\n")[2].partition("\n## ")[0]
+
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [tool.name for tool in TOOLS]
 
 
 _OF_OTHERS = (DE, AU, "Köhler", "Tiny Shop", "AYL0M81ID1XI9G", "AL7CFJGQR1PWG7")

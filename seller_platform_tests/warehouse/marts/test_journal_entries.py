@@ -1,5 +1,6 @@
 """Tests journal entries of months that are not closed, and the accounts to which they are posted."""
 
+import re
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Window
+from seller_platform.documentation import PAGES
 from seller_platform.errors import SettingsError
 from seller_platform.warehouse.marts import mart_named, marts_with
 from seller_platform.warehouse.marts.builds import Build
@@ -45,6 +47,14 @@ def _written(folder: Path, text: str) -> Path:
     path = folder / "accounts.yaml"
     path.write_text(text)
     return path
+
+
+def test_the_statements_of_the_page_are_executed(shop: Shop) -> None:
+    (text,) = [page.text for page in PAGES if page.name == "month-end"]
+    statements = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+
+    assert len(statements) == 2
+    assert [shop.rows(statement) for statement in statements] == [[], []]
 
 
 def test_a_month_is_split_by_payouts_and_the_rest_is_carried_forward(shop: Shop) -> None:
