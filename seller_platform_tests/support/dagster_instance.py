@@ -30,7 +30,8 @@ def postgres_instance(database_url: str, folder: Path, more: str = "") -> Iterat
     """
     (folder / "dagster.yaml").write_text(
         "storage:\n  custom:\n    module: seller_platform.orchestration.storage\n    class: PooledPostgresStorage\n"
-        f'    config: {{postgres_url: "{database_url}", schema: {DAGSTER_SCHEMA}}}\n{more}'
+        f'    config: {{postgres_url: "{database_url}", schema: {DAGSTER_SCHEMA}}}\n'
+        f"code_servers: {{wait_for_local_processes_on_shutdown: true}}\n{more}"
     )
     with dg.DagsterInstance.from_config(str(folder)) as opened:
         yield opened

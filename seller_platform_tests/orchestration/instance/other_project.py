@@ -20,6 +20,7 @@ storage:
     config:
       postgres_url: {env: OTHER_DAGSTER_URL}
 telemetry: {enabled: false}
+code_servers: {wait_for_local_processes_on_shutdown: true}
 """
 _DEFINITIONS = """
 import dagster as dg
