@@ -106,12 +106,18 @@ def open_files(pid: int) -> int:
         return 0
 
 
-def proportional_kib(pid: int) -> int:
-    """Return the memory of a process, with its share of the pages that others share with it."""
+def proportional_kib(pid: int, *, shared_memory: bool = True) -> int:
+    """Return the memory of a process, with its share of the pages that others share with it.
+
+    Args:
+        shared_memory: Whether memory counts that programs share on purpose, such as PostgreSQL's buffers.
+    """
     with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1])
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        parts = {
+            name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in text.splitlines()[1:])
+        }
+        return parts["Pss"] - (0 if shared_memory else parts["Pss_Shmem"])
     return 0
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -67,6 +68,7 @@ _CAUSED = {
 }
 """What the reason of a failed run may contain, by what was planted."""
 
+_own_kib = partial(proportional_kib, shared_memory=False)
 _URL = "SELLER_PLATFORM_DATABASE_URL"
 _AREAS = len({dataset.area for dataset in REFRESHED})
 _REFRESH, _NOON = timedelta(hours=11), timedelta(hours=11, seconds=30)
@@ -121,7 +123,8 @@ class Day:
         planted: What was planted on the day.
         seconds: How long it took.
         runs: The runs of Dagster that were created on it.
-        mib: The memory of each program with its children, without the processes of runs.
+        mib: The memory of each program with its children, without the processes of runs. PostgreSQL's buffers, which
+            have a fixed size and fill slowly, are left out.
         files: The open files of each.
         connections: Those to PostgreSQL.
         home_files: The files in the home folder, such as logs of runs.
@@ -341,7 +344,7 @@ class PassingDays:
             planted,
             round(seconds, 1),
             self.count(_RUNS, noon),
-            {name: round(sum(map(proportional_kib, each)) / 1024, 1) for name, each in processes.items()},
+            {name: round(sum(map(_own_kib, each)) / 1024, 1) for name, each in processes.items()},
             {name: sum(map(open_files, each)) for name, each in processes.items()},
             connections,
             sum(len(files) for _, _, files in os.walk(self.stack.home)),
