@@ -150,14 +150,14 @@ def make_link(link: Path, target: Path) -> None:
     _sync_folder(link.parent)
 
 
-def make_private_folder(folder: Path) -> None:
-    """Create a folder that only its owner can enter, and those above it that are missing.
+def make_folders(folder: Path, mode: int = 0o700) -> None:
+    """Create a folder, and those above it that are missing; by default only their owner can enter them.
 
     A folder that exists keeps its permissions.
     """
     for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
         with suppress(FileExistsError):
-            make_folder(missing, 0o700)
+            make_folder(missing, mode)
 
 
 def free_room(folder: Path) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from seller_platform.cli.output import note
 from seller_platform.cli.terminal.progress import progress
 from seller_platform.commands import DEMO, use_demo_start
-from seller_platform.files import make_private_folder
+from seller_platform.files import make_folders
 from seller_platform.settings import DEMO_FOLDER, LEADING_ELSEWHERE, Settings, read_settings
 from seller_platform.warehouse.postgres.database import FEW_PARTITIONS, Database, readable_version
 from seller_platform.warehouse.postgres.location import (
@@ -145,7 +145,7 @@ def make_home(server_folder: str | None = None) -> Settings:
     """
     settings = read_settings()
     is_new, texts = not settings.home.exists(), []
-    make_private_folder(settings.home)
+    make_folders(settings.home)
     if is_new and "home" not in settings.model_fields_set:
         texts.append(f"A new home folder was created: {settings.home}. {_HOME} names another one.")
     else:

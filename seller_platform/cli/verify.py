@@ -27,7 +27,7 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSAC
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import CheckFailedError, NotConnectedError
-from seller_platform.files import make_private_folder
+from seller_platform.files import make_folders
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each
 from seller_platform.ingest.verification.queries import NOT_ASKED, AccountQuery, StoredDays, queries_for
 from seller_platform.service.oauth.temporary_access import temporary_access
@@ -188,7 +188,7 @@ def open_replica(installation: Installation) -> Iterator[str]:
         SellerPlatformError: The service does not answer.
     """
     base_url, log = f"http://127.0.0.1:{free_port()}", installation.settings.home / "replica.log"
-    make_private_folder(log.parent)
+    make_folders(log.parent)
     with starting(installation.database.url, base_url, log, "--no-worker") as replica:
         await_service(base_url, replica)
         yield base_url

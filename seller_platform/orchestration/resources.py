@@ -13,7 +13,7 @@ from pydantic import PrivateAttr, SecretStr
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import GrantAuth
 from seller_platform.errors import SettingsError
-from seller_platform.files import make_private_folder
+from seller_platform.files import make_folders
 from seller_platform.ingest.connections.grant_files import GrantFile
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream, open_api, upstream_of
 from seller_platform.ingest.loads.planner import Planner
@@ -45,7 +45,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["WarehouseResource"]:  # noqa: ARG002  # Dagster's signature
         settings = read_settings()
-        make_private_folder(settings.home)
+        make_folders(settings.home)
         with Database(self.database_url or warehouse_url(settings)) as database:
             database.migrate()
             first_day = date.fromisoformat(self.history_start) if self.history_start else settings.history_start

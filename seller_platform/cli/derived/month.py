@@ -1,7 +1,6 @@
 """`seller-platform month`: closes months of accounts, and writes what was booked for programs of accounting."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Literal
@@ -17,7 +16,7 @@ from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.errors import PartitionsFailedError, SellerPlatformError, WarehouseUnavailableError
-from seller_platform.files import make_folder, write_atomically
+from seller_platform.files import make_folders, write_atomically
 from seller_platform.warehouse.books.closing import ClosedMonth, Closing, close_month, closed_months
 from seller_platform.warehouse.books.import_files import PROGRAMS, import_files
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_named, accounts
@@ -194,8 +193,7 @@ def export(*, month: date, program: str, folder: Path, chosen_accounts: tuple[st
     with open_stored_installation() as installation:
         accounts_chosen = _chosen(installation, chosen_accounts)
         files = import_files(installation.database, accounts_chosen, Window.month_of(month), program)
-    with suppress(FileExistsError):
-        make_folder(folder, 0o777)
+    make_folders(folder, 0o777)
     for file in files:
         write_atomically(folder / file.name, file.text.encode(), 0o666)
     written = [WrittenFile(path=str(folder / file.name), lines=file.lines) for file in files]

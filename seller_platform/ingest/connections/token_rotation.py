@@ -29,7 +29,7 @@ from seller_platform.errors import (
     WarehouseUnavailableError,
 )
 from seller_platform.failpoints import reach
-from seller_platform.files import delete, make_private_folder, write_atomically
+from seller_platform.files import delete, make_folders, write_atomically
 from seller_platform.warehouse.connections.grants import Grants, LockedGrant, open_pair, seal_pair
 from seller_platform.warehouse.connections.secrets import SecretBox
 
@@ -105,7 +105,7 @@ class PairSpool:
     def _spooling(self) -> Iterator[None]:
         folder = self._pair.parent
         try:
-            make_private_folder(folder)
+            make_folders(folder)
             yield
         except OSError as error:
             raise GrantSpoolError(self._connection, str(folder), error.strerror or str(error)) from error

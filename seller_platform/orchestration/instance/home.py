@@ -5,7 +5,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from seller_platform.files import make_private_folder, write_atomically
+from seller_platform.files import make_folders, write_atomically
 
 _FLOOR = Path(__file__).parents[1]
 
@@ -19,7 +19,7 @@ def dagster_home(home: Path) -> Path:
     if configured:
         return Path(configured)
     folder = home / "dagster"
-    make_private_folder(folder)
+    make_folders(folder)
     content = shipped_file("dagster.yaml").read_bytes()
     target = folder / "dagster.yaml"
     if not target.exists() or target.read_bytes() != content:

@@ -19,7 +19,7 @@ from seller_platform.errors import InvalidSettingError, SecretKeyError
 from seller_platform.files import (
     create_atomically,
     delete_leftovers,
-    make_private_folder,
+    make_folders,
     sync_written,
     write_atomically,
 )
@@ -177,7 +177,7 @@ def secret_box(home: Path, configured: str | None) -> SecretBox:
     if configured:
         return SecretBox(configured)
     path = key_file(home)
-    make_private_folder(home)
+    make_folders(home)
     delete_leftovers(path)
     if path.exists():  # also while the process that creates it has not synced it yet
         sync_written(home, [path])

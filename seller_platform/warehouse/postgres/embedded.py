@@ -34,8 +34,8 @@ from seller_platform.files import (
     delete,
     free_room,
     make_folder,
+    make_folders,
     make_link,
-    make_private_folder,
     open_lock,
     write_atomically,
 )
@@ -91,7 +91,7 @@ class EmbeddedServer:
         self._ending: object = None
         began = int(time.time())
         try:
-            make_private_folder(self.folder.parent)
+            make_folders(self.folder.parent)
             # Root's server runs as another user, who has to pass through.
             with suppress(FileExistsError):
                 make_folder(self.folder, 0o711 if is_root() else 0o700)

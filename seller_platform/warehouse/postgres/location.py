@@ -5,7 +5,7 @@ from pathlib import Path
 
 from seller_platform.commands import PLAIN, uses_demo_start
 from seller_platform.errors import RequestError
-from seller_platform.files import make_private_folder
+from seller_platform.files import make_folders
 from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.root_user import DATA
@@ -109,5 +109,5 @@ def embedded_server(home: Path, root_data: Path) -> EmbeddedServer:
     Args:
         root_data: For root, the folder that holds the data of servers.
     """
-    make_private_folder(home)
+    make_folders(home)
     return EmbeddedServer(home / EMBEDDED_FOLDER, root_data=root_data)

@@ -14,7 +14,14 @@ from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 
-from seller_platform.files import delete, draft_folder_beside, make_folder, replace_folder, write_atomically
+from seller_platform.files import (
+    delete,
+    draft_folder_beside,
+    make_folder,
+    make_folders,
+    replace_folder,
+    write_atomically,
+)
 
 SERVER_USER = "seller-postgres"
 DEFAULT_FOLDER = Path("/var/lib/seller-platform")
@@ -155,8 +162,7 @@ def reachable_programs(servers: Path, installed: Path) -> Path:
 
 def _make_servers_folder(servers: Path) -> None:
     if not servers.exists():
-        for missing in reversed([each for each in (servers, *servers.parents) if not each.exists()]):
-            make_folder(missing, 0o755)
+        make_folders(servers, 0o755)
         servers.chmod(0o755)  # a new folder, whatever the umask
     status = servers.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
