@@ -76,6 +76,8 @@ _OUTAGE_EVERY = 20
 _QUIET_DAYS = 10
 """The last days, which have no outages: a reading that is held is published when three say the same."""
 _LISTS_PERCENT = 1.0
+_SETTINGS = {"SELLER_PLATFORM_SECOND_READING_SECONDS": "1"}
+"""By default a minute passes before a list is read once more, which would be as long as seven days."""
 _LATE = 3
 _LOOK_SECONDS = 0.5
 _LONGEST_DAY_SECONDS = 1800.0
@@ -216,9 +218,10 @@ class PassingDays:
             if number == max(1, days - _QUIET_DAYS):
                 self.programs[LIVE].end()
                 self.programs[LIVE] = self.start_quiet()
-            self._await_end(began, seconds)
+            time.sleep(max(0.0, began + seconds - time.monotonic()))
             if OUTAGE in planted:
                 self._start(SERVICE)
+            self._await_end(began, seconds)
             self.days.append(self._measured(number, planted, time.monotonic() - began))
             print(self.days[-1], file=sys.stderr, flush=True)
         wait_for(self._is_done, pause_seconds=_LOOK_SECONDS, seconds=_LONGEST_DAY_SECONDS)
@@ -303,8 +306,7 @@ class PassingDays:
         wait_for(is_moved, pause_seconds=_LOOK_SECONDS, seconds=_LONGEST_DAY_SECONDS)
 
     def _await_end(self, began: float, seconds: float) -> None:
-        """Wait until a day is over that began at a moment of the monotonic clock."""
-        time.sleep(max(0.0, began + seconds - time.monotonic()))
+        """Wait until the work of a day is done that began at a moment of the monotonic clock."""
         today = self.clock.now().replace(tzinfo=None, hour=0, minute=0)
 
         def is_over() -> bool:
@@ -376,7 +378,7 @@ class PassingDays:
 def passing_days(home: Path, *, accounts: int, months: int) -> Iterator[PassingDays]:
     """Run a deployment under a clock of its own until the block ends."""
     clock, output = MovedClock(home), Output(as_json=False)
-    with mock.patch.dict(os.environ, clock.environment), ExitStack() as opened:
+    with mock.patch.dict(os.environ, {**clock.environment, **_SETTINGS}), ExitStack() as opened:
         stack = opened.enter_context(open_local_stack(home, output, port=free_port(), accounts=accounts, months=months))
         os.environ.update(stack.environment)
         with open_installation() as installation:

@@ -2,10 +2,11 @@
 
 Its programs are real processes: the sandbox's service, PostgreSQL, Dagster's code location, web server and daemon, and
 one that advances the sandbox. They share a clock, which is moved to the next noon when a day is over: Dagster's
-schedules load, build and prune as in a year. Planted are outages of the upstream every 20 days, lists that are empty or
-short for a day, a restart of each program once a week and of PostgreSQL once a month, and a rotation of the key once a
-month. In the middle the warehouse is upgraded to a made-up next version under load, and all programs are started again.
-The last days have no outages; then the sandbox ends, and `verify` compares.
+schedules load, build and prune as in a year. Planted are outages of the upstream every 20 days, as long as the shortest
+day, and lists that are empty or short for a day; a reading that looks wrong is repeated after a second. Each program is
+started again once a week, PostgreSQL once a month, and the key is rotated once a month. In the middle the warehouse is
+upgraded to a made-up next version under load, and all programs are started again. The last days have no outages; then
+the sandbox ends, and `verify` compares.
 
 What is promised of memory and tables compares the last week with the week until day 30. Runs of less than 60 days
 compare it with the week until the middle, and promise nothing of growth. On a busy machine days are longer, and loads
