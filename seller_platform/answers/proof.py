@@ -154,10 +154,10 @@ class Asked:
         """
         self._require_history()
         with self.asker.database.begin() as connection:
-            days = connection.execute(_DAYS, self._bound).mappings().all()
+            days = connection.execute(_DAYS, self.bound).mappings().all()
             _require_stored(self.window, [(f"{row['dataset']} of {row['account']}", row["missing"]) for row in days])
             found = [
-                named + hidden(kind, message) for named, kind, message in connection.execute(_PROBLEMS, self._bound)
+                named + hidden(kind, message) for named, kind, message in connection.execute(_PROBLEMS, self.bound)
             ]
             problems = [*found, *self._old_builds(connection)]
         changing = _merged(row["changing"] for row in days)
@@ -181,7 +181,8 @@ class Asked:
         )
 
     @property
-    def _bound(self) -> dict[str, Any]:
+    def bound(self) -> dict[str, Any]:
+        """The values of the parameters of statements about what is asked."""
         return {
             "datasets": [each.name for each in self.datasets],
             "lookbacks": [each.lookback_days for each in self.datasets],
@@ -210,7 +211,7 @@ class Asked:
 
     def _old_builds(self, connection: Connection) -> Iterator[str]:
         """Yield a sentence for each partition of the mart that is older than what it is computed from."""
-        for account, month, built_at, is_old in connection.execute(_BUILDS, self._bound) if self.mart else ():
+        for account, month, built_at, is_old in connection.execute(_BUILDS, self.bound) if self.mart else ():
             named = f"{self.mart.table if self.mart else ''} of {account}, {month:%Y-%m}"
             if built_at is None:
                 raise UnanswerableError(f"{named} was not built yet", "Let `seller-platform marts build` build it.")

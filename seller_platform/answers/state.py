@@ -1,6 +1,7 @@
 """The tools `coverage`, `problems` and `explain`: what is stored, what is wrong, and where a figure comes from."""
 
 from datetime import date, datetime
+from typing import Any
 
 from pydantic import Field
 from sqlalchemy import text
@@ -9,24 +10,29 @@ from seller_platform.answers.asker import Asker
 from seller_platform.answers.figures import ACCOUNTS_DOC, FigureArguments, Names, command_of, figure_of
 from seller_platform.answers.proof import MOST_PROBLEMS, Fact, Proof, Seen, ToolAnswer, hidden
 from seller_platform.contract import REFRESHED
+from seller_platform.counts import count_of
+from seller_platform.warehouse.loads.provenance import ROWS_AT_MOST, Provenance, explain_days
 from seller_platform.warehouse.monitoring.problems import problems
 
 _SLICES = text("""
     SELECT dataset, account, month, load_id, rows, verdict, read_at,
            CASE WHEN month IS NOT NULL
                 THEN (SELECT count(moment) FROM unnest(days_read) AS day (moment)) END AS days_read
-    FROM platform.slices
-    WHERE account = ANY (:accounts) AND load_id IS NOT NULL AND dataset = ANY (:datasets)
-      AND (month IS NULL OR month BETWEEN date_trunc('month', CAST(:first AS timestamp)) AND :last)
+    FROM platform.slices WHERE account = ANY (:accounts) AND load_id IS NOT NULL
     ORDER BY dataset, account, month LIMIT 1000
 """)
-_BUILDS = text("""
-    SELECT DISTINCT ON (account, window_start) mart, account, window_start, id, rows, finished_at
-    FROM platform.mart_builds
-    WHERE mart = :mart AND account = ANY (:accounts) AND window_start < :end AND window_end > :first
-    ORDER BY account, window_start, id DESC
+_SOURCES = text("""
+    SELECT 'load' AS kind, 'seller.' || dataset AS table, account, month, load_id AS number, rows, read_at AS at
+    FROM platform.slices
+    WHERE dataset = ANY (:datasets) AND account = ANY (:accounts) AND month = ANY (:months) AND load_id IS NOT NULL
+    UNION ALL (
+        SELECT DISTINCT ON (account, window_start) 'build', 'marts.' || mart, account, window_start, id, rows,
+               finished_at
+        FROM platform.mart_builds
+        WHERE mart = :mart AND account = ANY (:accounts) AND window_start = ANY (:months)
+        ORDER BY account, window_start, id DESC)
+    ORDER BY kind DESC, 2, account, month LIMIT 1000
 """)
-_HISTORY = (date(2000, 1, 1), date(2999, 12, 31))
 
 
 class ChosenAccounts(Fact):
@@ -62,24 +68,32 @@ class ProblemRow(Fact):
 
 
 class SourceRow(Fact):
-    """A load or a build that a figure is computed from."""
+    """A load, a build or a row that a figure is computed from."""
 
-    kind: str = Field(description="load or build.")
+    kind: str = Field(description="load, build or row.")
     table: str
     account: str
     month: date | None
-    number: int = Field(description="The id of the load or the build.")
+    number: int = Field(description="Of the load or the build; of a row, that of the load that brought it.")
     rows: int
-    at: datetime | None = Field(description="When it was read or built.")
+    at: datetime | None = Field(description="When it ended; of a load, when it was last repeated.")
+    values: dict[str, Any] | None = Field(default=None, description="The values of a row, as the upstream sent them.")
+    request: str | None = Field(default=None, description="The request to the upstream that brought a row.")
+    is_exact: bool | None = Field(
+        default=None, description="Whether it asks for the page of the row; else for the days of the rows on that page."
+    )
+    page: int | None = Field(default=None, description="The page of the load that brought a row.")
+    run_id: str | None = Field(default=None, description="The run of Dagster that loaded a row.")
+    confirmed_at: datetime | None = Field(default=None, description="When a later load last found a row as it is.")
+    former_versions: int | None = Field(default=None, description="How often a row was another one before.")
 
 
 def list_coverage(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[SliceRow]:
     """Answer what is stored, by dataset, account and month."""
     accounts = asker.chosen_accounts(arguments.accounts)
-    bound = {"accounts": [each.key for each in accounts], "datasets": [each.name for each in REFRESHED]}
     with asker.database.begin() as connection:
-        found = connection.execute(_SLICES, {**bound, "first": _HISTORY[0], "last": _HISTORY[1]}).mappings().all()
-    rows = tuple(SliceRow(**{name: row[name] for name in SliceRow.model_fields}) for row in found)
+        found = connection.execute(_SLICES, {"accounts": [each.key for each in accounts]}).mappings()
+        rows = tuple(SliceRow(**row) for row in found)
     return ToolAnswer(
         rows=rows,
         proof=Proof(
@@ -118,40 +132,47 @@ def list_problems(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[Problem
 
 
 def explain_figure(asker: Asker, arguments: FigureArguments) -> ToolAnswer[SourceRow]:
-    """Answer which formula, loads and builds a figure comes from.
+    """Answer which formula, loads, builds and rows a figure comes from, and which requests brought the rows.
 
     Raises:
         UnanswerableError: As with `query_metric`.
     """
     asked, query = figure_of(asker, arguments)
-    bound = {"accounts": asked.keys, "datasets": [each.name for each in asked.datasets]}
-    days = {"first": asked.window.start, "last": asked.window.last_day, "end": asked.window.end}
+    proof = asked.prove(command_of(query))
     with asker.database.begin() as connection:
-        loads = connection.execute(_SLICES, bound | days).mappings().all()
-        mart = asked.mart.name if asked.mart else ""
-        builds = connection.execute(_BUILDS, {**days, "accounts": asked.keys, "mart": mart}).all()
-    rows = [
-        SourceRow(
-            kind="load",
-            table=f"seller.{row['dataset']}",
-            account=row["account"],
-            month=row["month"],
-            number=row["load_id"],
-            rows=row["rows"],
-            at=row["read_at"],
-        )
-        for row in loads
-    ]
-    rows += [
-        SourceRow(kind="build", table=f"marts.{name}", account=account, month=month, number=number, rows=count, at=at)
-        for name, account, month, number, count, at in builds
-    ]
+        rows = [SourceRow(**row) for row in connection.execute(_SOURCES, asked.bound).mappings()]
     metric = query.metric
-    return ToolAnswer(
-        rows=tuple(rows),
-        notes=(
-            f"{metric.name}: {metric.doc} Formula: {metric.formula} of {query.table.table}, unit {metric.unit}.",
-            "`seller-platform explain DATASET KEY` shows the request, page and run of a single row.",
-        ),
-        proof=asked.prove(command_of(query)),
+    notes = [f"{metric.name}: {metric.doc} Formula: {metric.formula} of {query.table.table}, unit {metric.unit}."]
+    most = min(query.limit, ROWS_AT_MOST)
+    for dataset in asked.datasets:
+        count, origins = explain_days(
+            asker.database, dataset, asked.keys, asked.window, skus=query.products, limit=most
+        )
+        rows += map(_row, origins)
+        if count > len(origins):
+            notes.append(
+                f"{len(origins)} of {count_of(count, 'row')} of {dataset.table} are listed: ask for single days or "
+                "products to see the others."
+            )
+    return ToolAnswer(rows=tuple(rows), notes=tuple(notes), proof=proof)
+
+
+def _row(origin: Provenance) -> SourceRow:
+    receipt, request, day = origin.receipt, origin.request, origin.slice_value
+    assert isinstance(day, date), "figures are computed from dated datasets"
+    return SourceRow(
+        kind="row",
+        table=origin.dataset.table,
+        account=origin.account,
+        month=day.replace(day=1),
+        number=origin.load_id,
+        rows=1,
+        at=receipt.finished_at if receipt else None,
+        values=dict(origin.row),
+        request=f"GET {request.target}" if request else None,
+        is_exact=request.is_exact if request else None,
+        page=origin.page,
+        run_id=receipt.run_id if receipt else None,
+        confirmed_at=max((each.finished_at for each in origin.confirmed), default=None),
+        former_versions=len(origin.former),
     )

@@ -116,7 +116,9 @@ TOOLS = (
     Tool(
         "explain",
         "Explain a figure",
-        "Answer where a figure of `query` comes from: its formula, the loads and builds behind it, and its statement.",
+        "Answer where a figure of `query` comes from: its formula and its statement, the loads and builds behind it, "
+        "and rows that it was computed from, each with the request to the upstream that brought it. Ask for a single "
+        "day or product to see all of its rows.",
         FigureArguments,
         ToolAnswer[SourceRow],
         explain_figure,

@@ -1,5 +1,6 @@
 """Tests of what holds for every tool, and of the accounts that an asker may see."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from seller_platform.answers.asker import Asker
 from seller_platform.answers.tools import TOOLS, Tool, call_tool
 from seller_platform.errors import UnanswerableError
-from seller_platform_tests.support.demo_company import AU, DE, US
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.readers import open_as_reader
+from seller_platform_tests.support.demo_company import AU, DE, NOW, US
 
 
 def test_the_accounts_are_listed_with_zone_currency_and_months(asker: Asker) -> None:
@@ -30,6 +33,46 @@ def test_an_account_that_may_not_be_seen_is_as_one_that_does_not_exist(asker: As
         assert refused.value.candidates == (f"{US} (North Pine US)",)
     [message] = messages
     assert message.startswith("NAME is neither the key nor the title of exactly one account. ")
+
+
+def test_a_figure_is_explained_down_to_its_rows_and_their_requests(asker: Asker) -> None:
+    day = {"metric": "product_sales", "accounts": [US], "first_day": "2026-03-06", "last_day": "2026-03-06"}
+
+    answer = call_tool(asker, "explain", day)
+    listed = [row for row in answer.rows if row.table == "seller.daily_product_sales"]
+    load, *rows = listed
+    [figure] = call_tool(asker, "query", day).rows
+
+    assert [load.kind, *{row.kind for row in rows}] == ["load", "row"]
+    assert {(row.number, row.page, row.at) for row in rows} == {(load.number, 1, NOW)}
+    assert sum(row.values["product_sales"] for row in rows) == figure.value
+    seller_id, marketplace_id = US.split(".")
+    of_us = f"GET /sales/per-day-per-product?seller_id={seller_id}&marketplace_id={marketplace_id}&"
+    assert all(row.request.startswith(f"{of_us}start_date=2026-03-01&end_date=2026-03-31&") for row in rows)
+    assert all(row.is_exact for row in rows)
+
+
+def test_the_rows_of_a_long_period_are_listed_in_part_and_counted(asker: Asker) -> None:
+    march = {"metric": "units", "first_day": "2026-03-01", "last_day": "2026-03-31", "limit": 3}
+
+    answer = call_tool(asker, "explain", {**march, "accounts": [US], "products": ["COT-PIL-COV-0011-OCEBLU"]})
+
+    sold = [row.values["sku"] for row in answer.rows if (row.kind, row.table) == ("row", "seller.daily_product_sales")]
+    assert sold == ["COT-PIL-COV-0011-OCEBLU"] * 3
+    assert re.match(r"3 of \d+ rows of seller.daily_product_sales are listed", answer.notes[1])
+
+
+def test_who_may_see_one_account_gets_no_rows_of_another_explained(asker: Asker, company: Database) -> None:
+    march = {"metric": "orders", "first_day": "2026-03-01", "last_day": "2026-03-31"}
+
+    with open_as_reader(company, connections=1) as reader:  # each call needs one at a time
+        of_us = replace(asker, database=reader, accounts=frozenset({US}))
+        rows = call_tool(of_us, "explain", march).rows
+        with pytest.raises(UnanswerableError, match="neither the key nor the title"):
+            call_tool(of_us, "explain", {**march, "accounts": [DE]})
+
+    assert {row.account for row in rows} == {US}
+    assert {row.account for row in call_tool(asker, "explain", march).rows} == {US, DE, AU}
 
 
 def test_an_unknown_tool_is_refused_with_its_neighbours(asker: Asker) -> None:

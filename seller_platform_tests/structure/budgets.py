@@ -11,12 +11,12 @@ BUDGETS = {
     "orchestration": 7_730,
     "service": 14_180,
     "sandbox": 2_400,
-    "answers": 1_360,
+    "answers": 1_380,
     "ingest": 4_030,
     "client": 4_610,
-    "warehouse": 19_930,
+    "warehouse": 19_960,
     "contract": 1_400,
-    "tests": 66_120,
+    "tests": 66_180,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

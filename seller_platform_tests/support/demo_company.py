@@ -1,5 +1,7 @@
 """The demo's company, stored without an upstream: rows of the sandbox, receipts of their loads, and every mart.
 
+The rows of which figures are made are those of the first page of their load.
+
 Three accounts have the months from January to 14 April 2026. Two things are wrong: the German ledger was not read from
 10 to 14 February, and the Australian orders of March do not add up to the total of their list.
 """
@@ -7,14 +9,17 @@ Three accounts have the months from January to 14 April 2026. Two things are wro
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
+from sqlalchemy import and_, update
+
 from seller_platform.contract import REFRESHED, Dataset, Window
-from seller_platform.contract.datasets.sales import ORDERS, TRANSACTIONS
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.sandbox.load import load_sandbox
 from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import LOADS, table_for
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
 
@@ -43,6 +48,12 @@ def load_demo_company(database: Database) -> None:
         for mart in MARTS:
             for month in _MONTHS if mart.is_monthly else (None,):
                 build_partition(database, mart, account.key, month)
+    for dataset in (DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS):
+        rows, of_load = table_for(dataset), LOADS.c
+        day = rows.c.local_day.between(of_load.window_start, of_load.window_end - 1)
+        is_loaded = and_(of_load.dataset == dataset.name, of_load.account == rows.c.account, day)
+        with database.begin() as connection:
+            connection.execute(update(rows).where(is_loaded).values(load_id=of_load.id, page=1))
 
 
 def _windows(dataset: Dataset, account: str) -> Iterator[Window]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date
 from typing import Any
-from urllib.parse import urlencode
 
 import click
 
@@ -17,7 +16,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import unknown_dataset
 from seller_platform.settings import Settings
 from seller_platform.warehouse.books.line_rows import explain_entry
-from seller_platform.warehouse.connections.accounts import account_named
+from seller_platform.warehouse.connections.accounts import account_named, base_urls
 from seller_platform.warehouse.loads.provenance import Provenance, conditions_of
 from seller_platform.warehouse.loads.provenance import explain as find_origins
 from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES
@@ -171,7 +170,8 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     with open_stored_installation() as installation, output.progress(f"Looking for the row in {declared.table}"):
         key_of_account = None if account is None else account_named(installation.database, account).key
         count, origins = find_origins(installation.database, declared, conditions, account=key_of_account)
-        documents = [_document(origin, installation.settings) for origin in origins]
+        urls = base_urls(installation.database)
+        documents = [_document(origin, installation.settings, urls[origin.account]) for origin in origins]
     asset = f"seller/{declared.name}"
     output.document(
         ExplainDocument(asset=asset, table=declared.table, found=count, rows=documents, lines=[], is_booked=None)
@@ -187,7 +187,8 @@ def _explain_entry(key: Sequence[str], output: Output) -> None:
     with open_stored_installation() as installation, output.progress(f"Looking for the rows of {number}"):
         accounts = accounts_of(installation.settings.journal_accounts)
         entry = explain_entry(installation.database, accounts, number, line)
-        documents = [_document(origin, installation.settings) for origin in entry.origins]
+        urls = base_urls(installation.database)
+        documents = [_document(origin, installation.settings, urls[origin.account]) for origin in entry.origins]
     lines = [
         ExplainedLine(
             **{name: str(each[name]) for name in ("number", "line", "account_name", "currency", "debit", "credit")},
@@ -245,7 +246,7 @@ def declared_dataset(name: str) -> Dataset:
     return dataset_named(bare)
 
 
-def _document(origin: Provenance, settings: Settings) -> ExplainedRow:
+def _document(origin: Provenance, settings: Settings, base_url: str) -> ExplainedRow:
     receipt, request, run = origin.receipt, origin.request, None
     if receipt is not None and receipt.run_id is not None:
         url = f"{settings.dagster_url}/runs/{receipt.run_id}" if settings.dagster_url else None
@@ -260,7 +261,7 @@ def _document(origin: Provenance, settings: Settings) -> ExplainedRow:
         load_id=origin.load_id,
         load=described(receipt) if receipt else None,
         request=ExplainedRequest(
-            url=f"{request.url}?{urlencode(request.params)}" if request.params else request.url,
+            url=base_url + request.target,
             params=dict(request.params),
             is_exact=request.is_exact,
         )

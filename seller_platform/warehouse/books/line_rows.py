@@ -111,5 +111,5 @@ def explain_entry(
             }
             query = sql.SQL(_ROWS).format(rows=rows_of_ledger(accounts))
             rows = [LineRow(row["sign"], row) for row in cursor.execute(query, of_rows).fetchall()]
-        origins = origins_of(database, connection, TRANSACTIONS, [each.row for each in rows[:ROWS_AT_MOST]])
+    origins = origins_of(database, TRANSACTIONS, [each.row for each in rows[:ROWS_AT_MOST]])
     return ExplainedEntry(lines, lines[0]["is_booked"], rows, origins)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, TypeAlias
+from urllib.parse import urlencode
 
 from sqlalchemy import ColumnElement, Connection, Table, Text, and_, cast, func, literal, select, text, union_all
 from sqlalchemy.exc import DataError
@@ -12,7 +13,7 @@ from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Sourc
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import RequestError
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, connections
+from seller_platform.warehouse.connections.accounts import account_of, accounts_by_key
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history_of, table_for
@@ -21,6 +22,7 @@ ROWS_AT_MOST = 20
 
 _LOAD_ID, _PAGE, _EXTRA = "load_id", "page", "extra"
 _REPORT_ID, _SKU = "report_id", "sku"
+_IN_UTC = text("SET LOCAL timezone = 'UTC'")
 
 _Row: TypeAlias = Mapping[Any, Any]
 
@@ -30,14 +32,20 @@ class Request:
     """The request that brought a row, as it can be made again.
 
     Attributes:
+        path: Its path at the API that the account's connection reads.
         params: Its query parameters.
         is_exact: True where it asks for the page that brought the row. Otherwise the list may have been read in parts,
             and it asks for the days of the rows on that page.
     """
 
-    url: str
+    path: str
     params: Mapping[str, str]
     is_exact: bool
+
+    @property
+    def target(self) -> str:
+        """The path with the parameters, as a request line spells it."""
+        return f"{self.path}?{urlencode(self.params)}" if self.params else self.path
 
 
 @dataclass(frozen=True)
@@ -150,17 +158,8 @@ def explain(
     """
     if account is not None:
         account_of(database, account)
-    table = table_for(dataset)
     try:
-        with database.begin() as connection:
-            connection.execute(text("SET LOCAL timezone = 'UTC'"))
-            condition = _condition(dataset, table, conditions, account)
-            count = connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
-            order = [table.c.account, *(table.c[name] for name in (*dataset.order, _LOAD_ID, _PAGE))]
-            rows = (
-                connection.execute(select(table).where(condition).order_by(*order).limit(ROWS_AT_MOST)).mappings().all()
-            )
-            origins = origins_of(database, connection, dataset, rows)
+        count, origins = _explained(database, dataset, _condition(dataset, table_for(dataset), conditions, account))
     except DataError as error:
         reason = str(error.orig).partition("\n")[0]
         raise _invalid_key(dataset, reason) from None
@@ -175,23 +174,50 @@ def explain(
     return count, origins
 
 
-def origins_of(
-    database: Database, connection: Connection, dataset: Dataset, rows: Collection[_Row]
-) -> tuple[Provenance, ...]:
+def explain_days(
+    database: Database,
+    dataset: Dataset,
+    accounts: Collection[str],
+    window: Window,
+    *,
+    skus: Collection[str] = (),
+    limit: int = ROWS_AT_MOST,
+) -> tuple[int, tuple[Provenance, ...]]:
+    """Return how many rows of a dated dataset are stored of days, and the origin of the first ones.
+
+    Args:
+        accounts: The keys of the accounts.
+        skus: Only rows of these products; without any, all rows.
+        limit: How many origins are returned at most.
+    """
+    columns = table_for(dataset).c
+    days = and_(columns[LOCAL_DAY] >= window.start, columns[LOCAL_DAY] < window.end)
+    products = [columns[_SKU].in_(skus)] if skus else []
+    return _explained(database, dataset, and_(columns.account.in_(accounts), days, *products), limit)
+
+
+def _explained(
+    database: Database, dataset: Dataset, condition: ColumnElement[bool], limit: int = ROWS_AT_MOST
+) -> tuple[int, tuple[Provenance, ...]]:
+    table = table_for(dataset)
+    order = [table.c.account, *(table.c[name] for name in (*dataset.order, _LOAD_ID, _PAGE))]
+    with database.begin() as connection:
+        connection.execute(_IN_UTC)
+        count = connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
+        rows = connection.execute(select(table).where(condition).order_by(*order).limit(limit)).mappings().all()
+    return count, origins_of(database, dataset, rows)
+
+
+def origins_of(database: Database, dataset: Dataset, rows: Collection[_Row]) -> tuple[Provenance, ...]:
     """Return where rows came from that are stored, or were before.
 
     Args:
-        connection: One in a transaction, with UTC as its time zone.
-        rows: Rows of the tables of the dataset in schemas `seller` and `history`, with all their columns.
+        rows: Rows of the tables of the dataset in schemas `seller` and `history`, with all their columns, in UTC.
     """
-    connection_of = {each.name: each for each in connections(database)}
-    owners = {key: account_of(database, key) for key in {row["account"] for row in rows}}
-    origins = []
-    for row in rows:
-        owner = owners[row["account"]]
-        url = connection_of[owner.connection].base_url + dataset.path
-        origins.append(_provenance(connection, dataset, row, owner, url))
-    return tuple(origins)
+    owners = accounts_by_key(database, {row["account"] for row in rows})
+    with database.begin() as connection:
+        connection.execute(_IN_UTC)
+        return tuple(_provenance(connection, dataset, row, owners[row["account"]].account) for row in rows)
 
 
 def _columns(dataset: Dataset) -> tuple[str, ...]:
@@ -246,39 +272,37 @@ def _former(connection: Connection, dataset: Dataset, row: _Row) -> tuple[Former
     )
 
 
-def _provenance(connection: Connection, dataset: Dataset, row: _Row, account: KnownAccount, url: str) -> Provenance:
+def _provenance(connection: Connection, dataset: Dataset, row: _Row, account: Account) -> Provenance:
     history = _history(connection, dataset, row)
     receipt = next((each for each in history if each.id == row[_LOAD_ID]), None)
     return Provenance(
         dataset=dataset,
         row={column.name: row[column.name] for column in (*dataset.columns, *dataset.tags)},
         extra=row[_EXTRA],
-        account=account.key,
+        account=row["account"],
         slice_value=row[dataset.slice_column],
         load_id=row[_LOAD_ID],
         page=row[_PAGE],
         receipt=receipt,
-        request=_request(connection, dataset, row, account.account, receipt, url=url) if receipt else None,
+        request=_request(connection, dataset, row, account, receipt) if receipt else None,
         history=history,
         former=_former(connection, dataset, row),
         gone_load_id=row.get(GONE_LOAD_ID),
     )
 
 
-def _request(
-    connection: Connection, dataset: Dataset, row: _Row, account: Account, receipt: Receipt, *, url: str
-) -> Request:
+def _request(connection: Connection, dataset: Dataset, row: _Row, account: Account, receipt: Receipt) -> Request:
     """Return the request that brought a row.
 
     A load counts its pages through all of its lists; each list counts its own from 1.
     """
     match dataset.source:
         case Source.DISCOVERY:
-            return Request(url, {}, is_exact=True)
+            return Request(dataset.path, {}, is_exact=True)
         case Source.REPORT:
-            return Request(url, {**account.selection, _REPORT_ID: row[_REPORT_ID]}, is_exact=True)
+            return Request(dataset.path, {**account.selection, _REPORT_ID: row[_REPORT_ID]}, is_exact=True)
         case Source.PRODUCT_LOOKUP:
-            return Request(url, {**account.selection, _SKU: row[_SKU]}, is_exact=True)
+            return Request(dataset.path, {**account.selection, _SKU: row[_SKU]}, is_exact=True)
     # Rows of the load may be gone since.
     shared = [column.name for column in table_for(dataset).c]
     tables = (select(*(table.c[name] for name in shared)) for table in (table_for(dataset), history_of(dataset)))
@@ -298,4 +322,4 @@ def _request(
         start, last_day = connection.execute(days).one()
         window, number = Window(start, Window.day(last_day).end), 1
     query = ListQuery(dataset, account, window if dataset.is_dated else None, value, number)
-    return Request(url, query.params, is_exact=is_exact)
+    return Request(dataset.path, query.params, is_exact=is_exact)

@@ -147,6 +147,17 @@ def test_sixty_questions_are_answered_over_http(agents: Served, documents: Docum
     assert (wrong, len(asked)) == ({}, 60)
 
 
+def test_a_grant_of_two_accounts_explains_no_rows_of_a_third(host: Host) -> None:
+    march = {"metric": "orders", "first_day": "2026-03-01", "last_day": "2026-03-31"}
+
+    mine, other = host.ask(("explain", march), ("explain", {**march, "accounts": [AU]}))
+
+    rows = [row for row in mine.structured_content["rows"] if row["kind"] == "row"]
+    assert {row["account"] for row in rows} <= {US, DE}
+    assert all(row["request"].startswith("GET /sales/orders?seller_id=") for row in rows)
+    assert (len(rows), AU in mine.content[0].text, other.is_error) == (20, False, True)
+
+
 def test_the_tokens_of_agents_are_for_agents_alone(agents: Served, host: Host) -> None:
     assert host.tokens
     plain = {"Authorization": f"Bearer {host.tokens.access_token}"}
