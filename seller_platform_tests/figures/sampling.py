@@ -202,9 +202,12 @@ def _bound_holds(rng: random.Random) -> bool:
     return bound is not None and differing <= bound
 
 
-def simulate(database: Database, *, accounts: int, clean_days: int, planted: int, installations: int) -> Promises:
+def simulate(
+    database: Database, *, accounts: int, clean_days: int, planted: int, installations: int, seed: int
+) -> Promises:
     """Run both simulations and return their figures."""
-    installation = Installation(database, accounts, now=_START + (_HOURS_OF_TICK - 1) * _HOUR)
+    began = _START + (_HOURS_OF_TICK - 1) * _HOUR
+    installation = Installation(database, accounts, now=began, rng=random.Random(seed))
     use_clock(lambda: installation.now)
     try:
         installation.load()
@@ -215,7 +218,7 @@ def simulate(database: Database, *, accounts: int, clean_days: int, planted: int
         use_clock(lambda: datetime.now(UTC))
     found = installation.found_days
     ratio = mean(days for days, _ in found) / mean(expected for _, expected in found) if found else 0.0
-    rng = random.Random(94)
+    rng = random.Random(seed)
     held = sum(_bound_holds(rng) for _ in range(installations)) / installations
     return Promises(
         "Comparisons at random",
@@ -240,9 +243,16 @@ def simulate(database: Database, *, accounts: int, clean_days: int, planted: int
     )
 
 
-def measure(*, accounts: int = 6, clean_days: int = 1000, planted: int = 200, installations: int = 1000) -> Promises:
-    """Options: accounts, days without differences, differences, and installations in which the bound is tried."""
+def measure(
+    *, accounts: int = 6, clean_days: int = 1000, planted: int = 200, installations: int = 1000, seed: int = 27
+) -> Promises:
+    """Options: accounts, days without differences, differences, installations that try the bound, and a seed."""
     with temporary_warehouse() as (url, _), Database(url) as database:
         return simulate(
-            database, accounts=accounts, clean_days=clean_days, planted=planted, installations=installations
+            database,
+            accounts=accounts,
+            clean_days=clean_days,
+            planted=planted,
+            installations=installations,
+            seed=seed,
         )
