@@ -149,6 +149,17 @@ def postgres() -> Iterator[EmbeddedServer]:
 
 
 @pytest.fixture(scope="session")
+def company(postgres: EmbeddedServer) -> Iterator[Database]:
+    """The demo's company, of which agents ask; tests must not change its rows."""
+    # Imported here because few tests need it.
+    from seller_platform_tests.support.demo_company import load_demo_company
+
+    with Database(postgres.database("demo_company", template=TEMPLATE)) as database:
+        load_demo_company(database)
+        yield database
+
+
+@pytest.fixture(scope="session")
 def databases(postgres: EmbeddedServer) -> Databases:
     """Lends databases of that server."""
     return Databases(postgres)

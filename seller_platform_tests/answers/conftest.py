@@ -1,4 +1,4 @@
-"""The demo's company as it was read on 15 April 2026: its rows, receipts and marts."""
+"""Who asks of the demo's company as it was read on 15 April 2026."""
 
 from collections.abc import Iterator
 
@@ -6,18 +6,8 @@ import pytest
 
 from seller_platform.answers.asker import Asker
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.schema.readers import open_as_reader
-from seller_platform_tests.support.demo_company import NOW, load_demo_company
-from seller_platform_tests.support.postgres import TEMPLATE
-
-
-@pytest.fixture(scope="session")
-def company(postgres: EmbeddedServer) -> Iterator[Database]:
-    """The warehouse; tests must not change it."""
-    with Database(postgres.database("demo_company", template=TEMPLATE)) as database:
-        load_demo_company(database)
-        yield database
+from seller_platform_tests.support.demo_company import NOW
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,8 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import psycopg
 import pytest
@@ -17,8 +15,8 @@ from seller_platform.answers.tools import TOOLS, call_tool
 from seller_platform.documentation import PAGES
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension
-from seller_platform_tests.support.demo_company import AU, DE, US
+from seller_platform_tests.support.demo_company import US
+from seller_platform_tests.support.hostile_calls import hostile_calls, leaks
 from seller_platform_tests.support.questions import questions
 
 
@@ -69,40 +67,6 @@ def test_the_page_names_every_tool_in_order() -> None:
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [tool.name for tool in TOOLS]
 
 
-_OF_OTHERS = (DE, AU, "Köhler", "Tiny Shop", "AYL0M81ID1XI9G", "AL7CFJGQR1PWG7")
-_HOSTILE: tuple[Any, ...] = (
-    *("' OR 1=1 --", '"; DROP TABLE seller.orders; --', "{A},{B}", "%s %(account)s :accounts", "$1", "pg_sleep(9)"),
-    *(DE, AU, 'Köhler "Haus & Hof" DE', "Tiny Shop, Sydney AU", f"{US}','{DE}", "*", "all", "", " ", "\0", "\ud800"),
-    *("\u202e", "🦁" * 100, "A" * 100_000, "../../etc/passwd", "2026-03-01' --", "-infinity", "0001-01-01"),
-    *("9999-12-31", "2026-13-45", "infinity", "NaN", "metric", "select * from platform.grants"),
-    *(10**400, -1, 0, 1e308, float("nan"), True, None, [], {}, [[]], [None], {"$gt": ""}, [DE] * 50, [US, AU]),
-)
-_USUAL: dict[str, tuple[Any, ...]] = {
-    "metric": tuple(metric.name for metric in METRICS),
-    "first_day": ("2026-03-01", "2026-01-01"),
-    "last_day": ("2026-03-31", "2026-04-14"),
-    "other_first_day": ("2026-01-01",),
-    "other_last_day": ("2026-01-31",),
-    "accounts": ([], [US], ["North Pine US"]),
-    "by": ([], *([each.value] for each in Dimension)),
-    "products": ([], ["JUT-DOO-MAT-0018-MED"]),
-    "words": ("days that change",),
-    "statement": ("SELECT 1", "TABLE seller.orders"),
-}
-
-
-def _hostile_calls(random: Random, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield calls: each argument is missing, as usual or hostile, and now and then one is unknown."""
-    for _ in range(count):
-        tool = random.choice(TOOLS)
-        arguments = {}
-        for name in (*tool.arguments.model_fields, *random.choices(("", "account", "sql"), k=random.randrange(8) == 0)):
-            choice = random.choices((None, _USUAL.get(name, (10,)), _HOSTILE), (1, 6, 2))[0]
-            if choice is not None:
-                arguments[name] = random.choice(choice)
-        yield tool.name, arguments
-
-
 def _call_hostile(company: Database, asker: Asker, count: int) -> Counter[str]:
     """Call the tools as who may see a single account, and return how many calls were answered and refused."""
     ends: Counter[str] = Counter()
@@ -110,15 +74,15 @@ def _call_hostile(company: Database, asker: Asker, count: int) -> Counter[str]:
     transactions = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
     with psycopg.connect(company.url, autocommit=True) as connection:
         before = connection.execute(transactions).fetchone()
-        for name, arguments in _hostile_calls(Random(1), count):
+        for name, arguments in hostile_calls(Random(1), count):
             try:
-                answer = call_tool(of_us, name, arguments, is_local=True).model_dump_json()
+                answer: object = call_tool(of_us, name, arguments, is_local=True).model_dump(mode="json")
                 ends["answered"] += 1
             except UnanswerableError as refused:
                 assert not isinstance(refused.__cause__, DBAPIError | psycopg.Error), (name, arguments)
-                answer = " ".join(refused.candidates)
+                answer = [str(refused), *refused.candidates]
                 ends["refused"] += 1
-            assert [each for each in _OF_OTHERS if each in answer] == [], (name, arguments)
+            assert leaks([name, arguments], answer) == [], (name, arguments)
         assert connection.execute(transactions).fetchone() == before, "a transaction has written"
     return ends
 

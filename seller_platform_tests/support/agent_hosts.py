@@ -1,0 +1,126 @@
+"""A host of agents, with the client of package mcp: a person consents for it, and it keeps the tokens."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qs, urljoin, urlsplit
+
+import httpx
+import httpx2
+from mcp import Client
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl
+
+from seller_platform_tests.support.client_documents import Documents
+from seller_platform_tests.support.served import ANN, PASSWORD, submit
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
+
+_HERE = "http://localhost:51004/callback"
+
+
+class Host:
+    """An MCP host of Ann, who ticks what `choices` say on the consent page.
+
+    Attributes:
+        consent: The consent page.
+    """
+
+    def __init__(self, base_url: str, documents: Documents, **choices: str | None) -> None:
+        self.base_url, self.choices = base_url, choices
+        self.client_id = documents.publish(client_name="Desk host")
+        self.tokens: OAuthToken | None = None
+        self.application: OAuthClientInformationFull | None = None
+        self.consent = self.sent_back = ""
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.application
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.application = client_info
+
+    def _approve(self, url: str) -> None:
+        with httpx.Client(timeout=PATIENCE_SECONDS) as browser:
+            page = browser.get(url, follow_redirects=True)
+            page = submit(browser, page, email=ANN, password=PASSWORD)
+            page = browser.get(urljoin(str(page.url), page.headers["location"]))
+            self.consent = page.text
+            self.sent_back = submit(browser, page, decision="approve", **self.choices).headers["location"]
+
+    async def redirect(self, url: str) -> None:
+        await asyncio.to_thread(self._approve, url)
+
+    async def callback(self) -> AuthorizationCodeResult:
+        query = parse_qs(urlsplit(self.sent_back).query)
+        return AuthorizationCodeResult(code=query["code"][0], state=query["state"][0], iss=query["iss"][0])
+
+    @asynccontextmanager
+    async def connected(self, mode: Any = "auto") -> AsyncIterator[Client]:
+        """Yield a client that discovers the OAuth server if the host has no tokens."""
+        url = f"{self.base_url}/mcp"
+        provider = OAuthClientProvider(
+            url,
+            OAuthClientMetadata(redirect_uris=[AnyUrl(_HERE)]),
+            self,
+            self.redirect,
+            self.callback,
+            client_metadata_url=self.client_id,
+        )
+        async with (
+            httpx2.AsyncClient(auth=provider, timeout=PATIENCE_SECONDS) as http,
+            Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+        ):
+            yield client
+
+    def ask(self, *calls: tuple[str, dict[str, Any]], mode: Any = "auto") -> list[Any]:
+        """Return the results of calls of tools."""
+
+        async def call() -> list[Any]:
+            async with self.connected(mode) as client:
+                return [await client.call_tool(name, arguments) for name, arguments in calls]
+
+        return asyncio.run(call())
+
+    def refresh(self, token: str) -> httpx.Response:
+        form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": self.client_id}
+        return httpx.post(f"{self.base_url}/oauth/token", data=form, timeout=PATIENCE_SECONDS)
+
+    def refresh_at_once(self, count: int) -> list[bool]:
+        """Refresh the tokens so often at once, as processes of a host do, and return whether each pair works."""
+        assert self.tokens
+        assert self.tokens.refresh_token
+        with ThreadPoolExecutor(count) as threads:
+            pairs = [answer.json() for answer in threads.map(self.refresh, [self.tokens.refresh_token] * count)]
+        asked = [self.post(pair.get("access_token")).status_code for pair in pairs]
+        refreshed = [self.refresh(pair.get("refresh_token", "")).status_code for pair in pairs]
+        return [both == (200, 200) for both in zip(asked, refreshed, strict=True)]
+
+    def post(self, token: str | None, body: Any = None, *, http: Any = httpx, **headers: str) -> httpx.Response:
+        """Send a request of the protocol without a client for it.
+
+        Args:
+            http: A client of HTTP; by default each request has a connection of its own.
+        """
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "accounts", "arguments": {}}}
+        sent = {
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            "MCP-Protocol-Version": "2025-11-25",
+            **({} if token is None else {"Authorization": f"Bearer {token}"}),
+            **headers,
+        }
+        content = json.dumps(call if body is None else body)
+        answer: httpx.Response = http.post(
+            f"{self.base_url}/mcp", content=content, headers=sent, timeout=PATIENCE_SECONDS
+        )
+        return answer
