@@ -248,7 +248,7 @@ class Load:
                 receipts = self._exchanged(cursor, whole, judge, previous)
             if self.spool.pages.keys() != self.spool.known.keys():
                 pages = self.spool.pages if receipts[-1].window == self.slice.window else {}
-                kept = (self.slice.dataset, self.slice.account, self.slice.window, receipts[-1].id, pages)
+                kept = (self.slice.dataset, self.slice.account, self.slice.window, self.spool.load_id, pages)
                 keep_pages(self._connection, *kept)
         reach("slice.committed")
         return next((each for each in reversed(receipts) if each.verdict is CountVerdict.HELD), receipts[0])
@@ -293,7 +293,7 @@ class Load:
                 receipts.append(self._held(part, part.doubt))
                 continue
             before = None if previous is None or previous.window != part.window or is_altered else previous.sums
-            of_part = None if part is whole or len(parts) == 1 else self._inside(part.window)
+            of_part = None if part.window == self.slice.window else self._inside(part.window)
             before = self._profile(cursor, of_part or inside).sums if before is None else before
             change = self._exchange(pending, before, gone, part.load_id, of_part)
             receipts.append(self._published(part, change, previous))

@@ -237,25 +237,23 @@ def begin_sums(connection: Connection, dataset: Dataset, account: str) -> None:
 
 def keep_sums(
     connection: Connection, dataset: Dataset, account: str, window: Window, *, load_id: int, is_first: bool = False
-) -> bool:
+) -> None:
     """Sum the months of a window in the transaction that changed its rows, or mark them.
 
-    Where a load changed rows of few products, only these are summed again.
+    They are summed if their dataset has sums, and no other program sums rows of the account. Where a load changed rows
+    of few products, only these are summed again.
 
     Args:
         is_first: No earlier load of these days exists, so that all products are summed without looking for the changed.
-
-    Returns:
-        Whether they are summed: their dataset has sums, and no other program sums rows of the account.
     """
     if dataset not in LISTS or window.is_empty:
-        return False
+        return
     driver, is_shared = driver_of(connection), try_share(connection, lock_name(account))
     months = [Window.month_of(month.start) for month in window.months()]
     values = {**values_of(dataset, account), "load": load_id, "is_shared": is_shared}
     if not (has_sums(dataset) and is_shared):
         driver.execute(_MARK, values | {"first_day": months[0].start, "end_day": months[-1].end})
-        return False
+        return
     driver.execute(SETTINGS)
     for month in months:
         values |= {"first_day": month.start, "end_day": month.end}
@@ -263,8 +261,7 @@ def keep_sums(
         skus, is_unnamed = touched or (None, is_first)
         is_whole = bool(is_unnamed) or len(skus or ()) > _MOST_TOUCHED
         statement = _keep_statement(dataset) if is_whole else _change_statement(dataset)
-        driver.execute(statement, {**values, "skus": skus or []})
-    return True
+        driver.execute(statement, {**values, "skus": skus})
 
 
 @cache

@@ -583,18 +583,23 @@ def test_the_requests_of_a_reading_are_divided_among_its_parts(database: Databas
     rows = [row for row in _entries(100) if row[-1] != "2026-03-05"]
     with open_load(database, Slice(TRANSACTIONS, ACCOUNT, DAYS)) as load:
         load.spool.write(rows, page=1)
+        load.spool.remember(b"page", duplicate_keys=0, unknown_fields=frozenset())
         facts = LoadFacts(7, 5, 100, len(rows), CountVerdict.MATCH)
         load.store(facts, started_at=NOON + timedelta(days=1), judge=Judge(SETTLED, is_second=True))
 
     with database.begin() as connection:
-        parts = connection.execute(text("SELECT requests, pages, body_bytes FROM platform.loads ORDER BY id OFFSET 1"))
-        divided = [tuple(part) for part in parts]
+        columns = "requests, pages, body_bytes, announced"
+        parts = connection.execute(text(f"SELECT {columns} FROM platform.loads ORDER BY id OFFSET 1")).all()
 
+    divided = [part[:3] for part in parts]
+    assert [announced for *_, announced in parts] == [40, 0, 50]
     assert [sum(numbers) for numbers in zip(*divided, strict=True)] == [7, 5, 100]
     assert [sorted(numbers) for numbers in zip(*divided, strict=True)] == [[2, 2, 3], [1, 2, 2], [33, 33, 34]]
+    assert _count(database, "platform.known_pages") == 0  # a page may have rows of several parts
 
 
 def test_a_slice_that_stays_empty_has_not_changed(database: Database) -> None:
-    receipts = [_load(database, rows) for rows in ([], [], _entries(3), _entries(3))]
+    readings = ((0, DAYS), (0, DAYS), (0, Window.day(DAYS.start)), (3, DAYS), (3, DAYS))
+    receipts = [_load(database, _entries(count), window=window) for count, window in readings]
 
-    assert [each.changed for each in receipts] == [True, False, True, False]
+    assert [each.changed for each in receipts] == [True, False, False, True, False]

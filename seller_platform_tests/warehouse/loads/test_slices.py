@@ -14,8 +14,9 @@ from seller_platform.errors import ContractViolationError, WarehouseError
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.stored_rows import add_rows
 
-ORDERS = dataset_named("orders")
+ORDERS, REPORT_ROWS = dataset_named("orders"), dataset_named("report_rows")
 MARCH = Window.month_of(date(2026, 3, 1))
 ACCOUNT = "SELLER.market"
 
@@ -54,6 +55,13 @@ def _stored(database: Database) -> list[tuple[str, Decimal]]:
         return [(row[0], row[1]) for row in rows]
 
 
+def _delete(database: Database, rows: Sequence[Row]) -> None:
+    """Delete rows as an operator does by hand."""
+    with database.begin() as connection:
+        names = {"names": [row[0] for row in rows]}
+        connection.execute(text("DELETE FROM seller.orders WHERE platform_order_id = ANY (:names)"), names)
+
+
 def test_other_windows_and_accounts_are_left_alone(database: Database) -> None:
     april = Window.month_of(date(2026, 4, 1))
     _load(database, [_order(1)])
@@ -76,6 +84,43 @@ def test_sums_are_those_of_the_window_whatever_window_was_loaded_before(database
     assert part.restatement == {"order_total USD": {"before": "5.00", "after": "7.00"}}
     assert whole.sums == {"rows": 2, "order_total USD": Decimal("18.00")}
     assert whole.restatement == {"order_total USD": {"before": "17.00", "after": "18.00"}}
+
+
+@pytest.mark.parametrize("day", [MARCH.start, MARCH.last_day])
+def test_the_last_load_of_a_part_does_not_stand_for_the_whole_slice(database: Database, day: date) -> None:
+    rows = [_order(1, day=MARCH.start), _order(2, day=MARCH.last_day)]
+    alone = [row for row in rows if row[-1] == str(day)]
+    _load(database, rows)
+    _load(database, alone, window=Window.day(day))
+    _delete(database, alone)
+
+    _load(database, alone)
+
+    assert [name for name, _ in _stored(database)] == [alone[0][0]]
+
+
+def test_sums_follow_rows_that_were_changed_by_hand(database: Database) -> None:
+    _load(database, [_order(1), _order(2)])
+    _delete(database, [_order(2)])
+    after_deletion = _load(database, [_order(1), _order(3)])
+    add_rows(database, ORDERS, [_order(4)], account=ACCOUNT, tags=("platform",))
+    after_insertion = _load(database, [_order(1), _order(5)])
+
+    assert [(each.sums or {})["rows"] for each in (after_deletion, after_insertion)] == [2, 2]
+
+
+def test_a_report_is_compared_with_its_own_last_load(database: Database) -> None:
+    day = Window.day(MARCH.start)
+    receipts = []
+    for report in ("7", "8", "6", "7"):
+        with open_load(database, Slice(REPORT_ROWS, ACCOUNT, day, report)) as load:
+            load.spool.write([(report, 1, "SKU", "Cup", 1, Decimal(5), str(day.start))], page=1)
+            receipts.append(
+                load.store(LoadFacts(1, 1, 0, None, CountVerdict.UNVERIFIABLE), started_at=datetime.now(UTC))
+            )
+
+    assert [each.restatement for each in receipts] == [None, None, None, {}]
+    assert [each.changed for each in receipts] == [True, True, True, False]
 
 
 def test_a_value_that_postgresql_refuses_leaves_the_slice_as_it_was(database: Database) -> None:
