@@ -14,7 +14,7 @@ import pytest
 from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
-from seller_platform.ingest.connections.token_rotation import GrantKeeper, PairSpool, reseal_spools
+from seller_platform.ingest.connections.token_rotation import GrantKeeper, PairSpool, is_newer, reseal_spools
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.connections.grants import Grants, LockedGrant, open_pair
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box
@@ -208,24 +208,25 @@ def test_a_failed_refresh_stops_nothing_while_the_access_token_is_valid(shared: 
     shared.issuer.error = (status, "oops")
     tokens = []
 
-    for minutes in (31, 32, 35.9, 36.1, 59):
+    for minutes in (31, 32, 35.9, 36.1, 59, 59.22, 59.26):
         shared.now = START + timedelta(minutes=minutes)
         tokens.append((keeper.token().access_token, shared.issuer.requests))
     shared.issuer.error = None
 
     # It is asked again after five minutes, and sooner when the access token has not long to live.
-    assert tokens == [("access-1", asked) for asked in (1, 1, 1, 2, 3)]
+    assert tokens == [("access-1", asked) for asked in (1, 1, 1, 2, 3, 3, 4)]
     shared.now = START + timedelta(minutes=59, seconds=30)
     assert keeper.token().access_token == "access-2"
 
 
-def test_a_failed_refresh_is_an_error_once_the_access_token_has_expired(shared: SharedGrant) -> None:
+@pytest.mark.parametrize("minutes", [60, 61])
+def test_a_failed_refresh_is_an_error_once_the_access_token_has_expired(shared: SharedGrant, minutes: int) -> None:
     keeper = shared.keeper()
     shared.issuer.error = (502, "oops")
     shared.now = START + timedelta(minutes=31)
     keeper.token()
 
-    shared.now = START + timedelta(minutes=60)
+    shared.now = START + timedelta(minutes=minutes)
 
     with pytest.raises(UpstreamUnavailableError):
         keeper.token()
@@ -289,7 +290,7 @@ def test_a_process_that_is_overtaken_keeps_the_pair_of_the_other(shared: SharedG
 
     assert overtaken.access_token == "access-2"
     assert shared.keeper().rotate("access-2").access_token == "access-3"
-    assert shared.issuer.requests == 2
+    assert (shared.grants.current("default")[0].generation, shared.issuer.requests) == (3, 2)
     assert shared.files() == []
 
 
@@ -317,6 +318,48 @@ def test_a_refresh_that_was_cut_off_is_named_when_the_grant_is_lost(shared: Shar
 
     with pytest.raises(ReauthorizationRequiredError, match="2026-03-01T00:00:00"):
         shared.keeper().rotate("access-1")
+
+
+def test_an_intent_is_of_one_generation_and_one_that_is_cut_is_none(shared: SharedGrant) -> None:
+    shared.spool().intend(2, START)
+    begun = [shared.spool().interrupted(generation) for generation in (1, 2, 3)]
+    (shared.home / "grants" / "default.intent").write_text('{"generation"')
+
+    assert begun == [None, START.isoformat(), None]
+    assert shared.spool().interrupted(2) is None
+
+
+def test_a_new_authorisation_leaves_the_room_of_a_rotation(shared: SharedGrant) -> None:
+    files: list[str] = []
+    shared.spool().intend(1, START)
+
+    shared.keeper().adopt(
+        TokenPair("access-9", "refresh-9", START, 3600), register=lambda: files.extend(shared.files())
+    )
+
+    assert files == ["default.intent", "default.pair", "default.room"]
+
+
+@pytest.mark.parametrize(
+    ("generation", "seconds", "authorization", "expected"),
+    [
+        (1, 1, "other", True),
+        (1, 0, "other", False),
+        (1, -1, "other", False),
+        (2, 9, "same", False),
+        (3, 9, "same", False),
+        (4, -9, "same", True),
+        (4, 9, "other", False),
+        (4, 9, "a later one", False),
+    ],
+)
+def test_a_pair_is_newer_by_its_time_or_its_generation(
+    generation: int, seconds: int, authorization: str, expected: bool
+) -> None:
+    stored = TokenPair("a", "r", START, 3600, 3, "same")
+    kept = replace(stored, generation=generation, authorization=authorization)
+
+    assert is_newer(replace(kept, issued_at=START + timedelta(seconds=seconds)), stored) is expected
 
 
 def test_room_for_any_pair_is_reserved_before_a_refresh(shared: SharedGrant) -> None:
