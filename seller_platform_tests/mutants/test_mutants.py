@@ -73,6 +73,7 @@ def test_a_verdict_has_a_reason_and_is_about_a_line_that_exists() -> None:
         for change, reason in verdicts().items()
         for line in change.splitlines()[1:]
         if reason.startswith(("-", "+"))
+        or not line.startswith(("-", "+"))
         or (line.startswith("-") and line[2:] not in path_of(change.split()[0]).read_text().splitlines())
     ]
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import filterfalse
-from struct import iter_unpack, unpack
+from struct import Struct, unpack
 from typing import Any
 
 import psycopg
@@ -19,7 +19,7 @@ from seller_platform.warehouse.loads.copy_format import HASH_BYTES
 from seller_platform.warehouse.loads.profiles import Profile, profile_query
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, ROW_HASH, SELLER, table_for
 
-_ADDRESS_BYTES = 6
+_HASH_AND_ADDRESS = Struct(f"{HASH_BYTES}s6s")
 LOAD_ID = "load_id"
 _OF_LOAD = (LOAD_ID, "page", ROW_HASH)
 
@@ -133,7 +133,7 @@ def stored_rows(
     if by_value:
         addresses = [address for _, address in _unpacked(found)]
         return StoredRows(len(addresses), {}, b"", addresses)
-    count, address_of, unhashed = len(found) // (HASH_BYTES + _ADDRESS_BYTES), dict(_unpacked(found)), []
+    count, address_of, unhashed = len(found) // _HASH_AND_ADDRESS.size, dict(_unpacked(found)), []
     if address_of.pop(_NO_HASH, None) is not None:
         unhashed = [address for each, address in _unpacked(found) if each == _NO_HASH]
         found = b"".join(each + address for each, address in _unpacked(found) if each != _NO_HASH)
@@ -245,4 +245,4 @@ def _listed(names: Any) -> sql.Composed:
 
 def _unpacked(hashed: bytes) -> Any:
     """Iterate over the hash and the address of each row."""
-    return iter_unpack(f"{HASH_BYTES}s{_ADDRESS_BYTES}s", hashed)
+    return _HASH_AND_ADDRESS.iter_unpack(hashed)

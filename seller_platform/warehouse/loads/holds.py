@@ -414,7 +414,7 @@ class Judge:
                 findings = [
                     Contradiction(rule, column)
                     for number, whole, column in rule.measure([changes[day] for day in days])
-                    if number > rule.more_than and 100 * number > rule.more_than_percent * whole > 0
+                    if whole and number > rule.more_than and 100 * number > rule.more_than_percent * whole
                 ]
                 for day in _contributing(rule, days, changes) if findings else ():
                     found[day] += findings

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from seller_platform.warehouse.loads.day_changes import SCALE, Figures, _dear_days
+from seller_platform.warehouse.loads.day_changes import SCALE, DayChange, Figures, _dear_days
 
 _ROWS = {"1st": 10, "2nd": 100}
 
@@ -34,6 +34,20 @@ def test_days_are_compared_whose_rows_differ_much(
     went: Mapping[str, Figures], came: Mapping[str, Figures], compared: Collection[str]
 ) -> None:
     assert _dear_days(_ROWS, went, came) == compared
+
+
+def test_figures_after_rows_went_and_came() -> None:
+    before, gone, new = (
+        Figures(rows, {"sku": filled}, {"amount": Decimal(gross)}, {"amount": Decimal(net)})
+        for rows, filled, gross, net in ((10, 9, 80, -8), (4, 3, 30, 20), (2, 1, 7, 5))
+    )
+
+    assert before.after(Figures(), Figures()) == before
+    assert before.after(gone, new) == Figures(8, {"sku": 7}, {"amount": Decimal(57)}, {"amount": Decimal(-23)})
+
+
+def test_rows_are_missing_where_fewer_are_stored() -> None:
+    assert [DayChange(before, after).missing for before, after in ((10, 4), (4, 10), (4, 4))] == [6, 0, 0]
 
 
 def test_a_day_without_stored_rows_has_nothing_to_compare() -> None:

@@ -17,9 +17,11 @@ from seller_platform.warehouse.loads.receipts import (
 )
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 
-TRANSACTIONS, BY_PRODUCT = dataset_named("transactions"), dataset_named("sales_by_product")
+TRANSACTIONS, BY_PRODUCT, ORDERS, DAILY = (
+    dataset_named(name) for name in ("transactions", "sales_by_product", "orders", "daily_product_sales")
+)
 ZONE = ZoneInfo("Asia/Tokyo")
 MARCH = Window.month_of(date(2026, 3, 1))
 
@@ -90,7 +92,7 @@ def test_the_newest_load_is_the_last_that_ended(database: Database) -> None:
 
 def test_the_newest_receipts_are_those_of_the_dataset(database: Database) -> None:
     february = Window.month_of(date(2026, 2, 1))
-    for dataset in (BY_PRODUCT, TRANSACTIONS, dataset_named("orders")):
+    for dataset in (BY_PRODUCT, TRANSACTIONS, ORDERS):
         for account in ("S.JP", "S.KR"):
             mark_loaded(database, dataset, account, MARCH, february)
 
@@ -101,6 +103,18 @@ def test_the_newest_receipts_are_those_of_the_dataset(database: Database) -> Non
         "S.JP": expected,
         "S.KR": expected,
     }
+
+
+def test_holds_of_other_lists_and_accounts_leave_the_days_read(database: Database) -> None:
+    april = Window.month_of(date(2026, 4, 1))
+    mark_loaded(database, ORDERS, "S.JP", april)
+    for dataset, account in ((DAILY, "S.JP"), (TRANSACTIONS, "S.JP"), (ORDERS, "S.IN"), (ORDERS, "S.KR")):
+        store_receipt(database, dataset, account, april, verdict="held", changed=False)
+    store_receipt(database, ORDERS, "S.JP", Window.day(april.start), verdict="held", changed=False)
+
+    read = days_read(database, ORDERS, "S.JP", april, ZONE, now=datetime.now(UTC))
+
+    assert set(read) == {*april.each_day()} - {april.start}
 
 
 def test_several_loads_are_lent_at_once(database: Database) -> None:

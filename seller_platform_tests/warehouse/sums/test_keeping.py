@@ -11,7 +11,14 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.sums.keeping import keep_sums, lock_name
+from seller_platform.warehouse.sums.keeping import (
+    _change_statement,
+    _keep_statement,
+    _touched_statement,
+    keep_sums,
+    lock_name,
+    sum_statement,
+)
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
 FEBRUARY, MARCH = Window(date(2026, 2, 1), date(2026, 3, 1)), Window(date(2026, 3, 1), date(2026, 4, 1))
@@ -33,6 +40,11 @@ def _marks(database: Database) -> Sequence[tuple[int, str]]:
     with database.begin() as connection:
         marks = connection.exec_driver_sql("SELECT load_id, months::text FROM service.unsummed_loads ORDER BY 1")
         return [(load, months) for load, months in marks]
+
+
+def test_statements_are_composed_once() -> None:
+    for compose in (sum_statement, _keep_statement, _change_statement, _touched_statement):
+        assert compose(DAILY) is compose(DAILY)
 
 
 @pytest.mark.parametrize(("dataset", "window"), [(DAILY, FEBRUARY), (LEDGER, MARCH)])
