@@ -1,22 +1,23 @@
-"""A host of agents, with the client of package mcp: a person consents for it, and it keeps the tokens."""
+"""Hosts of agents, with the client of package mcp: over HTTP a person consents, and the host keeps the tokens."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx
 import httpx2
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
 from seller_platform_tests.support.client_documents import Documents
+from seller_platform_tests.support.processes import COMMAND
 from seller_platform_tests.support.served import ANN, PASSWORD, submit
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -85,11 +86,7 @@ class Host:
     def ask(self, *calls: tuple[str, dict[str, Any]], mode: Any = "auto") -> list[Any]:
         """Return the results of calls of tools."""
 
-        async def call() -> list[Any]:
-            async with self.connected(mode) as client:
-                return [await client.call_tool(name, arguments) for name, arguments in calls]
-
-        return asyncio.run(call())
+        return asyncio.run(_call(self.connected(mode), calls))
 
     def refresh(self, token: str) -> httpx.Response:
         form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": self.client_id}
@@ -124,3 +121,16 @@ class Host:
             f"{self.base_url}/mcp", content=content, headers=sent, timeout=PATIENCE_SECONDS
         )
         return answer
+
+
+def ask_process(variables: dict[str, str], *calls: tuple[str, dict[str, Any]]) -> list[Any]:
+    """Return the results of calls of tools, over the standard streams of `seller-platform mcp`."""
+    command, *arguments = [*COMMAND, "mcp"]
+    return asyncio.run(_call(Client(StdioServerParameters(command=command, args=arguments, env=variables)), calls))
+
+
+async def _call(
+    connected: AbstractAsyncContextManager[Client], calls: Iterable[tuple[str, dict[str, Any]]]
+) -> list[Any]:
+    async with connected as client:
+        return [await client.call_tool(name, arguments) for name, arguments in calls]

@@ -25,7 +25,7 @@ def write_certificate(folder: Path, *, days: int) -> Path:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
+        .not_valid_before(now - timedelta(days=3_650))  # a process may have an earlier clock
         .not_valid_after(now + timedelta(days=days, hours=1))
         .add_extension(hosts, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
