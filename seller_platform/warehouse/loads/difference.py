@@ -150,12 +150,12 @@ def difference(read: Sequence[bytes], stored: StoredRows) -> Difference:
     unread = Counter(each for each, _ in _unpacked(stored.hashed))
     is_new = []
     for each in read:
-        is_stored = unread[each] > 0
+        is_stored = bool(unread[each])
         unread[each] -= is_stored
         is_new.append(not is_stored)
     gone_rows = list(stored.unhashed)
     for each, address in _unpacked(stored.hashed):
-        if unread[each] > 0:
+        if unread[each]:
             unread[each] -= 1
             gone_rows.append(address)
     return Difference(is_new, gone_rows)
@@ -179,12 +179,12 @@ class PendingRows:
             "owned": owned,
         }
         self._columns = [column.name for column in table_for(dataset).columns]
+        self._columns_of_row = _listed(name for name in self._columns if name != LOAD_ID)
         self._execute(_CREATE)
 
     def bring_back(self, inside: sql.Composable, *, before: int) -> None:
         """Add the former rows of a slice that were stored before a load and are gone since."""
-        columns = _listed(name for name in self._columns if name != LOAD_ID)
-        self._execute(_BRING_BACK, columns=columns, inside=inside, before=sql.Literal(before))
+        self._execute(_BRING_BACK, columns=self._columns_of_row, inside=inside, before=sql.Literal(before))
 
     def drop_equal(self, gone: Sequence[str]) -> list[str]:
         """Drop new rows that equal gone rows by value, and return the rows that are gone indeed.
@@ -221,7 +221,7 @@ class PendingRows:
             load_id: The load that brings them.
             inside: The condition for those that are inserted; None for all.
         """
-        names = {"columns": _listed(name for name in self._columns if name != LOAD_ID), "inside": inside or _ALL}
+        names = {"columns": self._columns_of_row, "inside": inside or _ALL}
         self._execute(_PUBLISH, load=sql.Literal(load_id), load_id=sql.Identifier(LOAD_ID), **names)
         profile = profile_query(self._dataset, self.table, inside or _ALL)
         return Profile.of(self._dataset, self._execute(profile).fetchall())

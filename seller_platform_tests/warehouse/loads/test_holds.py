@@ -640,11 +640,11 @@ def test_the_requests_of_a_reading_are_divided_among_its_parts(database: Databas
         load.store(facts, started_at=NOON + timedelta(days=1), judge=Judge(SETTLED, is_second=True))
 
     with database.begin() as connection:
-        columns = "requests, pages, body_bytes, announced"
+        columns = "requests, pages, body_bytes, announced, rows"
         parts = connection.execute(text(f"SELECT {columns} FROM platform.loads ORDER BY id OFFSET 1")).all()
 
     divided = [part[:3] for part in parts]
-    assert [announced for *_, announced in parts] == [40, 0, 50]
+    assert [part[3:] for part in parts] == [(40, 40), (0, 10), (50, 50)]
     assert [sum(numbers) for numbers in zip(*divided, strict=True)] == [7, 5, 100]
     assert [sorted(numbers) for numbers in zip(*divided, strict=True)] == [[2, 2, 3], [1, 2, 2], [33, 33, 34]]
     assert _count(database, "platform.known_pages") == 0  # a page may have rows of several parts
