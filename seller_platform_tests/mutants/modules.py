@@ -2,28 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 
-_LOADS = ("warehouse/loads", "ingest/loads/test_slices.py")
-_LISTS = ("client/lists", "client/decoding", "client/endpoints", "ingest/loads/test_slices.py")
+_LISTS = ("client/lists", "client/decoding", "client/endpoints")
+_LOADS = "warehouse/loads"
 
 TESTS_OF: Mapping[str, Sequence[str]] = {
     "warehouse.loads.slices": (
-        *_LOADS,
+        *(f"{_LOADS}/test_{name}.py" for name in ("slices", "history", "holds", "null_keys")),
         "ingest/loads/test_known_pages.py",
         "warehouse/sums",
         "warehouse/monitoring/test_slice_states.py",
     ),
-    "warehouse.loads.difference": (*_LOADS, "warehouse/sums"),
-    "warehouse.loads.holds": _LOADS,
-    "warehouse.loads.day_changes": _LOADS,
-    "warehouse.loads.receipts": (*_LOADS, "ingest/loads/test_planner.py", "ingest/verification"),
-    "warehouse.loads.retention": (*_LOADS, "service/lists/test_replica.py"),
-    "warehouse.loads.copy_format": (*_LOADS, "warehouse/sums"),
+    "warehouse.loads.difference": tuple(
+        f"{_LOADS}/test_{name}.py" for name in ("difference", "slices", "history", "copy_format", "null_keys")
+    ),
+    "warehouse.loads.holds": (f"{_LOADS}/test_holds.py",),
+    "warehouse.loads.day_changes": (f"{_LOADS}/test_day_changes.py", f"{_LOADS}/test_holds.py"),
+    "warehouse.loads.receipts": (
+        *(f"{_LOADS}/test_{name}.py" for name in ("receipts", "days_due", "holds")),
+        "ingest/loads/test_planner.py",
+    ),
+    "warehouse.loads.retention": (f"{_LOADS}/test_retention.py",),
+    "warehouse.loads.copy_format": tuple(f"{_LOADS}/test_{name}.py" for name in ("copy_format", "slices", "history")),
     "warehouse.sums.keeping": ("warehouse/sums", "service/statistics", "warehouse/loads/test_slices.py"),
     "ingest.connections.token_rotation": ("ingest/connections",),
-    "ingest.connections.request_budget": ("ingest/connections", "ingest/loads/test_slices.py"),
+    "ingest.connections.request_budget": ("ingest/connections/test_request_budget.py",),
     "client.lists.pagination": _LISTS,
-    "client.decoding.values": _LISTS,
-    "client.decoding.pages": (*_LISTS, "ingest/loads/test_replaced_text.py"),
+    "client.decoding.values": ("client/decoding",),
+    "client.decoding.pages": (*_LISTS, "ingest/loads/test_known_pages.py", "ingest/loads/test_replaced_text.py"),
     "service.access": (
         "service/test_access.py",
         "service/lists/test_endpoints.py",
@@ -31,6 +36,6 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
         "service/oauth/test_consent_choices.py",
         "service/oauth/test_token_endpoint.py",
     ),
-    "service.limits.rates": ("service/limits",),
+    "service.limits.rates": ("service/limits/test_rates.py",),
 }
 """By the name of a module below `seller_platform`, paths below `seller_platform_tests`."""
