@@ -73,16 +73,16 @@ def whole_number(text: str) -> int:
         ValueError: The text is no integer, or one beyond PostgreSQL's bigint.
     """
     number = exact_number(text)
-    if number.adjusted() > 20 or number != number.to_integral_value():
+    if number != number.to_integral_value():
         raise ValueError("not an integer")
-    if not LEAST_BIGINT <= (whole := int(number)) <= LARGEST_BIGINT:
+    if not LEAST_BIGINT <= number <= LARGEST_BIGINT:
         raise ValueError("beyond bigint")
-    return whole
+    return int(number)
 
 
 def _scalar(sent: bytes) -> str:
     """Return the text of a string or a number."""
-    if sent[:1] == b'"':
+    if sent.startswith(b'"'):
         return _STRING.decode(sent)
     if sent[:1] not in b"-0123456789":
         raise ValueError("neither a string nor a number")
@@ -90,7 +90,7 @@ def _scalar(sent: bytes) -> str:
 
 
 def _boolean(sent: bytes) -> bool:
-    text = _STRING.decode(sent) if sent[:1] == b'"' else sent.decode()
+    text = _STRING.decode(sent) if sent.startswith(b'"') else sent.decode()
     if text.lower() not in _BOOLEANS:
         raise ValueError("not a boolean")
     return _BOOLEANS[text.lower()]

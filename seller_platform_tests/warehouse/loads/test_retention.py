@@ -11,7 +11,7 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.retention import Pruned, prune
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.receipts import end_in_the_past, latest_receipts
+from seller_platform_tests.support.receipts import end_in_the_past, latest_receipts, store_receipt
 from seller_platform_tests.support.served import connect, execute, stored
 from seller_platform_tests.support.waiting import wait_for
 
@@ -55,15 +55,16 @@ def _prune(database: Database, *, dry: bool = False) -> Pruned:
 
 def test_of_old_snapshots_the_last_of_each_month_stays(database: Database) -> None:
     old = [date(2026, 6, 1), date(2026, 6, 29), date(2026, 7, 3), date(2026, 7, 31)]
-    fresh = [date(2026, 10, 1), date(2026, 10, 2)]
-    for day in (*old, *fresh):
+    last = [date(2026, 8, 2)]  # of August before the day from which on all are kept
+    fresh = [date(2026, 8, 3), date(2026, 10, 1), date(2026, 10, 2)]
+    for day in (*old, *last, *fresh):
         _snapshot(database, day)
 
     would, did = _prune(database, dry=True), _prune(database)
 
     assert would == did
     assert did.rows["warehouse_stock"] == 2
-    assert _days(database) == [date(2026, 6, 29), date(2026, 7, 31), *fresh]
+    assert _days(database) == [date(2026, 6, 29), date(2026, 7, 31), *last, *fresh]
     assert _prune(database).rows["warehouse_stock"] == 0
 
 
@@ -73,16 +74,29 @@ def test_receipts_of_last_reads_and_of_stored_and_former_rows_are_kept(database:
     wrote = _load(database, TRANSACTIONS, march, date(2026, 4, 2), "2026-03-01T00:00:00Z", "Fee")
     confirmed = _load(database, TRANSACTIONS, march, date(2026, 4, 3), "2026-03-01T00:00:00Z", "Fee")
     newest = _load(database, TRANSACTIONS, march, date(2026, 4, 4), "2026-03-01T00:00:00Z", "Fee")
+    at = datetime(2026, 4, 5, tzinfo=UTC)
+    held = store_receipt(database, TRANSACTIONS, "S1.US", march, at=at, verdict="held", changed=False)
     before = latest_receipts(database)
 
     pruned = _prune(database)
 
     assert pruned.receipts == 1
-    assert _receipts(database) == {former, wrote, newest}
+    assert _receipts(database) == {former, wrote, newest, held}
     assert confirmed not in _receipts(database)
     assert latest_receipts(database) == before
     with database.begin() as connection:
         assert connection.execute(text("SELECT DISTINCT load_id FROM seller.transactions")).scalars().all() == [wrote]
+
+
+def test_receipts_that_are_not_old_are_kept_and_the_last_old_one_of_stored_rows(database: Database) -> None:
+    march, moment = Window.month_of(date(2026, 3, 1)), "2026-03-01T00:00:00Z"
+    days = (NOW - timedelta(days) for days in (50, 40, 20, 10, 9))
+    loads = [_load(database, TRANSACTIONS, march, day, moment, name) for day, name in zip(days, "ABBBB", strict=True)]
+
+    pruned = _prune(database)
+
+    assert pruned.receipts == 0
+    assert _receipts(database) == set(loads)
 
 
 def test_of_readings_of_a_day_that_changed_nothing_the_last_is_kept(database: Database) -> None:
@@ -146,15 +160,20 @@ def test_tables_are_analyzed_one_after_the_other(database: Database) -> None:
 
 def test_of_old_builds_the_newest_and_of_reports_what_awaits_a_run_stays(database: Database) -> None:
     connect(database, "S1.US")
+    # Of the second partition only the first build exists; all partitions that differ in one value were built later.
     execute(
         database,
         """
         INSERT INTO platform.mart_builds
             (mart, account, window_start, rows, digest, parameters, loads, started_at, finished_at)
-        SELECT mart, 'S1.US', month, number, '', '{}', '{}', at, at
-        FROM (VALUES ('a', date '2026-03-01'), ('a', '2026-04-01'), ('b', null)) AS partitions (mart, month),
-             (VALUES (1, date '2026-06-01'), (2, '2026-07-01'), (3, '2026-10-30')) AS builds (number, at)
-        WHERE (mart, month, number) IS DISTINCT FROM ('a', date '2026-03-01', 3)
+        SELECT mart, account, month, number, '', '{}', '{}', at, at
+        FROM (VALUES (1, 'b', 'S1.US', null), (2, 'b', 'S1.US', date '2026-03-01'), (3, 'b', 'S1.US', '2026-02-01'),
+                     (4, 'b', 'S1.US', '2026-04-01'), (5, 'b', 'S0.US', '2026-03-01'), (6, 'b', 'S2.US', '2026-03-01'),
+                     (7, 'a', 'S1.US', '2026-03-01'), (8, 'c', 'S1.US', '2026-03-01'))
+                 AS partitions (position, mart, account, month),
+             (VALUES (1, date '2026-06-01'), (2, '2026-10-02'), (3, '2026-10-30')) AS builds (number, at)
+        WHERE position <> 2 OR number = 1
+        ORDER BY position, number
         """,
     )
     execute(
@@ -166,22 +185,45 @@ def test_of_old_builds_the_newest_and_of_reports_what_awaits_a_run_stays(databas
                nullif(told_at, '')::timestamptz
         FROM (VALUES ('pending', ''), ('loaded', ''), ('failed', ''), ('given_up', ''), ('failed', '2026-06-02'))
                  AS jobs (state, told_at),
-             (VALUES (date '2026-06-01'), ('2026-10-30')) AS moments (at)
+             (VALUES (date '2026-06-01'), ('2026-10-02'), ('2026-10-30')) AS moments (at)
         """,
     )
 
     would, did = _prune(database, dry=True), _prune(database)
 
     assert would == did
-    assert stored(database, "SELECT mart, window_start, rows FROM platform.mart_builds ORDER BY id") == [
-        ("a", date(2026, 3, 1), 2),
-        ("a", date(2026, 4, 1), 3),
-        ("b", None, 3),
+    assert stored(database, "SELECT rows FROM platform.mart_builds ORDER BY id") == [
+        (number,) for numbers in ([2, 3], [1], *[[2, 3]] * 6) for number in numbers
     ]
-    assert did.receipts == 7
+    assert did.receipts == 7 + 2
     left = stored(database, "SELECT state FROM platform.report_jobs ORDER BY requested_at, state")
     assert [state for (state,) in left[:3]] == ["failed", "given_up", "pending"]
-    assert len(left) == 3 + 5
+    assert len(left) == 3 + 2 * 5
+
+
+def test_counts_of_requests_and_comparisons_that_are_old_are_deleted(database: Database) -> None:
+    execute(
+        database,
+        """
+        INSERT INTO platform.sent_requests (connection, day, requests)
+        SELECT 'default', day, 1 FROM unnest('{2026-10-01, 2026-10-02, 2026-10-03}'::date[]) AS day
+        """,
+    )
+    execute(
+        database,
+        """
+        INSERT INTO platform.comparisons (stratum, dataset, account, window_start, window_end, requests, started_at)
+        SELECT 'settled', 'orders', 'S1.US', day, day, 1, day
+        FROM unnest('{2026-10-01, 2026-10-02, 2026-10-03}'::date[]) AS day
+        """,
+    )
+
+    _prune(database, dry=True)
+    _prune(database)
+
+    kept = [(date(2026, 10, day),) for day in (2, 3)]
+    assert stored(database, "SELECT day FROM platform.sent_requests ORDER BY 1") == kept
+    assert stored(database, "SELECT window_start FROM platform.comparisons ORDER BY 1") == kept
 
 
 def test_a_month_that_no_request_summed_is_marked_once(database: Database) -> None:
@@ -191,7 +233,8 @@ def test_a_month_that_no_request_summed_is_marked_once(database: Database) -> No
         INSERT INTO service.unsummed_loads (account, dataset, load_id, months)
         VALUES ('S1.US', 'orders', 1, '[2026-02-01, 2026-03-01)'), ('S1.US', 'orders', 2, '[2026-03-01, 2026-04-01)'),
                ('S1.US', 'orders', 3, '[2026-03-01, 2026-05-01)'), ('S1.US', 'orders', 4, '[2026-04-01, 2026-05-01)'),
-               ('S1.US', 'inventory', 2, '[2026-03-01, 2026-04-01)'), ('S2.US', 'orders', 1, '[2026-03-01, 2026-04-01)')
+               ('S1.US', 'inventory', 9, '[2026-01-01, 2027-01-01)'), ('S1.US', 'stock', 9, '[2026-01-01, 2027-01-01)'),
+               ('S0.US', 'orders', 9, '[2026-01-01, 2027-01-01)'), ('S2.US', 'orders', 9, '[2026-01-01, 2027-01-01)')
         """,
     )
 
@@ -199,7 +242,9 @@ def test_a_month_that_no_request_summed_is_marked_once(database: Database) -> No
 
     marks = stored(database, "SELECT account, dataset, load_id FROM service.unsummed_loads ORDER BY 1, 2, 3")
     assert marks == [
-        ("S1.US", "inventory", 2),
+        ("S0.US", "orders", 9),
+        ("S1.US", "inventory", 9),
         *(("S1.US", "orders", load) for load in (1, 3, 4)),
-        ("S2.US", "orders", 1),
+        ("S1.US", "stock", 9),
+        ("S2.US", "orders", 9),
     ]
