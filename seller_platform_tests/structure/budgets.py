@@ -16,7 +16,7 @@ BUDGETS = {
     "client": 4_610,
     "warehouse": 19_960,
     "contract": 1_400,
-    "tests": 66_510,
+    "tests": 66_940,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
