@@ -1,5 +1,6 @@
 """The pages of documentation that are shipped with the package."""
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -8,6 +9,7 @@ from seller_platform.errors import RequestError
 
 FOLDER = Path(__file__).parent / "docs"
 NOTEBOOK = FOLDER / "first_look.ipynb"
+_SECTIONS = 5
 _NAMES = (
     "concepts",
     "connect",
@@ -87,3 +89,20 @@ def page_named(name: str) -> DocumentPage:
         names = ", ".join(page.name for page in PAGES)
         raise RequestError(f"there is no page {name!r}.{question} The pages are: {names}", code="UnknownPageError")
     return by_name[asked]
+
+
+def sections_with(words: str) -> list[tuple[str, str, str]]:
+    """Return the sections that have most of some words, those with them in the heading first.
+
+    Returns:
+        The name of the page, the heading and the text, of five sections at most.
+    """
+    sought = re.findall(r"\w{2,}", words.casefold())
+    sections = []
+    for page in PAGES:
+        for section in re.split(r"^(?=##? )", page.text, flags=re.MULTILINE):
+            heading, folded = section.partition("\n")[0].strip("# "), section.casefold()
+            score = sum((word in folded) * (2 + 3 * (word in heading.casefold())) for word in sought)
+            sections.append((score, page.name, heading, section))
+    best = sorted(sections, key=lambda each: -each[0])[:_SECTIONS]
+    return [(page, heading, text) for score, page, heading, text in best if score]

@@ -4,11 +4,10 @@ An agent asks through the tools; the MCP server only carries them.
 
 - `tools`: every tool, and the function that calls one
 - `asker`: who asks, what they may see, and the account that a name stands for
-- `proof`: what every answer carries beside its rows
-- `accounts`: the tool that lists accounts
+- `proof`: what every question and answer has
 - `figures`: the tools of governed metrics
-- `state`: what is stored, what is wrong, and where a figure comes from
-- `stock`: products that run out
+- `explanation`: where a figure comes from
+- `state`: accounts, what is stored, what is wrong, and stock that runs out
 - `cost_plan`: target costs, compared with the stored ones
 - `reference`: documentation, and statements of PostgreSQL
 """

@@ -1,6 +1,6 @@
 """Who asks, what they may see, and the account that a name stands for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from seller_platform.clocks import Clock, utc_now
@@ -33,34 +33,40 @@ class Asker:
         """Return the sentence that says how many of all stored slices differ from the upstream at most."""
         return str(sample(self.database, self.clock()))
 
-    def seen_accounts(self) -> Sequence[KnownAccount]:
-        """Return the listed accounts that may be seen, by key."""
-        return [each for each in accounts(self.database) if self.accounts is None or each.key in self.accounts]
-
-    def chosen_accounts(self, names: Sequence[str]) -> Sequence[KnownAccount]:
+    def chosen_accounts(self, names: Sequence[str] = ()) -> Sequence[KnownAccount]:
         """Return the accounts of these keys or titles, by key; without names, all that may be seen.
 
         Raises:
             UnanswerableError: No account may be seen that has a name, or several have it. An account that may not be
                 seen is as one that does not exist.
         """
-        seen = {each.key: each for each in self.seen_accounts()}
+        every = {each.key: each for each in accounts(self.database)}
+        seen = {key: each for key, each in every.items() if self.accounts is None or key in self.accounts}
         if not seen:
             raise UnanswerableError("there are no accounts", "Connect accounts, or ask for access to some.")
         titles = {key: each.account.title for key, each in seen.items()}
         keys = {self._key(name, titles) for name in names} or set(seen)
         return [seen[key] for key in sorted(keys)]
 
-    def _key(self, name: str, titles: dict[str, str]) -> str:
+    def _key(self, name: str, titles: Mapping[str, str]) -> str:
         try:
             return key_named(name, titles)
         except RequestError:
-            same = name.strip().casefold()
-            listed = {f"{key} ({title})": f"{key} {title}".casefold() for key, title in titles.items()}
-            alike = [each for each, text in listed.items() if same in text]
-            question = "" if alike else did_you_mean(name, [*titles, *titles.values()])
-            raise UnanswerableError(
-                f"{name!r} is neither the key nor the title of exactly one account{question}",
-                "Name an account by its key, as the candidates have it.",
-                (alike or list(listed))[:_CANDIDATES],
-            ) from None
+            names = {key: [title] for key, title in titles.items()}
+            raise refused_name(name, names, "neither the key nor the title of exactly one account") from None
+
+
+def refused_name(name: str, names: Mapping[str, Sequence[str]], problem: str) -> UnanswerableError:
+    """Return the refusal of a name that does not stand for exactly one account or product.
+
+    Args:
+        names: What else each key is named; the candidates are those with a similar name, or a few in all.
+    """
+    labels = [f"{key} ({', '.join(others)})" for key, others in names.items()]
+    alike = [each for each in labels if name.strip().casefold() in each.casefold()]
+    every = [*names, *(each for others in names.values() for each in others)]
+    return UnanswerableError(
+        f"{name!r} is {problem}{'' if alike else did_you_mean(name, every)}",
+        "Take the key of a candidate: what stands before the brackets.",
+        (alike or labels)[:_CANDIDATES],
+    )

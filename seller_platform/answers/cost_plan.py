@@ -1,29 +1,16 @@
 """The tool `cost_plan`: how target costs differ from the stored ones. It plans, and neither stores nor writes."""
 
-import json
-from collections import defaultdict
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 
-import msgspec
 from pydantic import Field
-from sqlalchemy import text
 
 from seller_platform.answers.asker import Asker
-from seller_platform.answers.figures import Name
-from seller_platform.answers.proof import Fact, Proof, Seen, ToolAnswer
-from seller_platform.contract.cost_periods import CostPeriod, Periods
+from seller_platform.answers.proof import Fact, Name, Proof, Seen, ToolAnswer
 from seller_platform.csv_files import Line, Problems
 from seller_platform.errors import CostSheetError
-from seller_platform.warehouse.jobs.cost_plans import ChangeKind, CostWrite, changes_of
+from seller_platform.warehouse.jobs.cost_plans import ChangeKind, CostWrite, changes_of, stored_costs
 from seller_platform.warehouse.jobs.cost_sheets import costs_of_lines
-
-_STORED = text("""
-    SELECT period.account, sku, from_date, to_date, CAST(cost_elements AS text), slice.read_at
-    FROM platform.slices AS slice
-    LEFT JOIN seller.cost_periods AS period ON period.account = slice.account AND local_day = newest_day
-    WHERE slice.dataset = 'cost_periods' AND slice.account = ANY (:accounts) AND slice.load_id IS NOT NULL
-""")
 
 
 class CostLine(Fact):
@@ -57,7 +44,9 @@ class CostChangeRow(Fact):
 
 
 def plan_costs(asker: Asker, arguments: CostArguments) -> ToolAnswer[CostChangeRow]:
-    """Answer which periods of costs would be added, changed and removed.
+    """Answer which periods of product costs would be added, changed and removed by target costs.
+
+    It is a plan only: a person applies one by `seller-platform costs`.
 
     Raises:
         UnanswerableError: There is no such account.
@@ -70,7 +59,7 @@ def plan_costs(asker: Asker, arguments: CostArguments) -> ToolAnswer[CostChangeR
         for number, each in enumerate(arguments.lines, 1)
     ]
     target = costs_of_lines(lines, currencies, Problems("the plan", CostSheetError))
-    stored, as_of = _stored_costs(asker, list(currencies))
+    stored, as_of = stored_costs(asker.database, list(currencies))
     writes = [CostWrite(*product, stored.get(product, ()), wanted) for product, wanted in target.items()]
     rows = [
         CostChangeRow(
@@ -94,26 +83,9 @@ def plan_costs(asker: Asker, arguments: CostArguments) -> ToolAnswer[CostChangeR
         ),
         proof=Proof(
             as_of=as_of,
-            coverage="The newest stored costs of the accounts."
-            if as_of
-            else "Costs of the accounts were never loaded.",
-            settledness="Costs change when somebody writes them.",
+            coverage="The newest stored costs of the accounts." if as_of else "Costs were never loaded.",
             bound=asker.bound(),
             currencies=tuple(sorted({each for each in currencies.values() if each})),
             seen=Seen(command="seller-platform costs plan FILE.csv"),
         ),
     )
-
-
-def _stored_costs(asker: Asker, accounts: list[str]) -> tuple[dict[tuple[str, str], Periods], datetime | None]:
-    """Return the stored periods by account and SKU, and when they were read; None if never."""
-    periods: dict[tuple[str, str], list[CostPeriod]] = defaultdict(list)
-    moments = []
-    with asker.database.begin() as connection:
-        for account, sku, first, last, elements, read_at in connection.execute(_STORED, {"accounts": accounts}):
-            moments.append(read_at)
-            if sku is not None:
-                sent = json.loads(elements or "[]", parse_float=str, parse_int=str)
-                period = {"from_date": first, "to_date": last, "cost_elements": sent}
-                periods[account, sku].append(msgspec.convert(period, CostPeriod))
-    return {product: tuple(of_product) for product, of_product in periods.items()}, min(moments, default=None)

@@ -1,37 +1,39 @@
 """The tools `metrics`, `query` and `compare`: governed numbers, and how they changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from shlex import quote
-from typing import Annotated, Any
+from typing import Any
 
-from psycopg.rows import dict_row
-from pydantic import Field, StringConstraints
+from pydantic import Field
 from sqlalchemy import text
 
-from seller_platform.answers.accounts import NoArguments
-from seller_platform.answers.asker import Asker
-from seller_platform.answers.proof import Asked, Fact, Proof, Seen, ToolAnswer, period_of
-from seller_platform.contract import Window
+from seller_platform.answers.asker import Asker, refused_name
+from seller_platform.answers.proof import (
+    Asked,
+    ChosenAccounts,
+    Fact,
+    Name,
+    Names,
+    NoArguments,
+    Proof,
+    Seen,
+    ToolAnswer,
+    period_of,
+)
 from seller_platform.counts import count_of
-from seller_platform.errors import UnanswerableError, did_you_mean
-from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension, Metric, MetricQuery, MetricUnit
-
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
-Names = Annotated[tuple[Name, ...], Field(max_length=100)]
-
-ACCOUNTS_DOC = "Keys or exact titles of accounts; empty for all that you may see."
+from seller_platform.errors import UnanswerableError
+from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension, MetricQuery, MetricUnit, metric_named
 
 _PRODUCTS = text("""
-    SELECT sku, min(asin) AS asin, min(product_name) AS product_name
+    SELECT sku, array_remove(ARRAY[min(asin), min(product_name)], NULL)
     FROM seller.daily_product_sales
-    WHERE account = ANY (:accounts) AND local_day >= :first AND local_day < :end AND sku IS NOT NULL
+    WHERE account = ANY (:accounts) AND local_day BETWEEN :first AND :last AND sku IS NOT NULL
     GROUP BY sku ORDER BY sku
 """)
-_CANDIDATES = 10
+_MOST_COMPARED = 100_000
 
 
 class MetricRow(Fact):
@@ -45,13 +47,12 @@ class MetricRow(Fact):
     dimensions: tuple[Dimension, ...] = Field(description="What it can be divided by.")
 
 
-class FigureArguments(Fact):
+class FigureArguments(ChosenAccounts):
     """A governed metric over days of accounts."""
 
     metric: Name = Field(description="The name of a metric, as the tool `metrics` lists them.")
     first_day: date = Field(description="The first day, in the account's time zone.")
     last_day: date = Field(description="The last day, inclusive.")
-    accounts: Names = Field(default=(), description=ACCOUNTS_DOC)
     by: tuple[Dimension, ...] = Field(default=(), max_length=4, description="What the metric is divided by.")
     products: Names = Field(default=(), description="SKUs, ASINs or exact names of products; empty for all.")
     largest_first: bool = Field(default=False, description="Whether the largest values come first.")
@@ -85,40 +86,42 @@ class ComparedRow(FigureRow):
 
 
 def list_metrics(_: Asker, __: NoArguments) -> ToolAnswer[MetricRow]:
-    """Answer which metrics there are."""
-    names = tuple(MetricRow.model_fields)
+    """List the metrics that `query` and `compare` take: name, meaning, formula, unit, grain and dimensions.
+
+    Other numbers do not exist: do not compute one from these without saying so.
+    """
     return ToolAnswer(
-        rows=tuple(MetricRow(**{name: getattr(each, name) for name in names}) for each in METRICS),
-        proof=Proof(
-            as_of=None,
-            coverage="Every metric.",
-            settledness="Definitions change with versions of Seller Platform only.",
-            seen=Seen(command="seller-platform docs agents"),
-        ),
+        rows=tuple(map(MetricRow.model_validate, METRICS)),
+        proof=Proof(seen=Seen(command="seller-platform docs agents")),
     )
 
 
 def query_metric(asker: Asker, arguments: FigureArguments) -> ToolAnswer[FigureRow]:
-    """Answer a governed metric.
+    """Answer one governed metric over local days of accounts, in total or by account, month, day or product.
+
+    A period of which days are not stored is refused with the days that are; amounts of several currencies are never
+    added: divide by account. A question by product needs whole months. Say the notes and the proof's problems and
+    unsettled days with the number.
 
     Raises:
         UnanswerableError: The metric does not exist or cannot be divided so, its amounts are of several currencies, or
             days are not stored.
     """
     asked, query = figure_of(asker, arguments)
-    rows, notes = _rows_of(asked, query)
+    rows, notes = _read(asker, query)
     if len(rows) > query.limit:
         rows, notes = rows[: query.limit], [*notes, f"There are more rows than the limit of {query.limit}."]
-    currencies = {row["currency"] for row in rows if row["currency"]}
     return ToolAnswer(
         rows=tuple(FigureRow(**row) for row in rows),
         notes=(f"{query.metric.name}: {query.metric.doc}", *notes),
-        proof=asked.prove(command_of(query), currencies),
+        proof=asked.prove(command_of(query), query.require_one_currency(rows)),
     )
 
 
 def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[ComparedRow]:
-    """Answer how a metric changed from one period to another.
+    """Answer how a governed metric changed from another period to this one, with the change and its percentage.
+
+    It is in total, or divided by account or product.
 
     Raises:
         UnanswerableError: As with `query_metric`, in either period; or it is divided by day or month.
@@ -127,22 +130,25 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
         raise UnanswerableError("two periods have no days or months in common", "Divide by account or product, or not.")
     asked, query = figure_of(asker, arguments)
     other = period_of(arguments.other_first_day, arguments.other_last_day)
-    before_asked, before_query = replace(asked, window=other), replace(query, window=other)
-    before_asked.prove("")
-    (rows, notes), (before, before_notes) = _rows_of(asked, query), _rows_of(before_asked, before_query)
-    keys = [*map(str, query.by), "currency"]
-    values = {tuple(row[key] for key in keys): (row["value"], None) for row in rows}
-    for row in before:
-        key = tuple(row[key] for key in keys)
-        values[key] = (values.get(key, (None, None))[0], row["value"])
-    if query.is_largest_first:
-        values = dict(sorted(values.items(), key=lambda each: each[1][0] or Decimal(0), reverse=True))
+    replace(asked, window=other).prove("")
+    # What is among the first rows of one period need not be among those of the other.
+    query = replace(query, limit=_MOST_COMPARED)
+    before_query = replace(query, window=other)
+    (rows, notes), (before, before_notes) = _read(asker, query), _read(asker, before_query)
     if asked.window.days != other.days:
         notes = [*notes, f"The periods are unequal: {count_of(asked.window.days, 'day')} and {other.days}."]
-    currencies = {row["currency"] for row in (*rows, *before) if row["currency"]}
-    _require_one_currency(query, currencies)
+    keys = [*map(str, query.by), "currency"]
+    values, other_values = ({tuple(row[key] for key in keys): row["value"] for row in each} for each in (rows, before))
+    compared = []
+    for key in {**values, **other_values}:
+        value, other_value = values.get(key), other_values.get(key)
+        change = value - other_value if value is not None and other_value is not None else None
+        percent = round(100 * change / abs(other_value), 2) if change is not None and other_value else None
+        facts = {**dict(zip(keys, key, strict=True)), "value": value, "other_value": other_value}
+        compared.append(ComparedRow(**facts, change=change, change_percent=percent))
+    currencies = query.require_one_currency((*rows, *before))
     return ToolAnswer(
-        rows=tuple(_compared(dict(zip(keys, key, strict=True)), *pair) for key, pair in values.items())[: query.limit],
+        rows=tuple(compared[: arguments.limit]),
         notes=(f"{query.metric.name}: {query.metric.doc}", *notes, *(f"{other}: {note}" for note in before_notes)),
         proof=asked.prove(f"{command_of(query)}; {command_of(before_query)}", currencies),
     )
@@ -154,8 +160,7 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
     Raises:
         UnanswerableError: There is no such metric, account or product, or no table has the dimensions.
     """
-    metric = _metric_named(arguments.metric)
-    by = tuple(dict.fromkeys(arguments.by))
+    metric, by = metric_named(arguments.metric), tuple(dict.fromkeys(arguments.by))
     window, accounts = period_of(arguments.first_day, arguments.last_day), asker.chosen_accounts(arguments.accounts)
     table = metric.table_for((*by, Dimension.PRODUCT) if arguments.products else by)
     if table is None:
@@ -164,21 +169,8 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
         of_products = " of single products" if arguments.products else ""
         raise UnanswerableError(f"{problem}{of_products}", f"Divide it by fewer of {dimensions}.")
     asked = Asked(asker, accounts, window, table.datasets, table.mart)
-    if table.is_by_month and window != Window(window.start.replace(day=1), Window.month_of(window.last_day).end):
-        raise UnanswerableError(
-            f"{metric.name} by product has the grain of whole months, and {window} are other days",
-            "Ask for whole months, or without products.",
-        )
-    query = MetricQuery(
-        metric,
-        table,
-        tuple(asked.keys),
-        window,
-        by,
-        _skus(asked, arguments.products),
-        is_largest_first=arguments.largest_first,
-        limit=arguments.limit,
-    )
+    skus = _skus(asked, arguments.products)
+    query = MetricQuery(metric, table, tuple(asked.keys), window, by, skus, arguments.largest_first, arguments.limit)
     return asked, query
 
 
@@ -187,50 +179,12 @@ def command_of(query: MetricQuery) -> str:
     return f"seller-platform query {quote(query.statement.as_string(None))}"
 
 
-def _metric_named(name: str) -> Metric:
-    for metric in METRICS:
-        if metric.name == name:
-            return metric
-    names = [metric.name for metric in METRICS]
-    raise UnanswerableError(
-        f"there is no metric {name!r}{did_you_mean(name, names)}", "Take one of the candidates.", names
-    )
-
-
-def _rows_of(asked: Asked, query: MetricQuery) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of a query, one more than its limit where there are more, and what has to be said with them."""
-    statement = replace(query, limit=query.limit + 1).statement
-    with asked.asker.database.begin() as connection:
-        cursor = driver_of(connection).cursor(row_factory=dict_row)
-        totals = cursor.execute(replace(query, by=()).statement).fetchall()
-        _require_one_currency(query, {row["currency"] for row in totals if row["currency"]})
-        rows = cursor.execute(statement).fetchall()
-    without_cost = sum(row.pop("units_without_cost") for row in rows)
-    if without_cost and all(row["value"] is None for row in rows):
-        raise UnanswerableError(
-            f"{query.metric.name} is not known: {count_of(int(without_cost), 'unit')} of {query.window} without a cost",
-            "Write the costs with `seller-platform costs plan`, or ask for units_without_cost.",
-        )
-    if without_cost and query.metric.needs_costs:
-        note = f"{count_of(int(without_cost), 'unit')} without a valid cost: a profit is too high, or null."
-        return rows, [note]
+def _read(asker: Asker, query: MetricQuery) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of a query, and what has to be said with them."""
+    rows, without_cost = query.read(asker.database)
+    if without_cost:
+        return rows, [f"{count_of(without_cost, 'unit')} without a valid cost: a profit is too high, or null."]
     return rows, [] if rows else ["There are no rows: nothing was sold or posted."]
-
-
-def _require_one_currency(query: MetricQuery, currencies: set[str]) -> None:
-    """Check that no value would add amounts of several currencies."""
-    if len(currencies) > 1 and Dimension.ACCOUNT not in query.by:
-        raise UnanswerableError(
-            f"{query.metric.name} would be a sum over {', '.join(sorted(currencies))}, and amounts of several "
-            "currencies are never added",
-            "Ask for accounts of one currency, or divide by account.",
-        )
-
-
-def _compared(key: Mapping[str, Any], value: Decimal | None, other: Decimal | None) -> ComparedRow:
-    change = value - other if value is not None and other is not None else None
-    percent = round(100 * change / abs(other), 2) if change is not None and other else None
-    return ComparedRow(**key, value=value, other_value=other, change=change, change_percent=percent)
 
 
 def _skus(asked: Asked, names: Sequence[str]) -> tuple[str, ...]:
@@ -241,22 +195,15 @@ def _skus(asked: Asked, names: Sequence[str]) -> tuple[str, ...]:
     """
     if not names:
         return ()
-    bound = {"accounts": asked.keys, "first": asked.window.start, "end": asked.window.end}
+    bound = {"accounts": asked.keys, "first": asked.window.start, "last": asked.window.last_day}
     with asked.asker.database.begin() as connection:
-        products = [tuple(row) for row in connection.execute(_PRODUCTS, bound)]
-    return tuple(dict.fromkeys(_sku(name, products, asked.window) for name in names))
-
-
-def _sku(name: str, products: Sequence[tuple[str, str | None, str | None]], window: Window) -> str:
-    same = name.strip().casefold()
-    equal = [sku for sku, *others in products if same in (text.casefold() for text in (sku, *others) if text)]
-    if name in equal or len(equal) == 1:
-        return name if name in equal else equal[0]
-    labels = {sku: f"{sku} ({', '.join(text for text in others if text)})" for sku, *others in products}
-    alike = equal or [sku for sku, label in labels.items() if same in label.casefold()]
-    raise UnanswerableError(
-        f"{name!r} is not the SKU, the ASIN or the name of exactly one product that was sold in {window}"
-        f"{'' if alike else did_you_mean(name, labels)}",
-        "Name a product by its SKU.",
-        [labels[sku] for sku in alike[:_CANDIDATES]],
-    )
+        products = dict(connection.execute(_PRODUCTS, bound).tuples().all())
+    folded = {sku: [each.casefold() for each in (sku, *others)] for sku, others in products.items()}
+    skus = []
+    for name in names:
+        equal = [name] if name in products else [sku for sku, all_ in folded.items() if name.strip().casefold() in all_]
+        if len(equal) != 1:
+            problem = f"not the SKU, the ASIN or the name of exactly one product that was sold in {asked.window}"
+            raise refused_name(name, products, problem)
+        skus += equal
+    return tuple(dict.fromkeys(skus))

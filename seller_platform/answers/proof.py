@@ -1,13 +1,12 @@
-"""What every answer carries beside its rows, and the refusal of days that are not stored."""
+"""What every question and answer has: arguments, rows, their proof, and the refusal of days that are not stored."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import Connection, text
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from seller_platform.answers.asker import Asker
 from seller_platform.contract import Dataset, Window
@@ -16,6 +15,11 @@ from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.history_start import EARLIEST, stored_history_start
 from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.marts.due import Derived, partition_states
+from seller_platform.warehouse.monitoring.mart_inputs import inputs_of
+from seller_platform.warehouse.monitoring.problems import problems_of_months
+from seller_platform.warehouse.readers.loaded import require_days, require_loaded
+from seller_platform.warehouse.readers.relations import Selection, relation_of
 
 MOST_PROBLEMS = 20
 """How many problems an answer names."""
@@ -23,59 +27,24 @@ MOST_PROBLEMS = 20
 _DAY, _LONGEST = timedelta(days=1), timedelta(days=3_660)
 _LAST = date(2999, 12, 31)
 
-# A day counts as stored if it was read after it was over; until then its rows are a part of it.
-_DAYS = text("""
-    WITH asked AS (
-        SELECT dataset, lookback, account, zone, CAST(day AS date) AS day
-        FROM unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[])) AS of_dataset (dataset, lookback)
-        CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:zones AS text[])) AS of_account (account, zone)
-        CROSS JOIN generate_series(CAST(:first AS timestamp), CAST(:last AS timestamp), interval '1 day') AS day
-    ),
-    read AS (
-        SELECT asked.*, moment, CAST(moment AT TIME ZONE coalesce(time_zone, zone) AS date) - day AS after_days
-        FROM asked
-        LEFT JOIN platform.slices AS slice ON slice.dataset = asked.dataset AND slice.account = asked.account
-                                          AND slice.month = date_trunc('month', asked.day)
-        CROSS JOIN LATERAL (SELECT slice.days_read[extract(day FROM day)::integer]) AS of_day (moment)
-    )
-    SELECT dataset, account, min(moment) AS read_at,
-           range_agg(daterange(day, day + 1)) FILTER (WHERE coalesce(after_days, 0) < 1) AS missing,
-           range_agg(daterange(day, day + 1)) FILTER (WHERE after_days BETWEEN 1 AND lookback - 1) AS changing
-    FROM read GROUP BY dataset, account ORDER BY dataset, account
-""")
-
-# What lacks days is not among them: questions about such days are refused.
-_PROBLEMS = text("""
-    SELECT DISTINCT dataset || ' of ' || account || coalesce(to_char(month, ', YYYY-MM'), '') || ': ' AS named, kind,
-           message
-    FROM platform.problems
-    WHERE dataset = ANY (:names) AND account = ANY (:accounts) AND kind NOT IN ('missing', 'incomplete', 'late')
-      AND (month IS NULL OR month BETWEEN date_trunc('month', CAST(:first AS timestamp)) AND :last)
-    ORDER BY 1, 2, 3
-""")
-
-# A mart that was computed before the newest load of what it is computed from shows the former numbers.
-_BUILDS = text("""
-    SELECT part.account, part.month, build.finished_at, coalesce(bool_or(changed_load_id > read_load), false) AS is_old
-    FROM (SELECT account, month FROM unnest(CAST(:accounts AS text[])) AS account
-                                CROSS JOIN unnest(CAST(:months AS date[])) AS month) AS part
-    LEFT JOIN LATERAL (
-        SELECT loads, finished_at FROM platform.mart_builds AS built
-        WHERE mart = :mart AND built.account = part.account AND window_start = part.month ORDER BY id DESC LIMIT 1
-    ) AS build ON true
-    LEFT JOIN LATERAL (
-        SELECT changed_load_id, coalesce(CAST(build.loads ->> dataset AS bigint), 0) AS read_load
-        FROM platform.slices AS slice
-        WHERE slice.dataset = ANY (:datasets) AND slice.account = part.account AND slice.month = part.month
-    ) AS input ON true
-    GROUP BY 1, 2, 3 ORDER BY 1, 2
-""")
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+Names = Annotated[tuple[Name, ...], Field(max_length=100)]
 
 
 class Fact(BaseModel):
-    """A part of an answer: it cannot be changed, and an amount is a text, so that no digit is lost."""
+    """A part of a question or an answer: it cannot be changed, and an amount is a text, so that no digit is lost."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", from_attributes=True)
+
+
+class NoArguments(Fact):
+    """A tool without arguments."""
+
+
+class ChosenAccounts(Fact):
+    """Accounts."""
+
+    accounts: Names = Field(default=(), description="Keys or exact titles of accounts; empty for all that you may see.")
 
 
 class Period(Fact):
@@ -89,21 +58,19 @@ class Seen(Fact):
     """Where a person sees the same numbers."""
 
     command: str = Field(description="A command that prints them.")
-    url: str | None = Field(
-        default=None, description="The page of the Dagster UI with the rows that they are computed from."
-    )
+    url: str | None = Field(default=None, description="The page of the Dagster UI with the rows behind them.")
 
 
 class Proof(Fact):
     """How far the rows of an answer can be trusted."""
 
-    as_of: datetime | None = Field(
-        description="The rows are those of the upstream at this moment or later; null where they come from no upstream."
-    )
+    as_of: datetime | None = Field(default=None, description="The rows are those of the upstream then, or later.")
     period: Period | None = Field(default=None, description="The days that the rows are of; null where they have none.")
-    coverage: str = Field(description="Which part of what was asked for is stored.")
+    coverage: str | None = Field(default=None, description="Which part of what was asked for is stored.")
     problems: tuple[str, ...] = Field(default=(), description="Failing checks, and what else is wrong with the rows.")
-    settledness: str = Field(description="Which of the days may still change upstream.")
+    settledness: str | None = Field(
+        default=None, description="Which days may still change upstream; null without days."
+    )
     bound: str | None = Field(
         default=None,
         description="How many of all stored slices differ from the upstream at most; null where no row is of one.",
@@ -113,7 +80,7 @@ class Proof(Fact):
     seen: Seen = Field(description="Where a person sees the same numbers.")
 
 
-Row = TypeVar("Row", bound=Fact)
+Row = TypeVar("Row")
 
 
 class ToolAnswer(Fact, Generic[Row]):
@@ -143,6 +110,21 @@ class Asked:
     def keys(self) -> list[str]:
         return [each.key for each in self.accounts]
 
+    @property
+    def inputs(self) -> list[str]:
+        """The names of all datasets that the answer is computed from, also of those without days."""
+        return [each.name for each in (inputs_of(self.mart) if self.mart else self.datasets)]
+
+    @property
+    def table(self) -> str:
+        """The table with the answer."""
+        return self.mart.table if self.mart else self.datasets[0].table
+
+    @property
+    def months(self) -> list[Window]:
+        """The whole months that the days lie in."""
+        return [Window.month_of(each.start) for each in self.window.months()]
+
     def prove(self, command: str, currencies: Collection[str] = ()) -> Proof:
         """Return the proof of an answer, of which every day is stored as a whole.
 
@@ -150,50 +132,31 @@ class Asked:
             command: It prints the same numbers.
 
         Raises:
-            UnanswerableError: The period is not in history, a day is not stored, or a mart was not built.
+            UnanswerableError: The period is not in history, or a day is not stored.
+            NotLoadedError: A partition of the mart was not built.
         """
         self._require_history()
-        with self.asker.database.begin() as connection:
-            days = connection.execute(_DAYS, self.bound).mappings().all()
-            _require_stored(self.window, [(f"{row['dataset']} of {row['account']}", row["missing"]) for row in days])
-            found = [
-                named + hidden(kind, message) for named, kind, message in connection.execute(_PROBLEMS, self.bound)
-            ]
-            problems = [*found, *self._old_builds(connection)]
-        changing = _merged(row["changing"] for row in days)
-        period = Period(first_day=self.window.start, last_day=self.window.last_day)
-        table = self.mart.table if self.mart else self.datasets[0].table
-        page, partition = table.replace(".", "/"), f"{self.keys[0]}|{self.window.start.replace(day=1)}"
+        database, months = self.asker.database, [each.start for each in self.months]
+        read_at, changing = require_days(database, self.datasets, self.accounts, self.window)
+        found = problems_of_months(database, [self.table, *self.inputs], self.keys, months)
+        problems = [f"{named}: {hidden(kind, message)}" for named, kind, message in found]
+        if self.mart:
+            require_loaded(database, relation_of(self.mart), [Selection(key, self.window) for key in self.keys])
+            problems += self._old_builds(self.mart)
+        page, partition = self.table.replace(".", "/"), f"{self.keys[0]}|{self.window.start.replace(day=1)}"
         url = self.asker.dagster_url and f"{self.asker.dagster_url}/assets/{page}?partition={quote(partition)}"
         return Proof(
-            as_of=min(row["read_at"] for row in days),
-            period=period,
+            as_of=read_at,
+            period=Period(first_day=self.window.start, last_day=self.window.last_day),
             coverage=f"Every day is stored: {count_of(self.window.days, 'day')} of "
             f"{count_of(len(self.accounts), 'account')}, of {', '.join(each.name for each in self.datasets)}.",
             problems=tuple(problems[:MOST_PROBLEMS]),
             bound=self.asker.bound(),
-            settledness=f"The upstream may still change {_spelled(changing)}."
-            if changing
-            else "All days have settled.",
+            settledness=f"The upstream may still change {changing}." if changing else "All days have settled.",
             currencies=tuple(sorted(currencies)),
-            time_zones=tuple(sorted({each.account.timezone for each in self.accounts})),
+            time_zones=zones_of(self.accounts),
             seen=Seen(command=command, url=url),
         )
-
-    @property
-    def bound(self) -> dict[str, Any]:
-        """The values of the parameters of statements about what is asked."""
-        return {
-            "datasets": [each.name for each in self.datasets],
-            "lookbacks": [each.lookback_days for each in self.datasets],
-            "accounts": self.keys,
-            "zones": [each.account.timezone for each in self.accounts],
-            "names": [*(each.name for each in self.datasets), self.mart.table if self.mart else ""],
-            "first": self.window.start,
-            "last": self.window.last_day,
-            "months": [each.start.replace(day=1) for each in self.window.months()],
-            "mart": self.mart.name if self.mart else "",
-        }
 
     def _require_history(self) -> None:
         begin = stored_history_start(self.asker.database) or EARLIEST
@@ -209,14 +172,19 @@ class Asked:
                 "Ask for days that are over: nothing here predicts sales.",
             )
 
-    def _old_builds(self, connection: Connection) -> Iterator[str]:
-        """Yield a sentence for each partition of the mart that is older than what it is computed from."""
-        for account, month, built_at, is_old in connection.execute(_BUILDS, self.bound) if self.mart else ():
-            named = f"{self.mart.table if self.mart else ''} of {account}, {month:%Y-%m}"
-            if built_at is None:
-                raise UnanswerableError(f"{named} was not built yet", "Let `seller-platform marts build` build it.")
-            if is_old:
-                yield f"{named}: it is older than the newest load; `seller-platform marts build` builds it anew."
+    def _old_builds(self, mart: Mart) -> list[str]:
+        """Return a sentence for each partition of the mart that changed inputs or a new definition make old."""
+        with self.asker.database.begin() as connection:
+            states = partition_states(connection, Derived.of(mart), self.keys, self.months)
+        problem = "it is older than what it is made of; `seller-platform marts build` builds it."
+        return [
+            f"{mart.table} of {each.account}, {each.month:%Y-%m}: {problem}" for each in states if not each.is_current
+        ]
+
+
+def zones_of(accounts: Iterable[KnownAccount]) -> tuple[str, ...]:
+    """Return the time zones of accounts."""
+    return tuple(sorted({each.account.timezone for each in accounts}))
 
 
 def hidden(kind: str, message: str) -> str:
@@ -236,33 +204,3 @@ def period_of(first_day: date, last_day: date) -> Window:
             "Give the first day and the last day, both inclusive, as 2026-03-01 and 2026-03-31.",
         )
     return Window(first_day, last_day + _DAY)
-
-
-def _require_stored(window: Window, missing: Sequence[tuple[str, Any]]) -> None:
-    """Check that no day of a window is missing; the error names the days, and those that can be asked for."""
-    absent = _merged(days for _, days in missing)
-    if not absent:
-        return
-    ends = [window.start, *(day for part in absent for day in (part.start, part.end)), window.end]
-    longest = max((Window(*pair) for pair in zip(ends[::2], ends[1::2], strict=True)), key=lambda span: span.days)
-    named = [f"{name}, {_spelled(_merged([days]))}" for name, days in missing if days]
-    raise UnanswerableError(
-        f"days are not stored as a whole: {'; '.join(named[:MOST_PROBLEMS])}",
-        f"{f'Ask for {longest}, which are stored, or first' if longest.days else 'First'} let "
-        "`seller-platform sync` load them; a day is whole when it was read after its end.",
-    )
-
-
-def _merged(days: Iterable[Any]) -> list[Window]:
-    """Return the windows of all days of several multiranges, in their order."""
-    windows: list[Window] = []
-    for part in sorted(Window(each.lower, each.upper) for ranges in days if ranges for each in ranges):
-        if windows and part.start <= windows[-1].end:
-            windows[-1] = Window(windows[-1].start, max(part.end, windows[-1].end))
-        else:
-            windows.append(part)
-    return windows
-
-
-def _spelled(windows: Sequence[Window]) -> str:
-    return ", ".join(str(each) if each.days > 1 else str(each.start) for each in windows)

@@ -1,6 +1,5 @@
 """The tools `docs` and `sql`: pages of documentation, and a statement of PostgreSQL."""
 
-import re
 from itertools import islice
 from shlex import quote
 from typing import Annotated
@@ -8,13 +7,12 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from seller_platform.answers.asker import Asker
-from seller_platform.answers.figures import Name
-from seller_platform.answers.proof import Fact, Proof, Seen, ToolAnswer
-from seller_platform.documentation import PAGES
+from seller_platform.answers.proof import Fact, Name, Proof, Seen, ToolAnswer
+from seller_platform.documentation import PAGES, sections_with
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.readers.statements import open_result
 
-_SECTIONS, _LONGEST_SECTION = 5, 4_000
+_MOST = 4_000  # characters of a section
 _SECONDS = 30.0
 
 
@@ -46,19 +44,12 @@ class ResultRow(Fact):
 
 
 def search_docs(_: Asker, arguments: DocsArguments) -> ToolAnswer[SectionRow]:
-    """Answer with the sections that have most of the words.
+    """Find the sections of Seller Platform's documentation that have most of some words.
 
     Raises:
         UnanswerableError: No section has any of them.
     """
-    words = re.findall(r"\w{2,}", arguments.words.casefold())
-    sections = []
-    for page in PAGES:
-        for section in re.split(r"^(?=##? )", page.text, flags=re.MULTILINE):
-            heading, folded = section.partition("\n")[0].strip("# "), section.casefold()
-            score = sum((word in folded) * (2 + 3 * (word in heading.casefold())) for word in words)
-            sections.append((score, page.name, heading, section[:_LONGEST_SECTION]))
-    best = [each[1:] for each in sorted(sections, key=lambda each: -each[0])[:_SECTIONS] if each[0]]
+    best = sections_with(arguments.words)
     if not best:
         raise UnanswerableError(
             f"no page has any of the words {arguments.words!r}",
@@ -66,18 +57,15 @@ def search_docs(_: Asker, arguments: DocsArguments) -> ToolAnswer[SectionRow]:
             [page.name for page in PAGES],
         )
     return ToolAnswer(
-        rows=tuple(SectionRow(page=page, heading=heading, text=text) for page, heading, text in best),
-        proof=Proof(
-            as_of=None,
-            coverage="Every page that is shipped with this version.",
-            settledness="Pages change with versions only.",
-            seen=Seen(command=f"seller-platform docs {best[0][0]}"),
-        ),
+        rows=tuple(SectionRow(page=page, heading=heading, text=text[:_MOST]) for page, heading, text in best),
+        proof=Proof(seen=Seen(command=f"seller-platform docs {best[0][0]}")),
     )
 
 
 def run_sql(asker: Asker, arguments: SqlArguments) -> ToolAnswer[ResultRow]:
-    """Answer a SELECT, with the rights of a reader, in a transaction that only reads.
+    """Execute a SELECT on the schemas seller, history and marts, which only reads.
+
+    Use it where no metric answers, and say that the number is not governed.
 
     Raises:
         UnanswerableError: The asker may not see every account.
@@ -91,14 +79,8 @@ def run_sql(asker: Asker, arguments: SqlArguments) -> ToolAnswer[ResultRow]:
     return ToolAnswer(
         rows=tuple(ResultRow(values=dict(zip(names, row, strict=True))) for row in rows[: arguments.limit]),
         notes=(
-            "A statement is not a governed metric: neither coverage nor currencies are checked.",
+            "A statement is not a governed metric: neither coverage (ask the tool) nor currencies are checked.",
             *(["There are more rows than the limit."] if len(rows) > arguments.limit else []),
         ),
-        proof=Proof(
-            as_of=None,
-            coverage="Not known of a statement: ask the tool `coverage`.",
-            settledness="Not known of a statement.",
-            bound=asker.bound(),
-            seen=Seen(command=f"seller-platform query {quote(arguments.statement)}"),
-        ),
+        proof=Proof(bound=asker.bound(), seen=Seen(command=f"seller-platform query {quote(arguments.statement)}")),
     )

@@ -1,19 +1,42 @@
-"""The tools `coverage`, `problems` and `explain`: what is stored, what is wrong, and where a figure comes from."""
+"""The tools `accounts`, `coverage`, `problems` and `stock`: what there is now."""
 
-from datetime import date, datetime
-from typing import Any
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from shlex import quote
 
+from psycopg import sql
+from psycopg.rows import dict_row
 from pydantic import Field
 from sqlalchemy import text
 
 from seller_platform.answers.asker import Asker
-from seller_platform.answers.figures import ACCOUNTS_DOC, FigureArguments, Names, command_of, figure_of
-from seller_platform.answers.proof import MOST_PROBLEMS, Fact, Proof, Seen, ToolAnswer, hidden
-from seller_platform.contract import REFRESHED
-from seller_platform.counts import count_of
-from seller_platform.warehouse.loads.provenance import ROWS_AT_MOST, Provenance, explain_days
-from seller_platform.warehouse.monitoring.problems import problems
+from seller_platform.answers.proof import (
+    MOST_PROBLEMS,
+    Asked,
+    ChosenAccounts,
+    Fact,
+    NoArguments,
+    Proof,
+    Seen,
+    ToolAnswer,
+    hidden,
+    zones_of,
+)
+from seller_platform.contract import REFRESHED, Window
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
+from seller_platform.errors import UnanswerableError
+from seller_platform.warehouse.marts.restock_plan import RESTOCK_PLAN
+from seller_platform.warehouse.monitoring.problems import Problem, problems
+from seller_platform.warehouse.postgres.database import driver_of
 
+_ACCOUNTS = text("""
+    SELECT key, title, country_code AS country, currency_code AS currency, timezone AS time_zone,
+           min(month) AS first_month, max(month) AS last_month, max(read_at) AS read_at
+    FROM platform.accounts
+    LEFT JOIN platform.slices ON account = key AND month IS NOT NULL AND load_id IS NOT NULL
+    WHERE key = ANY (:accounts) GROUP BY key ORDER BY key
+""")
 _SLICES = text("""
     SELECT dataset, account, month, load_id, rows, verdict, read_at,
            CASE WHEN month IS NOT NULL
@@ -21,24 +44,31 @@ _SLICES = text("""
     FROM platform.slices WHERE account = ANY (:accounts) AND load_id IS NOT NULL
     ORDER BY dataset, account, month LIMIT 1000
 """)
-_SOURCES = text("""
-    SELECT 'load' AS kind, 'seller.' || dataset AS table, account, month, load_id AS number, rows, read_at AS at
-    FROM platform.slices
-    WHERE dataset = ANY (:datasets) AND account = ANY (:accounts) AND month = ANY (:months) AND load_id IS NOT NULL
-    UNION ALL (
-        SELECT DISTINCT ON (account, window_start) 'build', 'marts.' || mart, account, window_start, id, rows,
-               finished_at
-        FROM platform.mart_builds
-        WHERE mart = :mart AND account = ANY (:accounts) AND window_start = ANY (:months)
-        ORDER BY account, window_start, id DESC)
-    ORDER BY kind DESC, 2, account, month LIMIT 1000
-""")
+
+_VELOCITY_DAYS, _OLD = timedelta(days=30), timedelta(days=2)
+
+_RUNNING_OUT = """
+SELECT account, sku AS product, product_name AS name, snapshot_day, fulfillable_units, health.velocity,
+       health.days_of_cover, health.stock_out_date, stock_out_risk AS risk, order_date, order_units
+FROM marts.inventory_health AS health JOIN marts.restock_plan AS plan USING (account, sku, snapshot_day, product_name)
+WHERE account = ANY ({accounts})
+  AND (stock_out_risk = 'out of stock' OR health.stock_out_date <= snapshot_day + {within_days})
+ORDER BY health.stock_out_date NULLS FIRST, account, sku
+LIMIT {limit}
+"""
 
 
-class ChosenAccounts(Fact):
-    """Accounts."""
+class AccountRow(Fact):
+    """An account of a marketplace."""
 
-    accounts: Names = Field(default=(), description=ACCOUNTS_DOC)
+    key: str = Field(description="What names the account in the other tools.")
+    title: str
+    country: str | None
+    currency: str | None = Field(description="The currency of its sales.")
+    time_zone: str = Field(description="Its days are days of this zone.")
+    first_month: date | None = Field(description="The first month of which anything is stored.")
+    last_month: date | None
+    read_at: datetime | None = Field(description="When any of it was last read.")
 
 
 class SliceRow(Fact):
@@ -54,46 +84,60 @@ class SliceRow(Fact):
     days_read: int | None = Field(description="How many days of the month were ever read.")
 
 
-class ProblemRow(Fact):
-    """What is wrong with slices of a dataset for one reason."""
+class StockArguments(ChosenAccounts):
+    """Accounts, and how far to look ahead."""
 
-    dataset: str
-    kind: str
-    message: str
-    next_step: str | None
-    is_warning: bool
-    slices: int
-    accounts: tuple[str, ...] = Field(description="The first three.")
-    since: datetime | None
+    within_days: int = Field(default=30, ge=0, le=3_650, description="Days from the snapshot on.")
+    limit: int = Field(default=100, ge=1, le=1_000, description="The most rows.")
 
 
-class SourceRow(Fact):
-    """A load, a build or a row that a figure is computed from."""
+class StockRow(Fact):
+    """A product that is out of stock, or will be."""
 
-    kind: str = Field(description="load, build or row.")
-    table: str
     account: str
-    month: date | None
-    number: int = Field(description="Of the load or the build; of a row, that of the load that brought it.")
-    rows: int
-    at: datetime | None = Field(description="When it ended; of a load, when it was last repeated.")
-    values: dict[str, Any] | None = Field(default=None, description="The values of a row, as the upstream sent them.")
-    request: str | None = Field(default=None, description="The request to the upstream that brought a row.")
-    is_exact: bool | None = Field(
-        default=None, description="Whether it asks for the page of the row; else for the days of the rows on that page."
+    product: str
+    name: str | None
+    snapshot_day: date
+    fulfillable_units: int | None
+    velocity: Decimal = Field(description="Units ordered per day over the 30 days before the snapshot.")
+    days_of_cover: Decimal | None
+    stock_out_date: date | None
+    risk: str
+    order_date: date | None = Field(description="When to order at the latest.")
+    order_units: int
+
+
+def list_accounts(asker: Asker, _: NoArguments) -> ToolAnswer[AccountRow]:
+    """List the marketplace accounts that you may see, with currency, time zone and the months that are stored.
+
+    Ask this first: the other tools name an account by its key or its exact title.
+
+    Raises:
+        UnanswerableError: There are none.
+    """
+    accounts = asker.chosen_accounts()
+    with asker.database.begin() as connection:
+        found = connection.execute(_ACCOUNTS, {"accounts": [each.key for each in accounts]})
+        rows = tuple(map(AccountRow.model_validate, found))
+    return ToolAnswer(
+        rows=rows,
+        proof=Proof(
+            as_of=min((row.read_at for row in rows if row.read_at), default=None),
+            coverage="Every account that may be seen.",
+            bound=asker.bound(),
+            currencies=tuple(sorted({row.currency for row in rows if row.currency})),
+            time_zones=zones_of(accounts),
+            seen=Seen(command='seller-platform query "TABLE seller.accounts"'),
+        ),
     )
-    page: int | None = Field(default=None, description="The page of the load that brought a row.")
-    run_id: str | None = Field(default=None, description="The run of Dagster that loaded a row.")
-    confirmed_at: datetime | None = Field(default=None, description="When a later load last found a row as it is.")
-    former_versions: int | None = Field(default=None, description="How often a row was another one before.")
 
 
 def list_coverage(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[SliceRow]:
-    """Answer what is stored, by dataset, account and month."""
+    """List what is stored of each dataset and account by month: rows, days that were read, and when."""
     accounts = asker.chosen_accounts(arguments.accounts)
     with asker.database.begin() as connection:
-        found = connection.execute(_SLICES, {"accounts": [each.key for each in accounts]}).mappings()
-        rows = tuple(SliceRow(**row) for row in found)
+        found = connection.execute(_SLICES, {"accounts": [each.key for each in accounts]})
+        rows = tuple(map(SliceRow.model_validate, found))
     return ToolAnswer(
         rows=rows,
         proof=Proof(
@@ -101,78 +145,59 @@ def list_coverage(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[SliceRo
             coverage="What is stored of the accounts; a month with fewer days read than it has is not whole.",
             settledness="The proof of each figure says which of its days may still change.",
             bound=asker.bound(),
-            time_zones=tuple(sorted({each.account.timezone for each in accounts})),
+            time_zones=zones_of(accounts),
             seen=Seen(command="seller-platform status --by dataset"),
         ),
     )
 
 
-def list_problems(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[ProblemRow]:
-    """Answer what is wrong with the stored rows now."""
+def list_problems(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[Problem]:
+    """List what is wrong with the stored rows now, with the next step of each."""
     accounts = [each.key for each in asker.chosen_accounts(arguments.accounts)]
     now = asker.clock()
     found = problems(asker.database, expected=REFRESHED, accounts=accounts, now=now, of=accounts)
-    names = ("dataset", "kind", "next_step", "is_warning", "slices", "accounts", "since")
-    rows = [
-        ProblemRow(message=hidden(each.kind, each.message), **{name: getattr(each, name) for name in names})
-        for each in found
-    ]
+    rows = tuple(replace(each, message=hidden(each.kind, each.message)) for each in found)
     return ToolAnswer(
-        rows=tuple(rows),
+        rows=rows,
         notes=() if rows else ("Nothing is known to be wrong.",),
         proof=Proof(
             as_of=now,
             coverage="Every dataset of the accounts that is read regularly.",
             problems=tuple(row.message for row in rows[:MOST_PROBLEMS]),
-            settledness="Problems are those of this moment.",
             bound=asker.bound(),
             seen=Seen(command='seller-platform query "TABLE platform.problems"', url=asker.dagster_url),
         ),
     )
 
 
-def explain_figure(asker: Asker, arguments: FigureArguments) -> ToolAnswer[SourceRow]:
-    """Answer which formula, loads, builds and rows a figure comes from, and which requests brought the rows.
+def list_running_out(asker: Asker, arguments: StockArguments) -> ToolAnswer[StockRow]:
+    """List the products that are out of stock or will be within so many days, with units to order and by when.
 
     Raises:
-        UnanswerableError: As with `query_metric`.
+        UnanswerableError: There is no such account, no snapshot, or the sales before the snapshot are not stored.
     """
-    asked, query = figure_of(asker, arguments)
-    proof = asked.prove(command_of(query))
+    accounts = asker.chosen_accounts(arguments.accounts)
+    keys = [each.key for each in accounts]
+    numbers = {"within_days": sql.Literal(arguments.within_days), "limit": sql.Literal(arguments.limit)}
+    statement = sql.SQL(_RUNNING_OUT.strip()).format(accounts=sql.Literal(keys), **numbers)
+    snapshots = "SELECT account, max(snapshot_day) FROM marts.restock_plan WHERE account = ANY (%s) GROUP BY account"
     with asker.database.begin() as connection:
-        rows = [SourceRow(**row) for row in connection.execute(_SOURCES, asked.bound).mappings()]
-    metric = query.metric
-    notes = [f"{metric.name}: {metric.doc} Formula: {metric.formula} of {query.table.table}, unit {metric.unit}."]
-    most = min(query.limit, ROWS_AT_MOST)
-    for dataset in asked.datasets:
-        count, origins = explain_days(
-            asker.database, dataset, asked.keys, asked.window, skus=query.products, limit=most
+        driver = driver_of(connection)
+        days = dict(driver.execute(snapshots, [keys]).fetchall())
+        rows = driver.cursor(row_factory=dict_row).execute(statement).fetchall()
+    if absent := sorted(set(keys) - set(days)):
+        raise UnanswerableError(
+            f"{RESTOCK_PLAN.table} has no snapshot of {', '.join(absent)}",
+            "Load the inventory with `seller-platform sync`, then build the mart with `seller-platform marts build`.",
         )
-        rows += map(_row, origins)
-        if count > len(origins):
-            notes.append(
-                f"{len(origins)} of {count_of(count, 'row')} of {dataset.table} are listed: ask for single days or "
-                "products to see the others."
-            )
-    return ToolAnswer(rows=tuple(rows), notes=tuple(notes), proof=proof)
-
-
-def _row(origin: Provenance) -> SourceRow:
-    receipt, request, day = origin.receipt, origin.request, origin.slice_value
-    assert isinstance(day, date), "figures are computed from dated datasets"
-    return SourceRow(
-        kind="row",
-        table=origin.dataset.table,
-        account=origin.account,
-        month=day.replace(day=1),
-        number=origin.load_id,
-        rows=1,
-        at=receipt.finished_at if receipt else None,
-        values=dict(origin.row),
-        request=f"GET {request.target}" if request else None,
-        is_exact=request.is_exact if request else None,
-        page=origin.page,
-        run_id=receipt.run_id if receipt else None,
-        confirmed_at=max((each.finished_at for each in origin.confirmed), default=None),
-        former_versions=len(origin.former),
+    window = Window(min(days.values()) - _VELOCITY_DAYS, min(days.values()))
+    asked = Asked(asker, accounts, window, (DAILY_PRODUCT_SALES,))
+    return ToolAnswer(
+        rows=tuple(StockRow(**row) for row in rows),
+        notes=(
+            f"Snapshots: {', '.join(sorted({str(day) for day in days.values()}))}; velocity is of the 30 days before. "
+            f"{RESTOCK_PLAN.table} plans orders with its default lead time.",
+            *(f"The snapshot of {key} is old." for key, day in days.items() if day < asker.clock().date() - _OLD),
+        ),
+        proof=asked.prove(f"seller-platform query {quote(statement.as_string(None))}"),
     )

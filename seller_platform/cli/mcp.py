@@ -10,7 +10,7 @@ from seller_platform.answers.asker import Asker
 from seller_platform.cli.installation import expect_home
 from seller_platform.logs import log_configuration
 from seller_platform.reading import open_stored
-from seller_platform.service.mcp.protocol import ServerRequestContext, mcp_server, stdio_server
+from seller_platform.service.mcp.protocol import Server, mcp_server, stdio_server
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.schema.readers import open_as_reader
 
@@ -27,13 +27,10 @@ def mcp() -> None:
     logging.config.dictConfig(log_configuration(settings.log_format, {"seller_platform": "WARNING"}))
     expect_home()
     with open_stored() as database, open_as_reader(database) as reader:
-        anyio.run(_serve, Asker(reader, dagster_url=settings.dagster_url))
+        asker = Asker(reader, dagster_url=settings.dagster_url)
+        anyio.run(_serve, mcp_server(lambda _: asker, is_local=True))
 
 
-async def _serve(asker: Asker) -> None:
-    async def asker_of(_: ServerRequestContext[Any]) -> Asker:
-        return asker
-
-    server = mcp_server(asker_of, is_local=True)
+async def _serve(server: Server[Any]) -> None:
     async with stdio_server() as (received, sent):
         await server.run(received, sent, server.create_initialization_options())

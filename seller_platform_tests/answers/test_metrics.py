@@ -48,6 +48,18 @@ def test_the_metrics_by_product_are_what_pandas_computes(asker: Asker, frames: C
     assert len(by_product) == 14
 
 
+def test_products_are_compared_although_only_the_first_ones_are_listed(asker: Asker, frames: Company) -> None:
+    months = {"first_day": "2026-03-01", "last_day": "2026-03-31", "other_first_day": "2026-01-01"}
+    question = {"metric": "units", "accounts": [US], "by": ["product"], **months, "other_last_day": "2026-01-31"}
+
+    first = call_tool(asker, "compare", {**question, "largest_first": True, "limit": 5}).rows
+
+    january = {row.product: frames.values(US, date(2026, 1, 1), date(2026, 1, 31), row.product) for row in first}
+    assert [row.other_value for row in first] == [january[row.product]["units"] for row in first]
+    with pytest.raises(UnanswerableError, match="grain of whole months"):
+        call_tool(asker, "compare", {**question, "other_last_day": "2026-01-30"})
+
+
 def test_there_are_fifteen_metrics_with_a_sentence_each() -> None:
     assert len({metric.name for metric in METRICS}) == 15
     assert all(metric.doc.endswith(".") and metric.dimensions for metric in METRICS)

@@ -55,8 +55,8 @@ def test_days_are_counted_only_of_lists_that_have_days(asker: Asker) -> None:
 
 def test_an_error_of_the_program_is_not_taken_for_a_slow_warehouse(asker: Asker, database: Database) -> None:
     with database.begin() as connection:
-        connection.exec_driver_sql("ALTER TABLE platform.slices RENAME TO other")
-    with pytest.raises(DBAPIError, match=r"platform\.slices"):
+        connection.exec_driver_sql("ALTER TABLE platform.accounts RENAME TO other")
+    with pytest.raises(DBAPIError, match=r"platform\.accounts"):
         call_tool(replace(asker, database=database, accounts=None), "accounts", {})
 
 

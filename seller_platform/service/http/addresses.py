@@ -5,6 +5,8 @@ import ipaddress
 from starlette.requests import Request
 
 _NETWORK_BITS = 64  # of an IPv6 address; a customer of a provider may choose the rest
+# These carry an IPv4 address to a translator or a relay, which may lead to a private network.
+_TRANSLATED = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
 
 
 def network_of_client(request: Request) -> str:
@@ -31,6 +33,17 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the Internet, of a single host."""
+    parsed = ipaddress.ip_address(address)
+    if parsed.version == 6:
+        if parsed.ipv4_mapped is not None:
+            return is_public(str(parsed.ipv4_mapped))
+        if any(parsed in network for network in _TRANSLATED) or parsed.is_site_local:
+            return False
+    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved and not parsed.is_unspecified
 
 
 def url_host(host: str) -> str:

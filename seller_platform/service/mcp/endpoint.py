@@ -7,7 +7,7 @@ the rights of a reader.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
-from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -23,11 +23,10 @@ from seller_platform.contract.wire import DOCS, MCP, RESOURCE_METADATA
 from seller_platform.errors import ApiError, UnauthorizedError
 from seller_platform.service.access import accounts_of, authenticate
 from seller_platform.service.http.bodies import LARGEST_JSON_BYTES
-from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.parameters import shown
 from seller_platform.service.http.responses import JSON, base_url_of
 from seller_platform.service.limits.admission import Admission
-from seller_platform.service.mcp.protocol import ServerRequestContext, StreamableHTTPSessionManager, mcp_server
+from seller_platform.service.mcp.protocol import StreamableHTTPSessionManager, mcp_server
 from seller_platform.service.openapi.operations import Description
 from seller_platform.service.openapi.routes import Cost, Route
 from seller_platform.service.pool import Store
@@ -49,7 +48,7 @@ class AgentsEndpoint:
             connections: How many questions are answered at once.
         """
         self._database_url, self._store, self._clock, self._connections = database_url, store, clock, connections
-        self._opened, self._lock = ExitStack(), asyncio.Lock()
+        self._opened, self._lock = ExitStack(), Lock()
         self._reader: Database | None = None
         self._manager = StreamableHTTPSessionManager(
             mcp_server(self._asker_of), json_response=True, stateless=True, max_request_body_size=LARGEST_JSON_BYTES
@@ -94,17 +93,13 @@ class AgentsEndpoint:
         response.raw_headers = start["headers"]
         return response
 
-    async def _asker_of(self, context: ServerRequestContext[Any]) -> Asker:
-        async with self._lock:
+    def _asker_of(self, request: Request) -> Asker:
+        with self._lock:
             if self._reader is None:
-                self._reader = await asyncio.to_thread(self._open)
-        assert isinstance(context.request, Request)
-        return Asker(self._reader, accounts=context.request.scope[_ACCOUNTS], clock=self._clock)
-
-    def _open(self) -> Database:
-        with Database(self._database_url, connections=1) as database:
-            reader = open_as_reader(database, seconds=_SECONDS, connections=self._connections)
-            return self._opened.enter_context(reader)
+                with Database(self._database_url, connections=1) as database:
+                    reader = open_as_reader(database, seconds=_SECONDS, connections=self._connections)
+                    self._reader = self._opened.enter_context(reader)
+        return Asker(self._reader, accounts=request.scope[_ACCOUNTS], clock=self._clock)
 
 
 def _challenging(endpoint: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Any]]:
@@ -122,11 +117,7 @@ def _challenging(endpoint: Callable[[Request], Awaitable[Any]]) -> Callable[[Req
 
 
 async def _answer_metadata(request: Request) -> Response:
-    return _metadata(base_url_of(request)).answer(request)
-
-
-@lru_cache(MOST_BASE_URLS)
-def _metadata(base: str) -> PublicDocument:
+    base = base_url_of(request)
     described = {
         "resource": f"{base}{MCP}",
         "authorization_servers": [base],
@@ -135,4 +126,4 @@ def _metadata(base: str) -> PublicDocument:
         "resource_name": "Seller Platform",
         "resource_documentation": f"{base}{DOCS}",
     }
-    return PublicDocument(msgspec.json.encode(described), JSON)
+    return Response(msgspec.json.encode(described), media_type=JSON)

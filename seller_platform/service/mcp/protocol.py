@@ -7,7 +7,7 @@ result too, with its reason and what would make the question answerable, so that
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -35,7 +35,7 @@ except ImportError as error:
         step="Run `pip install 'seller-platform[mcp]'`.",
     ) from error
 
-__all__ = ("ServerRequestContext", "StreamableHTTPSessionManager", "call", "mcp_server", "stdio_server")
+__all__ = ("Server", "StreamableHTTPSessionManager", "call", "mcp_server", "stdio_server")
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,16 +48,15 @@ INSTRUCTIONS = (
 )
 FAILED = "the server failed on this call; its log says why"
 
-AskerOf = Callable[[ServerRequestContext[Any]], Awaitable[Asker]]
 
-
-def mcp_server(asker_of: AskerOf, *, is_local: bool = False) -> Server[Any]:
+def mcp_server(asker_of: Callable[[Any], Asker], *, is_local: bool = False) -> Server[Any]:
     """Return a server of the tools.
 
     Args:
-        asker_of: Returns who asks in a request.
+        asker_of: Returns who asks in a request of HTTP; over standard input and output that is None.
         is_local: Whether the client is on this machine, and gets the tools that are offered there only.
     """
+    hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     tools = [
         Tool(
             name=tool.name,
@@ -65,13 +64,7 @@ def mcp_server(asker_of: AskerOf, *, is_local: bool = False) -> Server[Any]:
             description=tool.doc,
             input_schema=tool.input_schema,
             output_schema=tool.output_schema,
-            annotations=ToolAnnotations(
-                title=tool.title,
-                read_only_hint=True,
-                destructive_hint=False,
-                idempotent_hint=True,
-                open_world_hint=False,
-            ),
+            annotations=hints,
         )
         for tool in TOOLS
         if is_local or not tool.is_local
@@ -81,8 +74,9 @@ def mcp_server(asker_of: AskerOf, *, is_local: bool = False) -> Server[Any]:
         return ListToolsResult(tools=tools)
 
     async def answer(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        asker = await asker_of(context)
-        return await asyncio.to_thread(call, asker, params.name, params.arguments or {}, is_local=is_local)
+        return await asyncio.to_thread(
+            lambda: call(asker_of(context.request), params.name, params.arguments or {}, is_local=is_local)
+        )
 
     return Server(
         "seller-platform",
@@ -97,18 +91,15 @@ def mcp_server(asker_of: AskerOf, *, is_local: bool = False) -> Server[Any]:
 def call(asker: Asker, name: str, arguments: dict[str, Any], *, is_local: bool = False) -> CallToolResult:
     """Return the result of a call of a tool; it is an error where the question is refused."""
     try:
-        content = call_tool(asker, name, arguments, is_local=is_local).model_dump(mode="json")
-    except UnanswerableError as refusal:
-        reason = {"reason": refusal.reason, "remedy": refusal.remedy, "candidates": list(refusal.candidates)}
-        return _result({"refused": reason}, is_error=True)
+        return _result(call_tool(asker, name, arguments, is_local=is_local).model_dump(mode="json"))
+    except UnanswerableError as error:
+        refusal = error
     except Exception:
         # The message of an unexpected error may hold SQL, or values that the asker may not see.
         _LOG.exception("a call of the tool %.50r failed", name)
-        return _result(
-            {"refused": {"reason": FAILED, "remedy": "Ask again, or ask the operator.", "candidates": []}},
-            is_error=True,
-        )
-    return _result(content)
+        refusal = UnanswerableError(FAILED, "Ask again, or ask the operator.")
+    reason = {"reason": refusal.reason, "remedy": refusal.remedy, "candidates": list(refusal.candidates)}
+    return _result({"refused": reason}, is_error=True)
 
 
 def _result(content: dict[str, Any], *, is_error: bool = False) -> CallToolResult:

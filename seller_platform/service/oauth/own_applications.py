@@ -35,7 +35,7 @@ SET name = %(name)s, named_at = CASE WHEN name = %(name)s THEN named_at ELSE now
     verified_at = CASE
         WHEN name = %(name)s AND redirect_uri = %(first)s AND further_redirect_uris = %(others)s THEN verified_at
     END
-WHERE client_id = %(client_id)s AND owner_id = %(owner_id)s
+WHERE client_id = %(client_id)s AND owner_id IS NOT DISTINCT FROM %(owner_id)s
 """
 
 # While the secret before works there is no third one: a form that is sent again must not end the secret in use.
@@ -86,12 +86,13 @@ async def register_application(
     name: str,
     redirect_uris: Sequence[str],
     *,
-    owner_id: int,
+    owner_id: int | None,
 ) -> bool:
     """Register a user's application unless its id exists, and return whether it was registered.
 
     Args:
         secret: None makes it public: it must use PKCE.
+        owner_id: None for a client that describes itself.
     """
     first, *others = redirect_uris
     values = (client_id, name, hash_of(secret) if secret is not None else None, first, others, owner_id)
@@ -99,9 +100,9 @@ async def register_application(
 
 
 async def change_application(
-    connection: Connection, client_id: str, name: str, redirect_uris: Sequence[str], *, owner_id: int
+    connection: Connection, client_id: str, name: str, redirect_uris: Sequence[str], *, owner_id: int | None
 ) -> None:
-    """Change the name and the redirect URIs of a user's application; a change ends its verification."""
+    """Change the name and the redirect URIs of an application; a change ends its verification."""
     first, *others = redirect_uris
     values = {"name": name, "first": first, "others": others, "client_id": client_id, "owner_id": owner_id}
     await connection.execute(_CHANGE, values)

@@ -25,6 +25,17 @@ from seller_platform.warehouse.schema.tables import COST_PLANS, COST_WRITES
 _TABLE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_$]*)\.([A-Za-z_][A-Za-z0-9_$]*)")
 
 
+_STORED = text("""
+    SELECT slice.account, sku, min(read_at) AS read_at,
+           CAST(jsonb_agg(jsonb_build_object('from_date', from_date, 'to_date', to_date,
+                                             'cost_elements', coalesce(cost_elements, '[]'))) AS text) AS periods
+    FROM platform.slices AS slice
+    LEFT JOIN seller.cost_periods AS period ON period.account = slice.account AND local_day = newest_day
+    WHERE slice.dataset = 'cost_periods' AND slice.account = ANY (:accounts) AND slice.load_id IS NOT NULL
+    GROUP BY 1, 2
+""")
+
+
 class WriteState(Enum):
     """How far a write is.
 
@@ -173,6 +184,17 @@ def note_writes(database: Database, plan: CostPlan, writes: Sequence[CostWrite])
         for write in writes:
             key = (columns.plan == plan.id, columns.account == write.account, columns.sku == write.sku)
             connection.execute(update(COST_WRITES).where(*key).values(_outcome(write)))
+
+
+def stored_costs(database: Database, accounts: Sequence[str]) -> tuple[dict[tuple[str, str], Periods], datetime | None]:
+    """Return the newest stored periods by account and SKU, and when the oldest of them were read; None if never."""
+    with database.begin() as connection:
+        rows = connection.execute(_STORED, {"accounts": accounts}).all()
+    costs = {(row.account, row.sku): row.periods for row in rows if row.sku is not None}
+    return (
+        {product: msgspec.json.decode(periods, type=Periods) for product, periods in costs.items()},
+        min((row.read_at for row in rows), default=None),
+    )
 
 
 @contextmanager

@@ -80,3 +80,27 @@ def problems(
     }
     with database.begin() as connection:
         return tuple(Problem(*row) for row in connection.execute(_PROBLEMS, bound))
+
+
+# What lacks days is not among them: it shows in what is stored.
+_OF_MONTHS = text("""
+    SELECT DISTINCT dataset || ' of ' || account || coalesce(to_char(month, ', YYYY-MM'), '') AS named, kind, message
+    FROM platform.problems
+    WHERE dataset = ANY (:tables) AND account = ANY (:accounts) AND kind NOT IN ('missing', 'incomplete', 'late')
+      AND (month IS NULL OR month = ANY (:months))
+    ORDER BY 1, 2, 3
+""")
+
+
+def problems_of_months(
+    database: Database, tables: Sequence[str], accounts: Sequence[str], months: Sequence[date]
+) -> Sequence[tuple[str, str, str]]:
+    """Return what is wrong with the rows that are stored: the name of each slice, the kind and the message.
+
+    Args:
+        tables: The names of datasets, and of marts with their schema.
+        months: The first days of months; slices without days count always.
+    """
+    bound = {"tables": tables, "accounts": accounts, "months": months}
+    with database.begin() as connection:
+        return connection.execute(_OF_MONTHS, bound).tuples().all()

@@ -1,16 +1,22 @@
 """The governed metrics: fifteen numbers, each with one formula, for every program that asks for one by name."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
+from typing import Any
 
 from psycopg import sql
+from psycopg.rows import dict_row
 
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.contract.datasets.sales import ORDERS
+from seller_platform.counts import count_of
+from seller_platform.errors import UnanswerableError, did_you_mean
 from seller_platform.warehouse.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
 from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.marts.product_performance_monthly import PRODUCT_PERFORMANCE_MONTHLY
+from seller_platform.warehouse.postgres.database import Database, driver_of
 
 
 class MetricUnit(StrEnum):
@@ -174,6 +180,20 @@ METRICS = (
 )
 """Every metric, in the order in which they are listed."""
 
+
+def metric_named(name: str) -> Metric:
+    """Return the metric of that name.
+
+    Raises:
+        UnanswerableError: There is none.
+    """
+    metrics = {each.name: each for each in METRICS}
+    if name not in metrics:
+        reason = f"there is no metric {name!r}{did_you_mean(name, metrics)}"
+        raise UnanswerableError(reason, "Take one of the candidates.", [*metrics])
+    return metrics[name]
+
+
 _QUERY = """
 SELECT {columns}{currency} AS currency, {formula} AS value, {without_cost} AS units_without_cost
 FROM {table}
@@ -203,6 +223,52 @@ class MetricQuery:
     products: tuple[str, ...] = ()
     is_largest_first: bool = False
     limit: int = 100
+
+    def __post_init__(self) -> None:
+        """Check that the table has rows of the days."""
+        first, last = (Window.month_of(day) for day in (self.window.start, self.window.last_day))
+        if self.table.is_by_month and self.window != Window(first.start, last.end):
+            raise UnanswerableError(
+                f"{self.metric.name} by product has the grain of whole months, and {self.window} are other days",
+                "Ask for whole months, or without products.",
+            )
+
+    def read(self, database: Database) -> tuple[list[dict[str, Any]], int]:
+        """Return the rows, and how many of their units have no cost.
+
+        A row has what the metric is divided by, `currency` and `value`. There is one more than the limit where there
+        are more.
+
+        Raises:
+            UnanswerableError: A value would add amounts of several currencies, or none is known for want of costs.
+        """
+        statement, total = (replace(self, limit=self.limit + 1).statement, replace(self, by=()).statement)
+        with database.begin() as connection:
+            cursor = driver_of(connection).cursor(row_factory=dict_row)
+            self.require_one_currency(cursor.execute(total).fetchall())
+            rows = cursor.execute(statement).fetchall()
+        without_cost = sum(int(row.pop("units_without_cost")) for row in rows)
+        if without_cost and all(row["value"] is None for row in rows):
+            raise UnanswerableError(
+                f"{self.metric.name} is not known: {count_of(without_cost, 'unit')} of {self.window} without a cost",
+                "Write the costs with `seller-platform costs plan`, or ask for units_without_cost.",
+            )
+        return rows, without_cost
+
+    def require_one_currency(self, rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Return the currencies of rows, by name.
+
+        Raises:
+            UnanswerableError: There are several, and the rows are not divided by account.
+        """
+        currencies = tuple(sorted({row["currency"] for row in rows if row["currency"]}))
+        if len(currencies) > 1 and Dimension.ACCOUNT not in self.by:
+            raise UnanswerableError(
+                f"{self.metric.name} would be a sum over {', '.join(currencies)}, and amounts of several currencies "
+                "are never added",
+                "Ask for accounts of one currency, or divide by account.",
+            )
+        return currencies
 
     @property
     def statement(self) -> sql.Composed:

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from seller_platform.contract.tokens import code_challenge
+from seller_platform.service.http.addresses import is_public
 from seller_platform.service.oauth.applications import verify_application
-from seller_platform.service.oauth.client_documents import is_document_url, is_public
+from seller_platform.service.oauth.client_documents import is_document_url
 from seller_platform_tests.support.client_documents import Documents, hosted_documents
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, running_app, stored, submit
 
@@ -92,14 +93,15 @@ def test_a_document_is_read_again_and_a_change_ends_its_verification(trusting: S
     ("changed", "problem"),
     [
         ({"client_id": "https://other.example/client"}, "names another client_id"),
-        ({"client_name": None}, "has no client_name"),
+        ({"client_name": None}, "missing required field `client_name`"),
         ({"client_name": "A\u202eB"}, "printable"),
-        ({"redirect_uris": None}, "has no list of redirect_uris"),
+        ({"redirect_uris": None}, "missing required field `redirect_uris`"),
+        ({"redirect_uris": ["http://["]}, "cannot be used"),
         ({"redirect_uris": ["http://app.example/"]}, "must be https"),
         ({"redirect_uris": ["desk://callback"]}, "cannot be used"),
         ({"token_endpoint_auth_method": "private_key_jwt"}, "token_endpoint_auth_method"),
         ({"padding": "x" * (16 << 10)}, "larger than 16 KiB"),
-        (b"[]", "is not a JSON object"),
+        (b"[]", "Expected `object`, got `array`"),
         (b"{", "is not JSON"),
         (b"redirect", "is answered with status 302"),
         (b"compressed", "is compressed"),
