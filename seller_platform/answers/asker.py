@@ -30,8 +30,8 @@ class Asker:
     clock: Clock = utc_now
 
     def bound(self) -> str:
-        """Return the sentence that says how many of all stored slices differ from the upstream at most."""
-        return str(sample(self.database, self.clock()))
+        """Return the sentence that says how many slices of the seen accounts differ from the upstream at most."""
+        return str(sample(self.database, self.clock(), self.accounts))
 
     def chosen_accounts(self, names: Sequence[str] = ()) -> Sequence[KnownAccount]:
         """Return the accounts of these keys or titles, by key; without names, all that may be seen.

@@ -73,7 +73,7 @@ class Proof(Fact):
     )
     bound: str | None = Field(
         default=None,
-        description="How many of all stored slices differ from the upstream at most; null where no row is of one.",
+        description="How many slices of the accounts that you may see differ from the upstream at most.",
     )
     currencies: tuple[str, ...] = Field(default=(), description="The currencies of the amounts, as ISO 4217 codes.")
     time_zones: tuple[str, ...] = Field(default=(), description="The time zones that days are days of.")

@@ -5,7 +5,7 @@ drawn apart. A slice is drawn with a probability that is proportional to its row
 Undated lists are not drawn: the upstream has no former snapshots.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
@@ -13,13 +13,13 @@ from math import ceil, exp, floor, lgamma, log, log1p, log10
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Row, func, insert, select, text
+from sqlalchemy import Row, delete, func, insert, select, text
 
 from seller_platform.contract import DATASETS, Dataset, Source, Window, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.warehouse.loads.expectations import fewest_requests
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import COMPARISONS
+from seller_platform.warehouse.schema.tables import COMPARISONS, SAMPLED_SLICES
 
 CONFIDENCE = 0.95
 COMPARISONS_COUNT = timedelta(days=30)
@@ -72,7 +72,7 @@ class SampledStratum:
 
 @dataclass(frozen=True)
 class Sample:
-    """What random comparisons say of all stored slices of dated lists, by stratum."""
+    """What random comparisons say of the stored slices of dated lists, by stratum."""
 
     strata: dict[Stratum, SampledStratum]
 
@@ -133,16 +133,12 @@ _SLICES = """
                ELSE read_after_days > 0 END
 """
 _COUNT = text(f"""
-    INSERT INTO platform.sampled_slices (stratum, slices, effective_slices, left_out_percent, counted_at)
-    SELECT stratum, coalesce(sum(parts) FILTER (WHERE NOT is_too_large), 0),
-           coalesce(sum(weight) FILTER (WHERE NOT is_too_large) ^ 2
-                    / sum(weight ^ 2 / parts) FILTER (WHERE NOT is_too_large), 0),
-           coalesce(100.0 * sum(weight) FILTER (WHERE is_too_large) / sum(weight), 0), :now
-    FROM unnest(CAST(:strata AS text[])) AS stratum LEFT JOIN ({_SLICES}) AS slice USING (stratum)
-    GROUP BY stratum
-    ON CONFLICT (stratum) DO UPDATE SET
-        slices = excluded.slices, effective_slices = excluded.effective_slices,
-        left_out_percent = excluded.left_out_percent, counted_at = excluded.counted_at
+    INSERT INTO platform.sampled_slices (stratum, account, slices, weight, squares, left_out_weight, counted_at)
+    SELECT stratum, account, coalesce(sum(parts) FILTER (WHERE NOT is_too_large), 0),
+           coalesce(sum(weight) FILTER (WHERE NOT is_too_large), 0),
+           coalesce(sum(weight ^ 2 / parts) FILTER (WHERE NOT is_too_large), 0),
+           coalesce(sum(weight) FILTER (WHERE is_too_large), 0), :now
+    FROM ({_SLICES}) AS slice GROUP BY stratum, account
 """)  # noqa: S608  # a constant
 _DRAW = text(f"""
     SELECT *, CAST((:point * total - upto + weight) / weight AS float8) AS position
@@ -153,14 +149,23 @@ _DRAW = text(f"""
     WHERE upto > :point * total ORDER BY upto LIMIT 1
 """)  # noqa: S608  # a constant
 _SAMPLE = text("""
-    SELECT stratum, slices, CAST(effective_slices AS bigint), CAST(left_out_percent AS float8), count(differed),
+    SELECT stratum, slices, CAST(weight ^ 2 / squares AS bigint),
+           CAST(100 * left_out_weight / (weight + left_out_weight) AS float8), count(differed),
            count(*) FILTER (WHERE differed), count(*) FILTER (WHERE differed AND half = 2), min(started_at)
-    FROM platform.sampled_slices
+    FROM (
+        SELECT stratum, CAST(sum(slices) AS bigint) AS slices, sum(weight) AS weight, sum(squares) AS squares,
+               sum(left_out_weight) AS left_out_weight
+        FROM platform.sampled_slices
+        WHERE CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[]))
+        GROUP BY stratum
+    ) AS counted
     LEFT JOIN (
         SELECT stratum, differed, started_at, ntile(2) OVER (PARTITION BY stratum ORDER BY id) AS half
-        FROM platform.comparisons WHERE started_at > :after AND differed IS NOT NULL
+        FROM platform.comparisons
+        WHERE started_at > :after AND differed IS NOT NULL
+          AND (CAST(:accounts AS text[]) IS NULL OR account = ANY (CAST(:accounts AS text[])))
     ) AS comparison USING (stratum)
-    WHERE slices > 0 GROUP BY stratum ORDER BY stratum
+    WHERE slices > 0 GROUP BY stratum, slices, weight, squares, left_out_weight ORDER BY stratum
 """)
 _SENT = text("""
     SELECT account.connection, CAST(sum(requests) AS integer)
@@ -170,13 +175,14 @@ _SENT = text("""
 
 
 def count_slices(database: Database, requests: int, now: datetime) -> None:
-    """Count the slices that may be drawn, and store how many they are.
+    """Count the slices that may be drawn, and store how many they are. One process may do it at a time.
 
     Args:
         requests: How many requests the comparison of a slice may take.
     """
     with database.begin() as connection:
-        connection.execute(_COUNT, {**_lists(requests), "strata": list(Stratum), "now": now})
+        connection.execute(delete(SAMPLED_SLICES))
+        connection.execute(_COUNT, {**_lists(requests), "now": now})
 
 
 def draw(database: Database, stratum: Stratum, point: float, requests: int) -> DrawnSlice | None:
@@ -228,10 +234,15 @@ def keep_comparison(
         connection.execute(insert(COMPARISONS).values(values))
 
 
-def sample(database: Database, now: datetime) -> Sample:
-    """Return what the comparisons that count at a moment say."""
+def sample(database: Database, now: datetime, accounts: Collection[str] | None = None) -> Sample:
+    """Return what the comparisons that count at a moment say.
+
+    Args:
+        accounts: The keys of the accounts whose slices it is said of, from comparisons of theirs; None for all.
+    """
+    bound = {"after": now - COMPARISONS_COUNT, "accounts": None if accounts is None else list(accounts)}
     with database.begin() as connection:
-        rows = connection.execute(_SAMPLE, {"after": now - COMPARISONS_COUNT})
+        rows = connection.execute(_SAMPLE, bound)
         return Sample({Stratum(name): SampledStratum(*facts) for name, *facts in rows})
 
 

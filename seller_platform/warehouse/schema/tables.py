@@ -418,15 +418,15 @@ SAMPLED_SLICES = Table(
     "sampled_slices",
     METADATA,
     Column("stratum", Text, primary_key=True, comment="settled, or changing: days may still change."),
+    Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("slices", BigInteger, nullable=False, comment="Slices that may be drawn, or parts of large ones."),
+    Column("weight", Numeric, nullable=False, comment="The sum of their weights, which are their rows and one."),
+    Column("squares", Numeric, nullable=False, comment="The sum of the squares of these weights, by their parts."),
     Column(
-        "effective_slices", Numeric, nullable=False, comment="How many slices of equal weight say as much as these."
-    ),
-    Column(
-        "left_out_percent",
+        "left_out_weight",
         Numeric,
         nullable=False,
-        comment="The share of rows in slices that take more requests than comparisons may send on a day.",
+        comment="That of slices that take more requests than comparisons may send on a day.",
     ),
     Column("counted_at", DateTime(timezone=True), nullable=False, comment="When they were counted."),
     schema=PLATFORM,

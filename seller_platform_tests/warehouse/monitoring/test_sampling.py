@@ -12,6 +12,7 @@ from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.monitoring.sampling import (
+    DrawnSlice,
     Sample,
     SampledStratum,
     Stratum,
@@ -109,6 +110,26 @@ def test_slices_that_no_day_suffices_for_are_not_drawn(accounts: Database) -> No
     assert {account for account, _ in _drawn(accounts, Stratum.SETTLED, requests=1)} == {"S1"}
     count_slices(accounts, 1, NOW)
     assert round(sample(accounts, NOW).strata[Stratum.SETTLED].left_out_percent, 1) == 50.0
+
+
+def test_the_bound_of_some_accounts_follows_from_their_comparisons_alone(accounts: Database) -> None:
+    march, april = Window.month_of(date(2026, 3, 1)), Window.month_of(date(2026, 4, 1))
+    _load(accounts, "S0", march, 28_001)
+    _load(accounts, "S0", april, 99)
+    for month in (march, april):
+        _load(accounts, "S1", month, 49)
+    count_slices(accounts, 1, NOW)
+    for account, differed in (("S0", True), ("S1", False), ("S1", False), ("S1", True)):
+        drawn = DrawnSlice(Stratum.SETTLED, TRANSACTIONS, account, "default", april)
+        keep_comparison(accounts, drawn, started_at=NOW, requests=1, differed=differed)
+
+    first, second, both = (sample(accounts, NOW, keys).strata[Stratum.SETTLED] for keys in (("S0",), ("S1",), None))
+
+    assert second == SampledStratum(2, 2, 0.0, 3, 1, 1, NOW)
+    assert (first.slices, first.comparisons, first.different) == (1, 1, 1)
+    assert (both.slices, both.effective_slices, both.comparisons, both.different) == (3, 3, 4, 2)
+    assert round(first.left_out_percent, 1) > round(both.left_out_percent, 1) > second.left_out_percent == 0
+    assert sample(accounts, NOW, ("S2",)).strata == {}
 
 
 def test_slices_of_accounts_that_are_no_longer_listed_are_not_drawn(accounts: Database) -> None:
