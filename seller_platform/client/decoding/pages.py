@@ -209,7 +209,7 @@ class PageDecoder:
             days = list(map(itemgetter(self._day), values))
             if self._local_days:
                 days = self._local_days.of_all(days)
-            return Page(list(map(add, values, zip(days, strict=True))), {}, *envelope)
+            return Page(list(map(add, values, zip(days))), {}, *envelope)
         except (msgspec.DecodeError, RecursionError, ValueError):
             return None
 

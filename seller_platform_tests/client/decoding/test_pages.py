@@ -358,6 +358,7 @@ def test_an_empty_object_is_an_empty_list_only_beside_a_total() -> None:
     decoder = PageDecoder(INVENTORY, ZONE, WINDOW.start)
 
     for _ in range(2):
+        assert decoder.decode(b'{"data": []}').rows == []
         assert decoder.decode(b'{"data": {}, "total": "0"}').rows == []
         assert decoder.decode(b'{"data": {}}', number=2).rows == []
         with pytest.raises(UnreadableBodyError, match="an empty object as data, and no total"):

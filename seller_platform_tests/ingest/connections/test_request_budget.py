@@ -179,6 +179,9 @@ def test_requests_reserved_inside_a_reservation_come_from_the_same_day(database:
         assert requests_sent(database, TODAY) == {"default": 5}
 
     assert requests_sent(database, TODAY) == {"default": 0}
+    outer.give_back()
+    outer.take()
+    assert requests_sent(database, TODAY) == {"default": 1}
 
 
 def test_more_than_a_day_allows_names_the_setting_to_raise(database: Database) -> None:

@@ -61,12 +61,16 @@ def test_a_request_comes_back_after_its_share_of_the_window() -> None:
 
 
 def test_each_key_has_a_quota_of_its_own() -> None:
-    counts = Counts(own_memory(), monotonic=_Time())
+    memory = own_memory()
+    counts = Counts(memory, monotonic=_Time())
     for _ in range(60):
         counts.take(7, QUOTA)
 
     # Keys with the same slot at first.
-    assert [counts.take(7 + number * (1 << 16), QUOTA).requests for number in range(8)] == [0, *[59] * 7]
+    keys = [7 + number * (1 << 16) for number in range(8)]
+    assert [counts.take(key, QUOTA).requests for key in keys] == [0, *[59] * 7]
+    slots = [memory.cells[16 * slot : 16 * slot + 8] for slot in range(7, 15)]
+    assert [int.from_bytes(slot, sys.byteorder) for slot in slots] == keys
 
 
 def test_the_key_that_used_least_gives_way_where_there_is_no_room() -> None:
