@@ -311,6 +311,9 @@ def _request(connection: Connection, dataset: Dataset, row: _Row, account: Accou
     if dataset.split_by and dataset.split_by.column:
         value = row[dataset.split_by.column]
         same_list = and_(same_list, columns[dataset.split_by.column].is_not_distinct_from(value))
+    if dataset.is_dated:  # the indexes are by day
+        day, window = columns[LOCAL_DAY], receipt.window
+        same_list = and_(same_list, day >= window.start, day < window.end)
     pages = select(func.min(columns.page), func.max(columns.page)).where(same_list)
     first_page, last_page = connection.execute(pages).one()
     # A list of days that does not fit a page may have been read in smaller windows, each with a page 1 of its own.
