@@ -10,11 +10,10 @@ from seller_platform.answers.tools import TOOLS
 from seller_platform.service.mcp.protocol import FAILED
 from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension
 from seller_platform_tests.support.demo_company import AU, DE, US
-from seller_platform_tests.support.served import ANN
 
 _OF_OTHERS = (DE, AU, "Köhler", "Tiny Shop", "AYL0M81ID1XI9G", "AL7CFJGQR1PWG7")
 _OF_THE_PROGRAM = ("SELECT ", "FROM platform", "FROM seller", "psycopg", "sqlalchemy", "Traceback", "LINE 1", FAILED)
-_SECRETS = ("$argon2", ANN)
+_HASH = "$argon2"
 _HOSTILE: tuple[Any, ...] = (
     *("' OR 1=1 --", '"; DROP TABLE seller.orders; --', "{A},{B}", "%s %(account)s :accounts", "$1", "pg_sleep(9)"),
     *(DE, AU, 'Köhler "Haus & Hof" DE', "Tiny Shop, Sydney AU", f"{US}','{DE}", "*", "all", "", " ", "\0", "\ud800"),
@@ -86,7 +85,7 @@ def hostile_messages(random: Random, count: int) -> Iterator[Any]:
 
 
 def leaks(sent: object, answer: object, *, sees_all: bool = False) -> list[str]:
-    """Return what an answer shows and must not: users, other accounts and, where it refuses, texts of the program.
+    """Return what an answer shows and must not: hashes, other accounts and, where it refuses, texts of the program.
 
     Args:
         sent: What was asked. A refusal may repeat it.
@@ -95,7 +94,7 @@ def leaks(sent: object, answer: object, *, sees_all: bool = False) -> list[str]:
     """
     text = "\n".join(_texts(answer))
     is_answered = isinstance(answer, Mapping) and "rows" in answer
-    words = (*_SECRETS, *(() if sees_all else _OF_OTHERS), *(() if is_answered else _OF_THE_PROGRAM))
+    words = (_HASH, *(() if sees_all else _OF_OTHERS), *(() if is_answered else _OF_THE_PROGRAM))
     if not is_answered:
         for each in _texts(sent):
             if any(word in each for word in words):
