@@ -10,7 +10,7 @@ from seller_platform.answers.asker import Asker
 from seller_platform.answers.figures import FigureArguments, command_of, figure_of
 from seller_platform.answers.proof import Fact, ToolAnswer
 from seller_platform.counts import count_of
-from seller_platform.warehouse.loads.provenance import ROWS_AT_MOST, Provenance, explain_days
+from seller_platform.warehouse.loads.provenance import Provenance, explain_days
 
 _SOURCES = text("""
     SELECT 'load' AS kind, 'seller.' || dataset AS table, account, month, load_id AS number, rows, read_at AS at
@@ -25,6 +25,12 @@ _SOURCES = text("""
         ORDER BY account, window_start, id DESC)
     ORDER BY kind DESC, month NULLS LAST, 2, account LIMIT 1000
 """)
+
+
+class ExplainArguments(FigureArguments):
+    """A figure, and how many of its rows to list."""
+
+    rows: int = Field(default=20, ge=0, le=200, description="The most rows of each table that it was computed from.")
 
 
 class SourceRow(Fact):
@@ -46,10 +52,10 @@ class SourceRow(Fact):
     former_versions: int | None = Field(default=None, description="How often a row was another one before.")
 
 
-def explain_figure(asker: Asker, arguments: FigureArguments) -> ToolAnswer[SourceRow]:
+def explain_figure(asker: Asker, arguments: ExplainArguments) -> ToolAnswer[SourceRow]:
     """Answer where a figure of `query` comes from: formula, statement, loads, builds, and rows with their requests.
 
-    Of each table only the first rows are listed. Ask for a single day or product to see all of its rows.
+    Of each table only the first rows are listed. Ask for more `rows`, or for a single day or product to see all.
 
     Raises:
         UnanswerableError: As with `query_metric`.
@@ -62,16 +68,15 @@ def explain_figure(asker: Asker, arguments: FigureArguments) -> ToolAnswer[Sourc
         rows = list(map(SourceRow.model_validate, connection.execute(_SOURCES, bound)))
     metric = query.metric
     notes = [f"{metric.name}: {metric.doc} Formula: {metric.formula} of {query.table.table}, unit {metric.unit}."]
-    most = min(query.limit, ROWS_AT_MOST)
-    for dataset in asked.datasets:
+    for each in asked.datasets:
         count, origins = explain_days(
-            asker.database, dataset, asked.keys, asked.window, skus=query.products, limit=most
+            asker.database, each, asked.keys, asked.window, query.products, limit=arguments.rows
         )
         rows += map(_row, origins)
         if count > len(origins):
             notes.append(
-                f"{len(origins)} of {count_of(count, 'row')} of {dataset.table} are listed: ask for single days or "
-                "products to see the others."
+                f"{len(origins)} of {count_of(count, 'row')} of {each.table} are listed: ask for more rows, or for "
+                "single days or products."
             )
     return ToolAnswer(rows=tuple(rows), notes=tuple(notes), proof=proof)
 

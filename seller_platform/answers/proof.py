@@ -71,10 +71,7 @@ class Proof(Fact):
     settledness: str | None = Field(
         default=None, description="Which days may still change upstream; null without days."
     )
-    bound: str | None = Field(
-        default=None,
-        description="How many slices of the accounts that you may see differ from the upstream at most.",
-    )
+    bound: str | None = Field(default=None, description="How many slices of your accounts differ upstream at most.")
     currencies: tuple[str, ...] = Field(default=(), description="The currencies of the amounts, as ISO 4217 codes.")
     time_zones: tuple[str, ...] = Field(default=(), description="The time zones that days are days of.")
     seen: Seen = Field(description="Where a person sees the same numbers.")

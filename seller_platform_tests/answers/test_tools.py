@@ -59,7 +59,7 @@ def test_a_figure_is_explained_down_to_its_rows_and_their_requests(asker: Asker)
 
 
 def test_the_rows_of_a_long_period_are_listed_in_part_and_counted(asker: Asker) -> None:
-    march = {"metric": "units", "first_day": "2026-03-01", "last_day": "2026-03-31", "limit": 3}
+    march = {"metric": "units", "first_day": "2026-03-01", "last_day": "2026-03-31", "rows": 3}
 
     answer = call_tool(asker, "explain", {**march, "accounts": [US], "products": ["COT-PIL-COV-0011-OCEBLU"]})
 

@@ -179,16 +179,16 @@ def explain_days(
     dataset: Dataset,
     accounts: Collection[str],
     window: Window,
+    skus: Collection[str],
     *,
-    skus: Collection[str] = (),
-    limit: int = ROWS_AT_MOST,
+    limit: int,
 ) -> tuple[int, tuple[Provenance, ...]]:
     """Return how many rows of a dated dataset are stored of days, and the origin of the first ones.
 
     Args:
         accounts: The keys of the accounts.
-        skus: Only rows of these products; without any, all rows.
-        limit: How many origins are returned at most.
+        skus: Only rows of these products; without any, of all.
+        limit: The most origins.
     """
     columns = table_for(dataset).c
     days = and_(columns[LOCAL_DAY] >= window.start, columns[LOCAL_DAY] < window.end)
