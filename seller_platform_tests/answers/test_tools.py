@@ -9,8 +9,13 @@ import pytest
 from seller_platform.answers.asker import Asker
 from seller_platform.answers.tools import TOOLS, Tool, call_tool
 from seller_platform.contract import Account, Window
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.errors import UnanswerableError
+from seller_platform.warehouse.loads.history_start import extend_history
+from seller_platform.warehouse.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
+from seller_platform.warehouse.marts.builds import build_partition
+from seller_platform.warehouse.monitoring.mart_inputs import inputs_of
 from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, count_slices, keep_comparison
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.readers import open_as_reader
@@ -97,6 +102,26 @@ def test_the_bound_is_that_of_the_accounts_that_may_be_seen(database: Database) 
 
     assert ["from 1 comparison since 15 April 2026" in bound for bound in bounds] == [True, True, False]
     assert bounds[2].endswith("no settled one was compared yet")
+
+
+def test_a_figure_of_an_old_build_says_so_and_one_of_no_build_is_refused(database: Database) -> None:
+    january, today = Window.month_of(date(2026, 1, 1)), Window.day(NOW.date())
+    connect_accounts(database, [("S1", Account(1, "A", "US", "USD", "UTC", "M", "S1"))])
+    extend_history(database, january.start)
+    for dataset in inputs_of(ACCOUNT_PROFIT_DAILY):
+        store_receipt(database, dataset, "S1", january if dataset.is_dated else today, at=NOW, time_zone="UTC")
+    asker = Asker(database, clock=lambda: NOW)
+    units = {"metric": "units", "first_day": "2026-01-01", "last_day": "2026-01-31"}
+
+    with pytest.raises(UnanswerableError, match="never loaded: account_profit_daily of S1, 2026-01"):
+        call_tool(asker, "query", units)
+    build_partition(database, ACCOUNT_PROFIT_DAILY, "S1", january)
+    current = call_tool(asker, "query", units).proof.problems
+    store_receipt(database, COST_PERIODS, "S1", today, at=NOW, time_zone="UTC")
+
+    assert current == ()
+    [problem] = call_tool(asker, "query", units).proof.problems
+    assert problem.startswith("marts.account_profit_daily of S1, 2026-01: it is older than what it is made of")
 
 
 def test_an_unknown_tool_is_refused_with_its_neighbours(asker: Asker) -> None:
