@@ -159,7 +159,7 @@ class Receipt:
     def of(cls, row: Mapping[Any, Any]) -> Self:
         """Return the receipt of a row of `platform.loads`."""
         # The row may have more columns: some are of interest to PostgreSQL alone, and later versions add others.
-        values = {field.name: row[field.name] for field in fields(cls) if field.name != "window"}
+        values = {field.name: row[field.name] for field in fields(cls) if field.name in row}
         values["verdict"] = CountVerdict(values["verdict"])
         sums = values["sums"]
         values["sums"] = None if sums is None else {name: Decimal(amount) for name, amount in sums.items()}
@@ -196,6 +196,7 @@ class _Part:
     started_at: datetime
     run_id: str | None = None
     doubt: Doubt | None = None
+    is_whole: bool = True
 
 
 class Load:
@@ -246,17 +247,18 @@ class Load:
                 receipts = [self._published(whole, change, previous)]
             else:
                 receipts = self._exchanged(cursor, whole, judge, previous)
+            held = [each for each in receipts if each.verdict is CountVerdict.HELD]
             if self.spool.pages.keys() != self.spool.known.keys():
-                pages = self.spool.pages if receipts[-1].window == self.slice.window else {}
+                pages = {} if held else self.spool.pages
                 kept = (self.slice.dataset, self.slice.account, self.slice.window, self.spool.load_id, pages)
                 keep_pages(self._connection, *kept)
         reach("slice.committed")
-        return next((each for each in reversed(receipts) if each.verdict is CountVerdict.HELD), receipts[0])
+        return (held or receipts)[-1]
 
     def _is_stored(self, previous: Receipt) -> bool:
         """Whether the rows of the spool are those of the last load, and still stored as that left them."""
-        is_same = previous.window == self.slice.window and previous.digest == self.spool.digest
-        return is_same and self._count() == previous.rows
+        last, read = (previous.window, previous.digest), (self.slice.window, self.spool.digest)
+        return last == read and self._count() == previous.rows
 
     def _exchanged(
         self, cursor: psycopg.Cursor[Any], whole: _Part, judge: Judge | None, previous: Receipt | None
@@ -271,7 +273,7 @@ class Load:
         if not stored.count and (judge is None or not dataset.keeps_snapshots):
             self._copy(cursor, copy_statement(dataset), None, self.spool.count)
             after = None if previous is None else self._profile(cursor, inside).sums
-            change = SliceChange({}, after, moved=self.spool.count > 0)
+            change = SliceChange({}, after, moved=bool(self.spool.count))
             return [self._published(whole, change, previous)]
         # The sums of the last load are not those of the stored rows where another program changed them.
         is_altered = self._by_value or (previous is not None and stored.count != previous.rows)
@@ -293,7 +295,7 @@ class Load:
                 receipts.append(self._held(part, part.doubt))
                 continue
             before = None if previous is None or previous.window != part.window or is_altered else previous.sums
-            of_part = None if part.window == self.slice.window else self._inside(part.window)
+            of_part = None if part.is_whole else self._inside(part.window)
             before = self._profile(cursor, of_part or inside).sums if before is None else before
             change = self._exchange(pending, before, gone, part.load_id, of_part)
             receipts.append(self._published(part, change, previous))
@@ -353,7 +355,7 @@ class Load:
             )
             window = Window(run[0], run[-1] + timedelta(days=1))
             load_id = _next_load(self._connection) if number else whole.load_id
-            parts.append(replace(whole, window=window, load_id=load_id, facts=of_part, doubt=doubt))
+            parts.append(replace(whole, window=window, load_id=load_id, facts=of_part, doubt=doubt, is_whole=False))
         return parts
 
     def _announced_before(self) -> bool:
@@ -369,7 +371,7 @@ class Load:
 
     def _published(self, part: _Part, change: SliceChange, previous: Receipt | None) -> Receipt:
         rows, digest = self.spool.count, self.spool.digest
-        if part.window != self.slice.window:
+        if not part.is_whole:
             rows, digest = self._digest(self._inside(part.window))
         return self._receipted(
             part,

@@ -632,22 +632,23 @@ def test_later_readings_end_a_hold_once_they_have_all_its_days_together(database
 
 def test_the_requests_of_a_reading_are_divided_among_its_parts(database: Database) -> None:
     _load(database, _entries(100))
-    rows = [row for row in _entries(100) if row[-1] != "2026-03-05"]
+    rows = [row for row in _entries(100) if row[-1] not in ("2026-03-05", "2026-03-08")]
     with open_load(database, Slice(TRANSACTIONS, ACCOUNT, DAYS)) as load:
         load.spool.write(rows, page=1)
         load.spool.remember(b"page", duplicate_keys=0, unknown_fields=frozenset())
         facts = LoadFacts(7, 5, 100, len(rows), CountVerdict.MATCH)
-        load.store(facts, started_at=NOON + timedelta(days=1), judge=Judge(SETTLED, is_second=True))
+        last = load.store(facts, started_at=NOON + timedelta(days=1), judge=Judge(SETTLED, is_second=True))
 
     with database.begin() as connection:
         columns = "requests, pages, body_bytes, announced, rows"
         parts = connection.execute(text(f"SELECT {columns} FROM platform.loads ORDER BY id OFFSET 1")).all()
 
     divided = [part[:3] for part in parts]
-    assert [part[3:] for part in parts] == [(40, 40), (0, 10), (50, 50)]
+    assert [part[3:] for part in parts] == [(40, 40), (0, 10), (20, 20), (0, 10), (20, 20)]
+    assert (last.window, last.verdict) == (Window.day(date(2026, 3, 8)), CountVerdict.HELD)
     assert [sum(numbers) for numbers in zip(*divided, strict=True)] == [7, 5, 100]
-    assert [sorted(numbers) for numbers in zip(*divided, strict=True)] == [[2, 2, 3], [1, 2, 2], [33, 33, 34]]
-    assert _count(database, "platform.known_pages") == 0  # a page may have rows of several parts
+    assert [sorted(numbers) for numbers in zip(*divided, strict=True)] == [[1, 1, 1, 2, 2], [1] * 5, [20] * 5]
+    assert _count(database, "platform.known_pages") == 0
 
 
 def test_a_slice_that_stays_empty_has_not_changed(database: Database) -> None:
