@@ -115,10 +115,11 @@ def test_a_report_is_compared_with_its_own_last_load(database: Database) -> None
     for report in ("7", "8", "6", "7"):
         with open_load(database, Slice(REPORT_ROWS, ACCOUNT, day, report)) as load:
             load.spool.write([(report, 1, "SKU", "Cup", 1, Decimal(5), str(day.start))], page=1)
-            receipts.append(
-                load.store(LoadFacts(1, 1, 0, None, CountVerdict.UNVERIFIABLE), started_at=datetime.now(UTC))
-            )
+            # The clock of the loader is ahead.
+            facts, ahead = LoadFacts(1, 1, 0, None, CountVerdict.UNVERIFIABLE), datetime(2100, 1, 1, tzinfo=UTC)
+            receipts.append(load.store(facts, started_at=ahead))
 
+    assert [each.seconds for each in receipts] == [0.0] * 4
     assert [each.restatement for each in receipts] == [None, None, None, {}]
     assert [each.changed for each in receipts] == [True, True, True, False]
 
