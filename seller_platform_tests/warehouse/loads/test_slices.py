@@ -8,9 +8,10 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import Window, dataset_named
+from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, WarehouseError
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
@@ -99,14 +100,22 @@ def test_the_last_load_of_a_part_does_not_stand_for_the_whole_slice(database: Da
     assert [name for name, _ in _stored(database)] == [alone[0][0]]
 
 
+@pytest.mark.parametrize(("zone", "expected"), [("Europe/Berlin", "Europe/Berlin"), ("", None)])
+def test_a_slice_is_read_under_the_present_zone_and_currency(zone: str, expected: str | None) -> None:
+    account = KnownAccount(ACCOUNT, "default", Account(1, "Shop", "DE", "EUR", zone, "DE", "S1"))
+
+    assert Slice.of(account, ORDERS, MARCH) == Slice(ORDERS, ACCOUNT, MARCH, None, expected, "EUR")
+
+
 def test_sums_follow_rows_that_were_changed_by_hand(database: Database) -> None:
-    _load(database, [_order(1), _order(2)])
+    add_rows(database, ORDERS, [_order(9)], account=ACCOUNT, tags=("platform",))
+    first = _load(database, [_order(1), _order(2)])
     _delete(database, [_order(2)])
     after_deletion = _load(database, [_order(1), _order(3)])
     add_rows(database, ORDERS, [_order(4)], account=ACCOUNT, tags=("platform",))
     after_insertion = _load(database, [_order(1), _order(5)])
 
-    assert [(each.sums or {})["rows"] for each in (after_deletion, after_insertion)] == [2, 2]
+    assert [(each.sums or {})["rows"] for each in (first, after_deletion, after_insertion)] == [2, 2, 2]
 
 
 def test_a_report_is_compared_with_its_own_last_load(database: Database) -> None:

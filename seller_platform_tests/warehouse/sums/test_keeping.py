@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
@@ -82,3 +83,12 @@ def test_a_load_that_changes_few_products_sums_these_again(database: Database) -
         sums = connection.exec_driver_sql("SELECT sku, amount::text, units FROM service.product_days ORDER BY sku")
         rows = sums.tuples().all()
     assert rows == [("A", "9.25", 1), ("B", "1.00", 1)]
+
+
+def test_a_load_of_cost_periods_applies_them_at_once(database: Database) -> None:
+    today, elements = date(2026, 4, 1), '[{"cost_element": "Freight", "amount": 1.5, "currency": "USD"}]'
+    _store(database, COST_PERIODS, Window.day(today), [("A", "2026-01-01", "2026-12-31", elements, str(today))])
+
+    with database.begin() as connection:
+        steps = connection.exec_driver_sql("SELECT DISTINCT sku, currency FROM service.cost_steps").tuples().all()
+    assert steps == [("A", "USD")]
