@@ -100,8 +100,8 @@ def read_pages(
     """
     record = _Record(query.dataset, {} if keys is None else keys)
     try:
-        for number, page in enumerate(_pages(fetcher, query, first, record), start=1):
-            if not record.is_new(page, number):
+        for page in _pages(fetcher, query, first, record):
+            if not record.is_new(page):
                 break
             write(page)
     except RequestRefusedError as error:
@@ -155,7 +155,7 @@ class _Record:
         """Record whether a second answer for page 1 was the same."""
         self._is_confirmed = is_same
 
-    def is_new(self, page: Page, number: int) -> bool:
+    def is_new(self, page: Page) -> bool:
         """Record a page; False where it ends the list: it is empty or a repetition."""
         self._totals.append(page.total)
         self._pins.append(page.as_of)
@@ -166,7 +166,7 @@ class _Record:
         fingerprint = hash(keys.tobytes())
         if fingerprint in self._seen:
             if page.total is not None:
-                self._doubts.append(f"page {number} repeats an earlier one")
+                self._doubts.append(f"page {len(self._totals)} repeats an earlier one")
             return False
         self._seen.add(fingerprint)
         distinct = set(keys)
@@ -204,7 +204,7 @@ class _Record:
         """Return the result of all pages."""
         rows, announced = sum(self._rows_by_page), self._totals[-1]
         # Keys on two pages are counted in buckets, so that the memory does not grow with the list.
-        buckets = 1 + len(self._keys) // _KEYS_COMPARED_AT_ONCE
+        buckets = max(1, len(self._keys) // _KEYS_COMPARED_AT_ONCE)
         distinct = sum(len({key for key in self._keys if key % buckets == bucket}) for bucket in range(buckets))
         duplicates = len(self._keys) - distinct
         doubts = [*self._doubts]

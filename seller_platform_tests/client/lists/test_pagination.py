@@ -67,7 +67,7 @@ def test_rows_on_two_pages_are_a_doubt_and_those_within_a_page_are_counted(
     pages = [_page(*numbers, total=total) for numbers, total in zip(rows, totals, strict=True)]
     record = _Record(ORDERS, {})
 
-    are_new = [record.is_new(page, number) for number, page in enumerate(pages, start=1)]
+    are_new = [record.is_new(page) for page in pages]
     result = record.result(QUERY, pages[0])
 
     assert are_new == [True, True, False]
