@@ -192,7 +192,7 @@ class _Record:
         last, pages = self._rows_by_page[-1], len(self._rows_by_page)
         if self._last_page is not None and self._last_page > pages:
             return True
-        return pages == 1 or last >= self._rows_by_page[0]
+        return last >= self._rows_by_page[0]
 
     @property
     def _is_pinned(self) -> bool:

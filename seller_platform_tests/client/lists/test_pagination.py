@@ -74,3 +74,27 @@ def test_rows_on_two_pages_are_a_doubt_and_those_within_a_page_are_counted(
     assert (result.rows, result.announced, result.duplicate_keys) == (10, totals[-1], 4)
     of_several_pages = "a list of several pages is read until two readings agree"
     assert list(result.doubts) == [*doubts, "1 row was on two pages", of_several_pages]
+
+
+@pytest.mark.parametrize(
+    ("total", "doubts"),
+    [(1, ("1 row was announced and 2 read",)), (2, ()), (3, ("3 rows were announced and 2 read",))],
+)
+def test_another_total_of_the_only_page_is_a_doubt_until_it_is_confirmed(total: int, doubts: tuple[str, ...]) -> None:
+    first, record = _page(1, 2, total=total), _Record(ORDERS, {})
+    record.is_new(first)
+
+    doubted = record.result(QUERY, first).doubts
+    record.confirm(is_same=True)
+
+    assert doubted == doubts
+    assert record.result(QUERY, first).doubts == ()
+
+
+def test_without_totals_a_page_that_is_not_full_is_the_last() -> None:
+    pages, record, more = [_page(1, 2, 3), _page(4, 5, 6), _page(7), _page(8, last_page=5)], _Record(ORDERS, {}), []
+    for page in pages:
+        record.is_new(page)
+        more.append(record.expects_more(pages[0]))
+
+    assert more == [True, True, False, True]

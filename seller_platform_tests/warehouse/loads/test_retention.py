@@ -88,7 +88,7 @@ def test_receipts_of_last_reads_and_of_stored_and_former_rows_are_kept(database:
         assert connection.execute(text("SELECT DISTINCT load_id FROM seller.transactions")).scalars().all() == [wrote]
 
 
-def test_receipts_that_are_not_old_are_kept_and_the_last_old_one_of_stored_rows(database: Database) -> None:
+def test_receipts_that_are_not_old_are_kept_and_the_last_of_stored_rows(database: Database) -> None:
     march, moment = Window.month_of(date(2026, 3, 1)), "2026-03-01T00:00:00Z"
     days = (NOW - timedelta(days) for days in (50, 40, 20, 10, 9))
     loads = [_load(database, TRANSACTIONS, march, day, moment, name) for day, name in zip(days, "ABBBB", strict=True)]
