@@ -57,6 +57,11 @@ def uses_demo_start() -> bool:
     return _start == _WITH_DEMO
 
 
+def runnable_command(command: str) -> str:
+    """Return a command, without backticks, that can be run as it is printed."""
+    return runnable(f"`{command}`")[1:-1]
+
+
 def runnable(text: str, *, with_demo: bool = False, home: Path | None = None) -> str:
     """Return a message whose commands can be run as they are printed.
 

@@ -133,6 +133,15 @@ def unknown_schema(version: str, *, first: str) -> "WarehouseError":
     )
 
 
+def unusable_home(path: str, problem: str) -> "SettingsError":
+    """Return the error of a home folder that this user may not use."""
+    return SettingsError(
+        f"the home folder cannot be used: {path}: {problem}",
+        code="HomeFolderError",
+        step="Set SELLER_PLATFORM_HOME to a folder that you may write; `seller-platform doctor` checks it.",
+    )
+
+
 def full_disk(path: str, problem: str) -> "SellerPlatformError":
     """Return the error of a disk that has no room for a file."""
     return SellerPlatformError(
@@ -236,7 +245,7 @@ class UnanswerableError(RequestError):
             remedy: What would make the question answerable.
             candidates: What may have been meant.
         """
-        self.reason, self.remedy, self.candidates = reason, remedy, tuple(candidates)
+        self.reason, self.remedy, self.candidates = reason, runnable(remedy), tuple(candidates)
         super().__init__(f"{reason}. {remedy}")
 
 
@@ -941,7 +950,7 @@ class PartitionsFailedError(SellerPlatformError):
     ) -> None:
         self.failures, self.exit_code = dict(failures), exit_code
         count = count_of(len(self.failures), what, "was")
-        super().__init__(f"{count} not {done}; all others were:{_by_problem(failures)}")
+        super().__init__(f"{count} not {done}, which stopped no other:{_by_problem(failures)}")
 
 
 def _by_problem(problems: Mapping[str, str]) -> str:

@@ -292,6 +292,8 @@ def _settings(database_url: str | None, home: str | Path | None) -> Settings:
     if database_url is not None:
         return settings.model_copy(update={"database_url": SecretStr(database_url)})
     if home is not None:
+        if not str(home):
+            raise RequestError("home is empty; name a folder, or leave it out to read that of the settings")
         return settings.model_copy(update={"database_url": None, "home": Path(home).expanduser().absolute()})
     return settings
 

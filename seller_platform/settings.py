@@ -293,6 +293,13 @@ class Settings(BaseSettings):
         is_optional = cls.model_fields[info.field_name or ""].default is None
         return None if value == "" and is_optional else value
 
+    @field_validator("home", mode="before")
+    @classmethod
+    def _empty_is_no_home(cls, home: object) -> object:
+        if home == "":
+            raise ValueError("is empty; unset it to use the nearest home folder, or name a folder")
+        return home
+
     @field_validator("database_url", mode="before")
     @classmethod
     def _empty_is_no_url(cls, url: object) -> object:

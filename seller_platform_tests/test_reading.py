@@ -16,7 +16,13 @@ from sqlalchemy import text
 import seller_platform
 import seller_platform.reading
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.errors import NotLoadedError, RequestError, UnknownAccountError, WarehouseError
+from seller_platform.errors import (
+    NotLoadedError,
+    RequestError,
+    SellerPlatformError,
+    UnknownAccountError,
+    WarehouseError,
+)
 from seller_platform.reading import MixedCurrenciesWarning
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import save_accounts
@@ -332,6 +338,12 @@ def test_a_home_that_was_never_connected_is_named_and_stays_as_it_was(tmp_path: 
         seller_platform.read("orders", home=home)
 
     assert not home.exists()
+
+
+def test_a_home_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    for unusable, problem in ((tmp_path / ("x" * 300), "x: File name too long"), ("", "home is empty; name a folder")):
+        with pytest.raises(SellerPlatformError, match=problem):
+            seller_platform.read("orders", home=unusable)
 
 
 def test_the_home_of_the_demo_is_named(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def test_values_are_read_and_an_empty_one_is_none(monkeypatch: pytest.MonkeyPatc
         ("SELLER_PLATFORM_EXPORT_DIR", "s3://key:canary/secret@bucket/lake"),
         ("SELLER_PLATFORM_EXPORT_DIR", "az://container/lake?sig=canary"),
         ("SELLER_PLATFORM_EXPORT_DIR", "abfss://container@account.dfs.core.windows.net/lake#canary"),
+        ("SELLER_PLATFORM_HOME", ""),
         ("SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES", "*"),
         ("SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES", "127.0.0.1,canary.example"),
     ],

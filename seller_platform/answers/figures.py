@@ -23,6 +23,7 @@ from seller_platform.answers.proof import (
     ToolAnswer,
     period_of,
 )
+from seller_platform.commands import runnable_command
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension, MetricQuery, MetricUnit, metric_named
@@ -176,7 +177,7 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
 
 def command_of(query: MetricQuery) -> str:
     """Return the command that prints the rows of a query."""
-    return f"seller-platform query {quote(query.statement.as_string(None))}"
+    return runnable_command(f"seller-platform query {quote(query.statement.as_string(None))}")
 
 
 def _read(asker: Asker, query: MetricQuery) -> tuple[list[dict[str, Any]], list[str]]:

@@ -6,9 +6,10 @@ from datetime import date, datetime, timedelta
 from typing import Annotated, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from seller_platform.answers.asker import Asker
+from seller_platform.commands import runnable_command
 from seller_platform.contract import Dataset, Window
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError
@@ -57,7 +58,7 @@ class Period(Fact):
 class Seen(Fact):
     """Where a person sees the same numbers."""
 
-    command: str = Field(description="A command that prints them.")
+    command: Annotated[str, AfterValidator(runnable_command)] = Field(description="A command that prints them.")
     url: str | None = Field(default=None, description="The page of the Dagster UI with the rows behind them.")
 
 

@@ -64,14 +64,17 @@ def test_a_closed_month_is_written_for_quickbooks_and_xero(variables: dict[str, 
     xero = document(run(["month", "export", "2026-01", "--for", "xero", *words], variables))
     refused = run(["month", "export", "2026-02", "--for", "xero", *words], variables)
 
-    assert quickbooks["files"] == [{"path": str(folder / "quickbooks-2026-01.csv"), "lines": 5}]
-    assert (folder / "quickbooks-2026-01.csv").read_text().splitlines()[:3] == [
+    assert quickbooks["files"] == [{"path": str(folder / "quickbooks-2026-01-S1.US.csv"), "lines": 5}]
+    assert (folder / "quickbooks-2026-01-S1.US.csv").read_text().splitlines()[:3] == [
         "*JournalNo,*JournalDate,*AccountName,*Debits,*Credits,Description,Name,Currency,Location,Class",
         '7-260114PUSD,01/14/2026,Marketplace payouts,80.00,,"Payouts: =North, Pine US (S1.US)",,USD,,',
         '7-260114PUSD,01/14/2026,Marketplace balance,20.00,,"Balance carried forward: =North, Pine US (S1.US)",,USD,,',
     ]
-    assert [Path(each["path"]).name for each in xero["files"]] == ["xero-2026-01-JPY.csv", "xero-2026-01-USD.csv"]
-    assert (folder / "xero-2026-01-JPY.csv").read_text().splitlines() == [
+    assert [Path(each["path"]).name for each in xero["files"]] == [
+        "xero-2026-01-S1.US-JPY.csv",
+        "xero-2026-01-S1.US-USD.csv",
+    ]
+    assert (folder / "xero-2026-01-S1.US-JPY.csv").read_text().splitlines() == [
         "*Narration,*Date,Description,*AccountCode,*TaxRate,*Amount,TrackingName1,TrackingOption1,TrackingName2,"
         "TrackingOption2",
         '7-260131CJPY month end,31/01/2026,"Selling fees: =North, Pine US (S1.US)",6010,Tax Exempt,20,,,,',

@@ -6,17 +6,17 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 3_040,
-    "cli": 9_990,
+    "root": 3_060,
+    "cli": 10_000,
     "orchestration": 7_730,
     "service": 14_140,
     "sandbox": 2_400,
     "answers": 1_090,
     "ingest": 4_020,
     "client": 4_610,
-    "warehouse": 20_150,
+    "warehouse": 20_170,
     "contract": 1_400,
-    "tests": 67_070,
+    "tests": 67_180,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

@@ -188,11 +188,19 @@ def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
 def export(*, month: date, program: str, folder: Path, chosen_accounts: tuple[str, ...], output: Output) -> None:
     """Write the journal entries of MONTH, which is closed, as CSV files for a program of accounting.
 
-    QuickBooks gets one file. Xero gets one for each currency, and several where it has more than 300 lines.
+    QuickBooks gets one file. Xero gets one for each currency, and several where it has more than 300 lines. With
+    --account, each account has files of its own, whose names have its key.
     """
     with open_stored_installation() as installation:
-        accounts_chosen = _chosen(installation, chosen_accounts)
-        files = import_files(installation.database, accounts_chosen, Window.month_of(month), program)
+        database, of_month = installation.database, Window.month_of(month)
+        if chosen_accounts:
+            files = [
+                file
+                for account in _chosen(installation, chosen_accounts)
+                for file in import_files(database, [account], of_month, program, name=account.key)
+            ]
+        else:
+            files = import_files(database, _chosen(installation, []), of_month, program)
     make_folders(folder, 0o777)
     for file in files:
         write_atomically(folder / file.name, file.text.encode(), 0o666)

@@ -13,7 +13,7 @@ from seller_platform.cli.status.findings import Notice, findings
 from seller_platform.cli.status.overview import Overview
 from seller_platform.cli.terminal.colours import Colour, coloured
 from seller_platform.cli.terminal.layout import wrapped
-from seller_platform.commands import runnable
+from seller_platform.commands import runnable, runnable_command
 from seller_platform.counts import count_of
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.monitoring.slice_states import SliceState
@@ -136,7 +136,7 @@ def _shortened(groups: Sequence[Sequence[Notice]], lines: list[str], width: int,
 def _lines(finding: Notice, width: int, *, more: int) -> Iterator[str]:
     """Yield a finding: its word and text, and its command on a line of its own, to be copied."""
     text = printable(finding.text) + (f" (and {more:,} more)" if more else "")
-    command = runnable(f"`{finding.command}`").strip("`")
+    command = runnable_command(finding.command)
     lines = wrapped(text, max(width - _INDENT, 1))
     yield f"{_painted(f'{finding.word:<{_INDENT}}', finding.colour)}{lines[0]}"
     yield from (f"{' ' * _INDENT}{line}" for line in lines[1:])

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from seller_platform.errors import InvalidSettingError, SellerPlatformError, SettingsError, full_disk
+from seller_platform.errors import InvalidSettingError, SellerPlatformError, full_disk, unusable_home
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE
+from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, WAREHOUSE, has_database
 from seller_platform.warehouse.postgres.programs import SUPERUSER
 from seller_platform.warehouse.postgres.refusals import refusal_of
+from seller_platform.warehouse.postgres.root_user import DATA
 from seller_platform.warehouse.postgres.urls import user_and_place
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -56,8 +57,8 @@ def _database() -> dict[str, str]:
         settings = read_settings()
         if settings.database_url is not None:
             return user_and_place(settings.database_url.get_secret_value())
-        data = settings.home / EMBEDDED_FOLDER / "data"
-        if data.exists():
+        if has_database(settings.home):
+            data = settings.home / EMBEDDED_FOLDER / DATA
             return {"where": str(data.resolve() / WAREHOUSE), "user": SUPERUSER}
     return {"where": "the database", "user": SUPERUSER}
 
@@ -79,11 +80,7 @@ def _error_of_file(error: OSError) -> SellerPlatformError | None:
     with suppress(InvalidSettingError):
         home = read_settings().home
         if Path(path) in (home, *home.parents) or home in Path(path).parents:
-            return SettingsError(
-                f"the home folder cannot be used: {path}: {problem}",
-                code="HomeFolderError",
-                step="Set SELLER_PLATFORM_HOME to a folder that you may write; `seller-platform doctor` checks it.",
-            )
+            return unusable_home(path, problem)
     return SellerPlatformError(
         f"{path}: {problem}",
         code="FileAccessError",

@@ -51,11 +51,14 @@ class ImportFile:
     lines: int
 
 
-def import_files(database: Database, accounts: Sequence[KnownAccount], month: Window, program: str) -> list[ImportFile]:
+def import_files(
+    database: Database, accounts: Sequence[KnownAccount], month: Window, program: str, *, name: str = ""
+) -> list[ImportFile]:
     """Return the lines of a month that was closed, as files that a program imports.
 
     Args:
         program: One of PROGRAMS.
+        name: What the names of the files end with, to tell them from those of other accounts.
 
     Raises:
         RequestError: An account has not closed the month, or Xero needs a code that an account of the books lacks.
@@ -72,11 +75,12 @@ def import_files(database: Database, accounts: Sequence[KnownAccount], month: Wi
         with driver.cursor(row_factory=namedtuple_row) as cursor:
             lines = cursor.execute(_BOOKED, bound).fetchall()
     titles = {each.key: each.account.title for each in accounts}
+    suffix = f"-{name}" if name else ""
     return [
-        ImportFile(f"{name}.csv", _csv(header, [row_of(line, titles) for line in part]), len(part))
+        ImportFile(f"{part_name}.csv", _csv(header, [row_of(line, titles) for line in part]), len(part))
         for form in [PROGRAMS[program]]
         for header, row_of in [(form.header, form.row_of)]
-        for name, part in form.parts(f"{program}-{month.start:%Y-%m}", lines)
+        for part_name, part in form.parts(f"{program}-{month.start:%Y-%m}{suffix}", lines)
     ]
 
 

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 
 from seller_platform.commands import PLAIN, uses_demo_start
-from seller_platform.errors import RequestError
+from seller_platform.errors import RequestError, unusable_home
 from seller_platform.files import make_folders
 from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -78,8 +78,15 @@ def nothing_stored(settings: Settings) -> RequestError:
 
 
 def has_database(home: Path) -> bool:
-    """Whether a home folder has an embedded server."""
-    return (home / EMBEDDED_FOLDER / DATA).exists()
+    """Whether a home folder has an embedded server.
+
+    Raises:
+        SettingsError: This user may not look into the folder.
+    """
+    try:
+        return (home / EMBEDDED_FOLDER / DATA).exists()
+    except OSError as error:
+        raise unusable_home(str(home), error.strerror or str(error)) from error
 
 
 def data_elsewhere(home: Path) -> Path | None:

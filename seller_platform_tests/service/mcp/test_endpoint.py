@@ -70,7 +70,7 @@ def test_sixty_questions_are_answered_over_http(agents: Served, documents: Docum
 
 
 def test_a_grant_of_one_account_explains_no_rows_of_another(agents: Served, documents: Documents) -> None:
-    host = Host(agents, documents, accounts="ticked", **{f"account:{US}": None, f"account:{AU}": None})
+    host = Host(agents.base_url, documents, accounts="ticked", **{f"account:{US}": None, f"account:{AU}": None})
     march = {"metric": "orders", "first_day": "2026-03-01", "last_day": "2026-03-31"}
 
     own, *others = host.ask(("explain", march), *(("explain", {**march, "accounts": [key]}) for key in (US, AU)))

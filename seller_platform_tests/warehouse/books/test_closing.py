@@ -199,7 +199,9 @@ def test_a_month_that_cannot_be_closed_says_why(books: BookedAccount) -> None:
     now = Window.month_of(utc_now().date())
     codes = {_error(books, now).code: "is not over"}
     books.load(FEBRUARY, [], read_on=date(2026, 2, 28))
-    codes[_error(books, FEBRUARY).code] = "was read after it ended"
+    incomplete = _error(books, FEBRUARY)
+    assert "--dataset transactions --from 2026-02 --to 2026-02`" in str(incomplete)
+    codes[incomplete.code] = "was read after it ended"
     _close(books, JANUARY)
     order = _error(books, MARCH)
 
