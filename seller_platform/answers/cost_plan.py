@@ -52,7 +52,7 @@ def plan_costs(asker: Asker, arguments: CostArguments) -> ToolAnswer[CostChangeR
         UnanswerableError: There is no such account.
         RequestError: A line has values that cannot be written.
     """
-    accounts = {each.account: asker.chosen_accounts([each.account])[0] for each in arguments.lines}
+    accounts = {name: asker.chosen_accounts([name])[0] for name in {each.account for each in arguments.lines}}
     currencies = {each.key: each.account.currency_code for each in accounts.values()}
     lines = [
         Line(f"line {number}", each.model_dump() | {"account": accounts[each.account].key})

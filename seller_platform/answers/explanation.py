@@ -68,6 +68,8 @@ def explain_figure(asker: Asker, arguments: ExplainArguments) -> ToolAnswer[Sour
         rows = list(map(SourceRow.model_validate, connection.execute(_SOURCES, bound)))
     metric = query.metric
     notes = [f"{metric.name}: {metric.doc} Formula: {metric.formula} of {query.table.table}, unit {metric.unit}."]
+    if len(rows) == 1_000:
+        notes.append("Only the first 1,000 loads and builds are listed: ask for fewer accounts or months.")
     for each in asked.datasets:
         count, origins = explain_days(
             asker.database, each, asked.keys, asked.window, query.products, limit=arguments.rows

@@ -140,6 +140,7 @@ def list_coverage(asker: Asker, arguments: ChosenAccounts) -> ToolAnswer[SliceRo
         rows = tuple(map(SliceRow.model_validate, found))
     return ToolAnswer(
         rows=rows,
+        notes=("Only the first 1,000 rows are listed: name fewer accounts.",) if len(rows) == 1_000 else (),
         proof=Proof(
             as_of=min((row.read_at for row in rows if row.read_at), default=None),
             coverage="What is stored of the accounts; a month with fewer days read than it has is not whole.",

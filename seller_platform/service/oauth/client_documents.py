@@ -24,7 +24,6 @@ from seller_platform.service.pool import Connection
 
 LARGEST_BYTES = 16 << 10
 SECONDS = 3.0
-_HTTPS = 443
 
 _READ_LATELY = "SELECT FROM service.applications WHERE client_id = %s AND document_read_at > now() - interval '1 hour'"
 _NOTE_READ = "UPDATE service.applications SET document_read_at = now() WHERE client_id = %s"
@@ -94,7 +93,7 @@ async def _fetch(url: str, private_hosts: Collection[str]) -> bytes:
     """Return the bytes of a document, from the one address that was checked."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    address = await _address_of(url, host, parts.port or _HTTPS, is_private=host in private_hosts)
+    address = await _address_of(url, host, parts.port or 443, is_private=host in private_hosts)
     netloc = url_host(address) if parts.port is None else f"{url_host(address)}:{parts.port}"
     headers = {"Host": parts.netloc, "Accept": "application/json", "Accept-Encoding": "identity"}
     # The variables of a proxy, and of credentials, are not for this request.
