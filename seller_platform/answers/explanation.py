@@ -7,7 +7,7 @@ from pydantic import Field
 from sqlalchemy import text
 
 from seller_platform.answers.asker import Asker
-from seller_platform.answers.figures import FigureArguments, command_of, figure_of
+from seller_platform.answers.figures import FigureArguments, figure_of
 from seller_platform.answers.proof import Fact, ToolAnswer
 from seller_platform.counts import count_of
 from seller_platform.warehouse.loads.provenance import Provenance, explain_days
@@ -61,7 +61,7 @@ def explain_figure(asker: Asker, arguments: ExplainArguments) -> ToolAnswer[Sour
         UnanswerableError: As with `query_metric`.
     """
     asked, query = figure_of(asker, arguments)
-    proof = asked.prove(command_of(query))
+    proof = asked.prove(query.command)
     mart, months = asked.mart.name if asked.mart else "", [each.start for each in asked.months]
     bound = {"datasets": asked.inputs, "mart": mart, "accounts": asked.keys, "months": months}
     with asker.database.begin() as connection:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from shlex import quote
 from typing import Any
 
 from pydantic import Field
@@ -23,7 +22,6 @@ from seller_platform.answers.proof import (
     ToolAnswer,
     period_of,
 )
-from seller_platform.commands import runnable_command
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError
 from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension, MetricQuery, MetricUnit, metric_named
@@ -115,7 +113,7 @@ def query_metric(asker: Asker, arguments: FigureArguments) -> ToolAnswer[FigureR
     return ToolAnswer(
         rows=tuple(FigureRow(**row) for row in rows),
         notes=(f"{query.metric.name}: {query.metric.doc}", *notes),
-        proof=asked.prove(command_of(query), query.require_one_currency(rows)),
+        proof=asked.prove(query.command, query.require_one_currency(rows)),
     )
 
 
@@ -151,7 +149,7 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
     return ToolAnswer(
         rows=tuple(compared[: arguments.limit]),
         notes=(f"{query.metric.name}: {query.metric.doc}", *notes, *(f"{other}: {note}" for note in before_notes)),
-        proof=asked.prove(f"{command_of(query)}; {command_of(before_query)}", currencies),
+        proof=asked.prove(f"{query.command}; {before_query.command}", currencies),
     )
 
 
@@ -173,11 +171,6 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
     skus = _skus(asked, arguments.products)
     query = MetricQuery(metric, table, tuple(asked.keys), window, by, skus, arguments.largest_first, arguments.limit)
     return asked, query
-
-
-def command_of(query: MetricQuery) -> str:
-    """Return the command that prints the rows of a query."""
-    return runnable_command(f"seller-platform query {quote(query.statement.as_string(None))}")
 
 
 def _read(asker: Asker, query: MetricQuery) -> tuple[list[dict[str, Any]], list[str]]:

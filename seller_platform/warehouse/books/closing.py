@@ -256,8 +256,9 @@ def _expect_ledger(connection: Connection, account: KnownAccount, month: Window,
     days = _first(driver, _READ_AFTER_DAYS, of_month)
     if days is None or days[0] is None or days[0] < 1:
         raise RequestError(
-            f"{what}: not each day of the transactions was read after it ended. Load the month with `seller-platform sync "
-            f"--dataset transactions --from {month.start:%Y-%m} --to {month.start:%Y-%m}`, and close it again",
+            f"{what}: not each day of the transactions was read after it ended. Load the month with "
+            f"`seller-platform sync --dataset transactions --from {month.start:%Y-%m} --to {month.start:%Y-%m}`, and "
+            "close it again",
             code="MonthIncompleteError",
         )
     if other := _first(driver, _BOOKED_BY_ANOTHER, of_month):

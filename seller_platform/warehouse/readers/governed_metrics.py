@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
+from shlex import quote
 from typing import Any
 
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from seller_platform.commands import runnable_command
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
@@ -269,6 +271,11 @@ class MetricQuery:
                 "Ask for accounts of one currency, or divide by account.",
             )
         return currencies
+
+    @property
+    def command(self) -> str:
+        """The command that prints the rows."""
+        return runnable_command(f"seller-platform query {quote(self.statement.as_string(None))}")
 
     @property
     def statement(self) -> sql.Composed:
