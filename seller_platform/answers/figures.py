@@ -32,7 +32,6 @@ _PRODUCTS = text("""
     WHERE account = ANY (:accounts) AND local_day BETWEEN :first AND :last AND sku IS NOT NULL
     GROUP BY sku ORDER BY sku
 """)
-_MOST_COMPARED = 100_000
 
 
 class MetricRow(Fact):
@@ -80,7 +79,7 @@ class ComparedRow(FigureRow):
     """The values of a metric in two periods."""
 
     other_value: Decimal | None
-    change: Decimal | None
+    change: Decimal | None = Field(description="In the unit of the metric: percentage points, if that is percent.")
     change_percent: Decimal | None = Field(description="The change in percent of the other value.")
 
 
@@ -112,7 +111,7 @@ def query_metric(asker: Asker, arguments: FigureArguments) -> ToolAnswer[FigureR
         rows, notes = rows[: query.limit], [*notes, f"There are more rows than the limit of {query.limit}."]
     return ToolAnswer(
         rows=tuple(FigureRow(**row) for row in rows),
-        notes=(f"{query.metric.name}: {query.metric.doc}", *notes),
+        notes=(f"{query.metric.name} ({query.metric.unit}): {query.metric.doc}", *notes),
         proof=asked.prove(query.command, query.require_one_currency(rows)),
     )
 
@@ -129,9 +128,9 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
         raise UnanswerableError("two periods have no days or months in common", "Divide by account or product, or not.")
     asked, query = figure_of(asker, arguments)
     other = period_of(arguments.other_first_day, arguments.other_last_day)
-    replace(asked, window=other).prove("")
+    earlier = replace(asked, window=other).prove("")
     # What is among the first rows of one period need not be among those of the other.
-    query = replace(query, limit=_MOST_COMPARED)
+    query = replace(query, limit=100_000)
     before_query = replace(query, window=other)
     (rows, notes), (before, before_notes) = _read(asker, query), _read(asker, before_query)
     if asked.window.days != other.days:
@@ -148,7 +147,11 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
     currencies = query.require_one_currency((*rows, *before))
     return ToolAnswer(
         rows=tuple(compared[: arguments.limit]),
-        notes=(f"{query.metric.name}: {query.metric.doc}", *notes, *(f"{other}: {note}" for note in before_notes)),
+        notes=(
+            f"{query.metric.name} ({query.metric.unit}): {query.metric.doc}",
+            *notes,
+            *(f"{other}: {note}" for note in (earlier.coverage, earlier.settledness, *earlier.problems, *before_notes)),
+        ),
         proof=asked.prove(f"{query.command}; {before_query.command}", currencies),
     )
 
@@ -163,10 +166,11 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
     window, accounts = period_of(arguments.first_day, arguments.last_day), asker.chosen_accounts(arguments.accounts)
     table = metric.table_for((*by, Dimension.PRODUCT) if arguments.products else by)
     if table is None:
-        dimensions = ", ".join(metric.dimensions)
-        problem = f"{metric.name} has the grain {metric.grain}, and cannot be divided by {', '.join(by)}"
-        of_products = " of single products" if arguments.products else ""
-        raise UnanswerableError(f"{problem}{of_products}", f"Divide it by fewer of {dimensions}.")
+        asked_by = dict.fromkeys((*by, Dimension.PRODUCT) if arguments.products else by)
+        problem = f"{metric.name} has the grain {metric.grain}, so there is none by {' and '.join(asked_by)}"
+        raise UnanswerableError(
+            problem, f"Ask for all products, in total or by fewer of {', '.join(metric.dimensions)}."
+        )
     asked = Asked(asker, accounts, window, table.datasets, table.mart)
     skus = _skus(asked, arguments.products)
     query = MetricQuery(metric, table, tuple(asked.keys), window, by, skus, arguments.largest_first, arguments.limit)

@@ -48,8 +48,8 @@ _SLICES = text("""
 _VELOCITY_DAYS, _OLD = timedelta(days=30), timedelta(days=2)
 
 _RUNNING_OUT = """
-SELECT account, sku AS product, product_name AS name, snapshot_day, fulfillable_units, health.velocity,
-       health.days_of_cover, health.stock_out_date, stock_out_risk AS risk, order_date, order_units
+SELECT account, sku AS product, product_name AS name, snapshot_day, fulfillable_units, inbound_units, health.velocity,
+       health.days_of_cover, health.stock_out_date, stock_out_risk AS risk, order_date, order_units, to_buy
 FROM marts.inventory_health AS health JOIN marts.restock_plan AS plan USING (account, sku, snapshot_day, product_name)
 WHERE account = ANY ({accounts})
   AND (stock_out_risk = 'out of stock' OR health.stock_out_date <= snapshot_day + {within_days})
@@ -99,12 +99,14 @@ class StockRow(Fact):
     name: str | None
     snapshot_day: date
     fulfillable_units: int | None
+    inbound_units: int | None = Field(description="Under way to the marketplace; the plan counts them.")
     velocity: Decimal = Field(description="Units ordered per day over the 30 days before the snapshot.")
     days_of_cover: Decimal | None
     stock_out_date: date | None
     risk: str
     order_date: date | None = Field(description="When to order at the latest.")
-    order_units: int
+    order_units: int = Field(description="What the plan lacks: from own warehouses, and bought.")
+    to_buy: int = Field(description="How many of these own warehouses do not have.")
 
 
 def list_accounts(asker: Asker, _: NoArguments) -> ToolAnswer[AccountRow]:
@@ -196,8 +198,7 @@ def list_running_out(asker: Asker, arguments: StockArguments) -> ToolAnswer[Stoc
     return ToolAnswer(
         rows=tuple(StockRow(**row) for row in rows),
         notes=(
-            f"Snapshots: {', '.join(sorted({str(day) for day in days.values()}))}; velocity is of the 30 days before. "
-            f"{RESTOCK_PLAN.table} plans orders with its default lead time.",
+            f"Snapshots: {', '.join(sorted(map(str, {*days.values()})))}; velocity of 30 days before; default lead time.",
             *(f"The snapshot of {key} is old." for key, day in days.items() if day < asker.clock().date() - _OLD),
         ),
         proof=asked.prove(f"seller-platform query {quote(statement.as_string(None))}"),

@@ -11,7 +11,7 @@ BUDGETS = {
     "orchestration": 7_730,
     "service": 14_140,
     "sandbox": 2_400,
-    "answers": 1_090,
+    "answers": 1_100,
     "ingest": 4_020,
     "client": 4_610,
     "warehouse": 20_170,
