@@ -4,10 +4,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
-from seller_platform.client.http import concurrency
+from seller_platform.client.http import concurrency, retries
 from seller_platform.client.lists import prefetch
 from seller_platform.ingest.connections import token_rotation
 from seller_platform.ingest.loads import reports
+from seller_platform.warehouse.loads import retention
 from seller_platform_tests.simulation.scheduler import KilledError, Scheduler
 
 _scheduler: list[Scheduler] = []
@@ -20,9 +21,9 @@ def use_scheduler(scheduler: Scheduler) -> None:
 
 def replace_threads() -> None:
     """Let the product start actors where it starts threads."""
-    for module in (concurrency, prefetch, reports):
+    for module in (concurrency, prefetch, reports, retention):
         module.ThreadPoolExecutor = ActorPool  # type: ignore[attr-defined]
-    for module in (concurrency, token_rotation):
+    for module in (concurrency, retries, token_rotation):
         module.threading = ThreadingOfActors  # type: ignore[attr-defined]
 
 
@@ -92,7 +93,9 @@ class ActorPool:
         """Wait for the running calls."""
         if cancel_futures:
             self._queue.clear()
-        if self._queue or self._running:
+        actor = _scheduler[0].current
+        is_killed = actor is not None and actor.is_killed  # and so are those of the pool
+        if (self._queue or self._running) and not is_killed:
             _scheduler[0].wait_until(lambda: not (self._queue or self._running), "join")
 
     @property
@@ -147,8 +150,24 @@ class ActorCondition(ActorLock):
         self._notices += 1
 
 
+class ActorTimer:
+    """A timer whose time never comes: it would report a slow request in the log of the product."""
+
+    daemon = False
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def cancel(self) -> None:
+        """Do nothing."""
+
+
 class ThreadingOfActors:
     """The parts of `threading` that the product uses between its threads."""
 
     Lock = ActorLock
     Condition = ActorCondition
+    Timer = ActorTimer

@@ -4,6 +4,8 @@ A table whose rows belong to accounts is partitioned by the hash of the account.
 partitions, which a database keeps.
 """
 
+from functools import cache
+
 from psycopg import sql
 from sqlalchemy import Connection, MetaData, Table
 
@@ -59,6 +61,7 @@ def partitions_of(connection: Connection) -> int:
     return int(connection.exec_driver_sql(_NUMBER).scalar_one())
 
 
+@cache
 def partition_of(table: Table, number: int) -> Table:
     """Return a partition of a table, for statements about it alone; they are numbered from 0."""
     return table.to_metadata(MetaData(), schema=PARTITIONS, name=f"{table.schema}_{table.name}_{number}")
