@@ -3,6 +3,7 @@
 import os
 import resource
 import sys
+from collections import Counter
 
 import click
 
@@ -43,11 +44,14 @@ def main(
                     print(f"{count_of(len(outcomes), 'seed')} played", file=sys.stderr, flush=True)
         if with_log:
             print("\n".join(outcomes[0].lines))
+        counts = Counter(name for each in outcomes for name in each.reached)
+        for name, count in sorted(counts.items()):
+            print(f"{count:>7} {name}")
         failed = min((each for each in outcomes if each.failure), key=lambda each: each.plan.seed, default=None)
         if failed is None:
             played = sum(each.events for each in outcomes)
             seconds = f"{_cpu_seconds():.1f} s of CPU, and {server_seconds(server):.1f} s of PostgreSQL"
-            problems = problems_of(expected, {name for each in outcomes for name in each.reached})
+            problems = problems_of(expected, counts)
             for problem in problems:
                 print(problem)
             print(f"{count_of(len(outcomes), 'seed')} passed; {played} events; {seconds}")

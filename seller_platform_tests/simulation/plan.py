@@ -59,7 +59,7 @@ FOCI: dict[str, tuple[tuple[str, str], dict[str, int], dict[str, int]]] = {
 }
 """What actors do at first and later, what goes wrong, and how often each is chosen, by the subject of a run."""
 
-_SHARES = (2, 3, 3, 3, 3, 3, 3, 2, 3, 2, 2)
+_SHARES = (2, 3, 3, 3, 3, 3, 5, 2, 3, 2, 2)
 """How often each subject is chosen."""
 
 _FAULTS = (0, 1, 2, 3, 4, 6)

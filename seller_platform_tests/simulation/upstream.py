@@ -82,8 +82,11 @@ LIES: Mapping[str, Callable[[Row, int], list[Row]]] = {
     "nulls": lambda row, _: _changed(row, sku=None, description=None, product_name=None),
     "one row": lambda row, number: [row] * 9 if number == 0 else [],
     "half": lambda row, number: [row] if number % 2 else [],
+    "a third less": lambda row, number: [row] if number % 3 else [],
     "a quarter less": lambda row, number: [row] if number % 4 else [],
     "a fifth less": lambda row, number: [row] if number % 5 else [],
+    "a sixth less": lambda row, number: [row] if number % 6 else [],
+    "a ninth less": lambda row, number: [row] if number % 9 else [],
     "a twelfth less": lambda row, number: [row] if number % 12 else [],
 }
 """What wrong answers make of a row, given its number among those of the wrong days."""

@@ -59,12 +59,12 @@ from seller_platform_tests.simulation.upstream import (
 _FIRST_DAYS = (0, 0, 11, 12, 13)
 """How many days after the start of time runs begin: amid a month, and around its end."""
 
-_LIED_DAYS = ("settled", "settled", "two", "two", "two", "recent", "all")
+_LIED_DAYS = ("settled", "settled", "two", "two", "two", "recent", "recent", "all")
 _ONE_ROW_A_DAY = (0, 1, 8, 20, 21, 22, 23)
 _AGES_OF_CONTENTS = (
     *((0, 1, 8, *(20, 21, 22, 23) * 3),) * 2,
-    _ONE_ROW_A_DAY,
-    (*(0, 1, 8) * 28, *(20, 21, 22, 23) * 28),
+    *(_ONE_ROW_A_DAY,) * 2,
+    *((*(0, 1, 8) * 28, *(20, 21, 22, 23) * 28),) * 2,  # days of which a part may be missing
     (20, 21, 22, 23) * 6,  # no day that may still change
 )
 
@@ -314,10 +314,13 @@ class World:
                 points = [each for each in _DEADLY if each.startswith(_POINTS.get(self.plan.focus, ""))]
                 self._deadly = random.choice(points)
         elif item.kind == "outage":
-            wrong = (*LIES,) if self.plan.focus == "contents" else ("empty", "empty", "zero", "no total")
+            wrong: Sequence[str] = ("empty", "empty", "zero", "no total")
+            seconds = (30.0, 300.0, 4 * 86_400.0)
+            if self.plan.focus == "contents":  # lists are read again after hours
+                wrong, seconds = tuple(LIES), (300.0, 2 * 86_400.0, 4 * 86_400.0)
             self.faults.outage, self.faults.lied_days = random.choice(wrong), random.choice(_LIED_DAYS)
             self.faults.flickers = self.plan.focus == "contents" and random.random() < 0.3
-            self.faults.outage_until = self.clock.monotonic() + random.choice((30.0, 300.0, 4 * 86_400.0))
+            self.faults.outage_until = self.clock.monotonic() + random.choice(seconds)
         elif item.kind == "restart":
             self.server.is_down = self._was_killed = True
             self._down_until = self.clock.monotonic() + _DOWN_SECONDS
