@@ -22,6 +22,7 @@ _ANY_WIDTH = 10_000
 _MOST_MONTHS = 36
 _FEWEST_ACCOUNTS = 3
 _INDENT = 10
+_YEAR_WIDTH = 5  # with the space before the next one
 _MORE = "seller-platform status --all"
 # Letters for what a person must act on, so that the map can be read without colours.
 _SIGNS = {
@@ -86,7 +87,8 @@ def _map(overview: Overview, width: int, room: int | None) -> Iterator[str]:
     latest = [month.start for month in states.months[-count:]]
     years = ""
     for position, month in enumerate(latest):
-        if position == 0 or (month.month == 1 and len(years) < position):
+        # Without room before the next year, the first one has no name; it is the year before.
+        if month.month == 1 or (position == 0 and all(each.month != 1 for each in latest[:_YEAR_WIDTH])):
             years = f"{years:<{position}}{month:%Y}"
     yield _painted(years, Colour.FAINT)
     yield _painted("".join("JFMAMJJASOND"[month.month - 1] for month in latest), Colour.FAINT)

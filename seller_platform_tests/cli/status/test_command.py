@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from seller_platform.cli.status.overview import overview
+from seller_platform.cli.status.screen import Size, screen
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import CheckFailedError
 from seller_platform.warehouse.connections.accounts import save_accounts
@@ -138,3 +140,24 @@ def test_the_screen_is_shown_again_until_it_is_interrupted(variables: dict[str, 
 
     assert code == 0
     assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize(
+    ("first_month", "header"),
+    [
+        ((2025, 11), ["  2026", "NDJFMAMJJASON"]),
+        ((2025, 9), ["    2026", "SONDJFMAMJJASON"]),
+        ((2025, 8), ["2025 2026", "ASONDJFMAMJJASON"]),
+        ((2024, 12), [" 2025        2026", "DJFMAMJJASONDJFMAMJJASON"]),
+        ((2026, 10), ["2026", "ON"]),
+    ],
+    ids=str,
+)
+def test_each_year_is_named_above_its_first_month(
+    database: Database, first_month: tuple[int, int], header: list[str]
+) -> None:
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+
+    lines = screen(overview(database, since=date(*first_month, 1), now=now), Size(None, None))
+
+    assert lines[1:3] == header
