@@ -17,7 +17,7 @@ it is caught, or where it stands for an exit code or an HTTP status; all others 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -195,7 +195,7 @@ class InexactNumberError(RequestError):
 
 
 class NotLoadedError(RequestError):
-    """A slice was never loaded, so an empty result could be wrong."""
+    """A slice was never loaded, or not yet at a former moment, so an empty result could be wrong."""
 
     next_step = "Load it first: run the command that the message names, or materialize the asset."
 
@@ -207,14 +207,24 @@ class NotLoadedError(RequestError):
         accounts: Sequence[str] = (),
         months: tuple[date, date] | None = None,
         home: str | None = None,
+        as_of: datetime | None = None,
+        first_load: datetime | None = None,
     ) -> None:
         """Write the message.
 
         Args:
             absent: The names of what was never loaded.
             home: The home folder that the command loads into, unless it is that of the settings.
+            as_of: The former moment whose rows were asked for.
+            first_load: When all of it had been loaded, where that was after `as_of`.
         """
         self.table, self.absent, self.accounts, self.months = table, absent, tuple(accounts), months
+        self.first_load = first_load
+        if as_of is not None and first_load is not None:
+            past, first = (each.astimezone(UTC).isoformat() for each in (as_of, first_load))
+            message = f"not stored yet at {past}: {absent}. The first load of it ended at {first}"
+            super().__init__(message, step="Take that moment or a later one: a load does not change the past.")
+            return
         schema, _, name = table.partition(".")
         words = {
             "marts": ["marts", "build", name],

@@ -118,7 +118,8 @@ def read(
     Raises:
         RequestError: Several accounts have the title.
         RequestError: The home folder has no database.
-        NotLoadedError: A month was never loaded or built; the message has the command that loads it.
+        NotLoadedError: A month was never loaded or built; the message has the command that loads it. Or it was not
+            yet loaded at `as_of`; the message has the moment of its first load.
         RequestError: An argument does not fit the table.
         UnknownAccountError: No account has that key or title.
         RequestError: There is no such table.
@@ -267,7 +268,7 @@ def _explained(window: Window | None, home: str | Path | None) -> Iterator[None]
     except NotLoadedError as error:
         if window is not None:
             _require_begun(window)
-        if home is None and not read_settings().demo:
+        if error.first_load is not None or (home is None and not read_settings().demo):
             raise
         folder = str(_settings(None, home).home)
         raise NotLoadedError(
@@ -316,11 +317,11 @@ def _parts(
         return [Selection(account_named(database, name).key, window) for name in names]
     if window is None:
         return None
-    loaded = loaded_accounts(database, relation)
-    if not loaded:
+    loaded, listed = loaded_accounts(database, relation), {each.key for each in accounts(database)}
+    parts = [part for key in loaded for part in _stored_parts(database, relation, key, window, is_listed=key in listed)]
+    if not parts:
         raise NotLoadedError(relation.table, relation.name, months=_months(relation, window))
-    listed = {each.key for each in accounts(database)}
-    return [part for key in loaded for part in _stored_parts(database, relation, key, window, is_listed=key in listed)]
+    return parts
 
 
 def _stored_parts(

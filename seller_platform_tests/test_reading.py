@@ -239,10 +239,38 @@ def test_rows_are_read_as_they_were_stored_at_a_moment(stored: Stored) -> None:
 
     assert len(stored.read("orders", account=US, month="2026-03", as_of=tomorrow)) == 1
     assert list(stored.read("warehouse_stock", account=US, as_of="2999-01-01")["sku"]) == ["SKU 2"]
-    with pytest.raises(NotLoadedError, match=r"never loaded: orders of S1\.US, 2026-03"):
-        stored.read("orders", account=US, month="2026-03", as_of="2026-01-01")
     with pytest.raises(RequestError, match="as_of is 'yesterday', which is not a moment; write it as 2026-03-01T06"):
         stored.read("orders", as_of="yesterday")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "absent"),
+    [
+        ("orders", {"account": US, "month": "2026-03"}, "orders of S1.US, 2026-03"),
+        ("orders", {"account": US}, "orders of S1.US"),
+        ("orders", {"month": "2026-03"}, "orders of S1.US, 2026-03; orders of S2.DE, 2026-03"),
+        ("orders", {}, "orders of S1.US; orders of S2.DE; orders of S3.US"),
+        ("warehouse_stock", {"account": US}, "warehouse_stock of S1.US"),
+        ("accounts", {}, "accounts of default"),
+    ],
+    ids=str,
+)
+def test_before_its_first_load_the_moment_of_that_is_named(
+    stored: Stored, name: str, options: dict[str, Any], absent: str
+) -> None:
+    with pytest.raises(NotLoadedError) as caught:
+        stored.read(name, as_of="2026-01-01", **options)
+
+    message = f"not stored yet at 2026-01-01T00:00:00+00:00: {absent}. The first load of it ended at "
+    assert str(caught.value).startswith(message)
+    assert "sync" not in str(caught.value)
+    assert caught.value.first_load is not None
+    stored.read(name, as_of=caught.value.first_load, **options)
+
+
+def test_what_was_never_loaded_is_named_before_what_was_loaded_later(stored: Stored) -> None:
+    with pytest.raises(NotLoadedError, match=r"^never loaded: orders of S2\.DE, 2026-04\. Run .* --account S2\.DE"):
+        stored.read("orders", account="S2.DE", month="2026-03:2026-04", as_of="2026-01-01")
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,13 @@ _LATEST = datetime.max.replace(tzinfo=UTC)
 _ACCOUNTS = "SELECT DISTINCT account FROM {receipts} WHERE {named} = :name AND finished_at <= :moment ORDER BY account"
 
 # Without days, a part of a monthly relation has the months from the first to the last that were loaded. A month counts
-# as loaded if any day of it that is asked for was. Null is the month where nothing was ever loaded.
+# as loaded if any day of it that is asked for was. Null is the month where nothing was loaded.
+_OF_MONTH = """{receipts}
+    WHERE {named} = :name AND account = part.account
+      AND window_start < coalesce(least(part.end_day, CAST(months.month + interval '1 month' AS date)), 'infinity')
+      AND window_end > coalesce(greatest(part.first_day, CAST(months.month AS date)), '-infinity')"""
 _MONTHS = """
-SELECT part.account, CAST(months.month AS date) AS month
+SELECT part.account, CAST(months.month AS date) AS month, (SELECT min(finished_at) FROM {loads}) AS first_load
 FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]))
          AS part (account, first_day, end_day)
 LEFT JOIN LATERAL (
@@ -34,25 +38,19 @@ LEFT JOIN LATERAL generate_series(
     CAST(coalesce(part.end_day, stored.end_day) - 1 AS timestamp),
     interval '1 month'
 ) AS months (month) ON true
-WHERE NOT EXISTS (
-    SELECT FROM {receipts}
-    WHERE {named} = :name AND account = part.account AND finished_at <= :moment
-      AND window_start < least(part.end_day, CAST(months.month + interval '1 month' AS date))
-      AND window_end > greatest(part.first_day, CAST(months.month AS date))
-)
+WHERE NOT EXISTS (SELECT FROM {loads} AND finished_at <= :moment)
 ORDER BY 1, 2
 """
 
+_OF_PART = """{receipts}
+    WHERE {named} = :name AND account = part.account
+      AND (part.end_day IS NULL OR window_start < part.end_day)
+      AND (part.first_day IS NULL OR window_end > part.first_day)"""
 _PARTS = """
-SELECT part.account, part.first_day AS month
+SELECT part.account, part.first_day AS month, (SELECT min(finished_at) FROM {loads}) AS first_load
 FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]))
          AS part (account, first_day, end_day)
-WHERE NOT EXISTS (
-    SELECT FROM {receipts}
-    WHERE {named} = :name AND account = part.account AND finished_at <= :moment
-      AND (part.end_day IS NULL OR window_start < part.end_day)
-      AND (part.first_day IS NULL OR window_end > part.first_day)
-)
+WHERE NOT EXISTS (SELECT FROM {loads} AND finished_at <= :moment)
 ORDER BY 1, 2
 """
 
@@ -94,7 +92,7 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
         parts: None asks for every account that was ever loaded; there must be one.
 
     Raises:
-        NotLoadedError: A part, or a month of it, was never loaded.
+        NotLoadedError: A part, or a month of it, was never loaded, or not yet at the moment of the relation.
         RequestError: The relation has no such parts.
     """
     tables = _OF_MARTS if relation.is_mart else _OF_DATASETS
@@ -102,16 +100,14 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
         selections = [Selection(account) for account in loaded_accounts(database, relation)]
         if not selections:
             raise NotLoadedError(relation.table, relation.name)
-        if not relation.has_account_parts:
-            return
     else:
         selections = merged(relation, parts)
     windows = [None if each.window == EVERY_DAY else each.window for each in selections]
-    statement = (_MONTHS if relation.is_monthly else _PARTS).format(**tables)
+    statement, loads = (_MONTHS, _OF_MONTH) if relation.is_monthly else (_PARTS, _OF_PART)
     with database.begin() as connection:
         absent = (
             connection.execute(
-                text(statement),
+                text(statement.format(**tables, loads=loads.format(**tables))),
                 {
                     "name": relation.name,
                     "moment": relation.as_of or _LATEST,
@@ -125,6 +121,10 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
         )
     if not absent:
         return
+    first_loads = [row["first_load"] for row in absent if row["first_load"] is not None]
+    # A later moment helps only where all was loaded by then; else what was never loaded is named.
+    first_load = max(first_loads) if len(first_loads) == len(absent) else None
+    absent = absent if first_load else [row for row in absent if row["first_load"] is None]
     of_account = {account: list(rows) for account, rows in groupby(absent, key=lambda row: row["account"])}
     named = [_named(relation, account, rows) for account, rows in of_account.items()]
     more = [count_of(len(named) - _ACCOUNTS_NAMED, "more account")] if len(named) > _ACCOUNTS_NAMED else []
@@ -134,6 +134,8 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
         "; ".join([*named[:_ACCOUNTS_NAMED], *more]),
         accounts=[] if more else list(of_account),
         months=(min(months), max(months)) if months and relation.is_monthly else None,
+        as_of=relation.as_of,
+        first_load=first_load,
     )
 
 
@@ -170,11 +172,16 @@ def require_days(
 
 
 def loaded_accounts(database: Database, relation: Relation) -> Sequence[str]:
-    """Return the accounts of which something was ever loaded or built; of the accounts themselves, the connections."""
-    statement = _ACCOUNTS.format(**(_OF_MARTS if relation.is_mart else _OF_DATASETS))
-    bindings = {"name": relation.name, "moment": relation.as_of or _LATEST}
+    """Return the accounts of which something was ever loaded or built; of the accounts themselves, the connections.
+
+    Of a former moment they are those of which something was loaded by then; without any, those of now.
+    """
+    statement = text(_ACCOUNTS.format(**(_OF_MARTS if relation.is_mart else _OF_DATASETS)))
     with database.begin() as connection:
-        return connection.execute(text(statement), bindings).scalars().all()
+        for moment in (relation.as_of or _LATEST, _LATEST):
+            if keys := connection.execute(statement, {"name": relation.name, "moment": moment}).scalars().all():
+                return keys
+    return []
 
 
 def _named(relation: Relation, account: str, rows: Sequence[RowMapping]) -> str:
