@@ -19,6 +19,7 @@ from playwright.sync_api import Error, Locator, Page, expect
 from sqlalchemy import text
 
 from seller_platform.cli.sandbox.demo import approve
+from seller_platform.warehouse.loads.history_start import stored_history_start
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.browsers import PATIENCE_MILLISECONDS, open_browser
@@ -199,12 +200,17 @@ def test_a_program_that_dies_is_started_again(place: Deployment) -> None:
 def test_it_ends_in_order_and_opens_again_with_the_same(place: Deployment) -> None:
     place.await_quiet()
     loads = _loads(place)
+    with place.databases() as (_, warehouse), warehouse.begin() as connection:
+        later = text("UPDATE platform.history_start SET first_day = first_day + interval '1 month' RETURNING first_day")
+        first_day = connection.execute(later).scalar_one()
     code = place.end()
     with deployment(place.home, *OPTIONS) as again:
         loads_again = _loads(again)
+        with again.databases() as (_, warehouse):
+            first_day_again = stored_history_start(warehouse)
         end = again.end()
 
-    assert loads_again == loads
+    assert (loads_again, first_day_again) == (loads, first_day)
     assert (code, end, left_behind(place.home)) == (0, 0, [])
 
 

@@ -75,6 +75,8 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
         os.environ.update(stack.environment)
         with open_installation() as installation:
             connect_local_stack(installation, stack, output)
+            # All months are loaded now, also those before the history of an earlier `demo` or `dev`.
+            extend_history(installation.database, installation.settings.history_start)
             since = keep_history_start(installation.database, installation.settings.history_start)
             synced = _load(installation, since, output)
             problem = problem_of(synced) or _difference(installation, stack, since)
@@ -158,9 +160,9 @@ def _show_next_steps(settings: Settings, output: Output, earlier: Window) -> Non
 def connect_local_stack(installation: Installation, stack: LocalStack, output: Output) -> Sequence[KnownAccount]:
     """Authorise as the sandbox's demo user, discover the accounts, and return them.
 
-    History begins with the stack's first month, also where that of an earlier stack began later.
+    History begins with the stack's first month, unless an earlier stack has stored where it begins.
     """
-    extend_history(installation.database, installation.settings.history_start)
+    keep_history_start(installation.database, installation.settings.history_start)
 
     def show(url: str) -> None:
         threading.Thread(target=approve, args=(url, USER_EMAIL, stack.credentials.password), daemon=True).start()

@@ -78,7 +78,8 @@ def dev(
 ) -> None:
     """Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.
 
-    The UI opens with the last month of every account. What is loaded stays for the next time.
+    The UI opens with the last month of every account. What is loaded stays for the next time, and history begins where
+    an earlier `demo` or `dev` let it begin; `sync --from` loads earlier months.
 
     With --live, the lists of the sandbox change while it runs: each load reads orders that were shipped, and fees that
     are listed late. Each day that the sandbox reaches is loaded as by the job `refresh_now`. When today is reached,
