@@ -373,14 +373,19 @@ class ProductFileError(SheetError):
 class CostsNotWrittenError(SellerPlatformError):
     """The upstream does not have some of the costs of a plan."""
 
-    next_step = "Fix the cause that the message names, then apply the same plan again: it continues where it stopped."
+    next_step = (
+        "Fix the cause that the message names, then apply the same plan again: it continues where it stopped. Where "
+        "the plan itself is wrong, make another one."
+    )
 
     def __init__(self, plan: int, problems: Mapping[str, str], *, planned: int, exit_code: int) -> None:
         self.plan, self.problems, self.exit_code = plan, dict(problems), exit_code
         super().__init__(
             f"cost plan {plan}: {len(self.problems)} of {count_of(planned, 'SKU', 'does')} not hold:"
             f"{_by_problem(problems)}\n"
-            f"Fix the cause, then continue with `seller-platform costs apply {plan}`"
+            f"Fix the cause, then continue with `seller-platform costs apply {plan}`. Where the plan itself is wrong, "
+            "such as a SKU that the upstream does not know, correct the lines and make another with `seller-platform "
+            "costs plan`"
         )
 
 

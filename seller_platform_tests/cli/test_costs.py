@@ -163,7 +163,7 @@ def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Pat
     wrong.write_text(f"{HEADER}\n{US},SKU-1,2026-01-01,2026-01-31,Freight,1,EURO,,\n")
     _costs(shop, "plan", str(sheet))
     misspelt = shop.home / "misspelt.csv"
-    misspelt.write_text(f"{HEADER}\n{US},SKU-9,2026-01-01,2026-01-31,Freight,1,EUR,,\n")
+    misspelt.write_text(f"{HEADER}\n{US},PARTY-🎉,2026-01-01,2026-01-31,Freight,1,EUR,,\n", encoding="utf-8")
     unknown = _costs(shop, "plan", str(misspelt))
     shop.write(period("2026-05-01", "2026-05-31", 1))
 
@@ -171,10 +171,11 @@ def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Pat
     assert "have changed since" in _refused(_costs(shop, "apply", "1", "--json"), 2)["message"]
     assert "no cost plan 9" in _refused(_costs(shop, "apply", "9", "--json"), 2)["message"]
     assert "nothing to undo" in _refused(_costs(shop, "undo", "1", "--json"), 2)["message"]
-    assert "The upstream does not know SKU 'SKU-9' of S1.US" in unknown.stderr
+    assert "The upstream does not know SKU 'PARTY-🎉' of S1.US" in unknown.stderr
     refused = _refused(_costs(shop, "apply", "2", "--json"), 4)
-    assert refused["changes"][0]["state"] == "restored"
-    assert "SKU-9" in refused["message"]
+    assert (refused["changes"][0]["state"], refused["changes"][0]["written_at"]) == ("planned", None)
+    assert "no product with sku 'PARTY-🎉'" in refused["message"]
+    assert "correct the lines and make another with `seller-platform costs plan`" in refused["message"]
     assert _costs(shop, "apply", "1", "--timeout", "-1").returncode == 2
 
 

@@ -201,8 +201,8 @@ class _Application:
         They are not written where the product has them or the new ones.
         """
         if untouched:
-            problem = f"{error} (nothing was changed)"
-            return replace(write, state=WriteState.RESTORED, problem=problem)
+            unsent = {"written_at": None, "written_by": None, "run_id": None}
+            return replace(write, state=WriteState.PLANNED, problem=f"{error} (nothing was changed)", **unsent)
         read, because = write, "the upstream still lists other costs"
         try:
             had = {period.dates for period in write.before}

@@ -187,8 +187,8 @@ def is_storable(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """Return a text quoted, escaped and shortened for a message."""
-    return ascii(text) if len(text) <= 40 else f"{text[:40]!a}..."
+    """Return a text quoted and shortened for a message; what is not printable is escaped."""
+    return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."
 
 
 def text_parameter(name: str, doc: str) -> Parameter[str]:

@@ -33,10 +33,16 @@ def error_answer(error: Exception) -> Response:
     """Return the answer for an error; unexpected errors are answered without their text."""
     status, message, headers = message_of(error)
     if isinstance(error, TokenEndpointError):
-        return token_answer({"error": error.error, "error_description": message}, status, headers)
+        body = {"error": error.error, "error_description": ascii_description(message)}
+        return token_answer(body, status, headers)
     if isinstance(error, ApiError):
         return json_answer(error_body(status, message, error.parameters, reason=error.reason), status, headers)
     return json_answer(error_body(status, message), status, headers)
+
+
+def ascii_description(message: str) -> str:
+    """Return a message as an `error_description`, which has ASCII characters only (RFC 6749 section 5.2)."""
+    return message.encode("ascii", "backslashreplace").decode()
 
 
 def token_answer(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

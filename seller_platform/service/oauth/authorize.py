@@ -21,7 +21,7 @@ from seller_platform.service.access import ServedAccount, accounts_of
 from seller_platform.service.http.addresses import is_loopback
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import parse_fields, shown
-from seller_platform.service.http.responses import base_url_of
+from seller_platform.service.http.responses import ascii_description, base_url_of
 from seller_platform.service.oauth.applications import RegisteredApplication, find_application, is_lookalike
 from seller_platform.service.oauth.client_documents import is_document_url, is_fresh, read_document, store_document
 from seller_platform.service.oauth.consent_choices import (
@@ -87,7 +87,7 @@ class AuthorizationRequest:
 
     def refuse(self, error: str, description: str) -> Response:
         """Redirect the browser to the application with an error (RFC 6749 section 4.1.2.1)."""
-        return self.answer(error=error, error_description=description)
+        return self.answer(error=error, error_description=ascii_description(description))
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ _STORED = text("""
 class WriteState(Enum):
     """How far a write is.
 
-    `planned`: nothing was sent. `begun`: requests were sent; their outcome is not known. `holds`: the upstream was read
-    and has the planned periods. `unconfirmed`: they were written, but the upstream did not show them in time.
+    `planned`: nothing was written. `begun`: requests were sent; their outcome is not known. `holds`: the upstream was
+    read and has the planned periods. `unconfirmed`: they were written, but the upstream did not show them in time.
     `restored`: they could not be written, and the state before is back. `lost`: neither state could be written.
     """
 

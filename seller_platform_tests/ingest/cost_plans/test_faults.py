@@ -280,9 +280,12 @@ def test_a_refusal_before_anything_was_changed_leaves_everything_as_it_was(plann
     applied = planner.apply(plan)
 
     (write,) = applied.plan.writes
-    assert write.state is WriteState.RESTORED
+    assert (write.state, write.written_at, write.written_by) == (WriteState.PLANNED, None, None)
     assert write.problem is not None
     assert write.problem.endswith("(nothing was changed)")
+    assert "Where the plan itself is wrong" in str(applied.problem)
+    with pytest.raises(RequestError, match="nothing of it was written, so there is nothing to undo"):
+        plan_undo(lambda _: planner.api, planner.database, applied.plan, made_by="ann")
     assert planner.shop.requests == ["GET", "DELETE"]
     assert planner.shop.costs == {"A": OLD}
 

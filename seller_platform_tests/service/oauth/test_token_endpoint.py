@@ -48,6 +48,13 @@ def test_a_code_becomes_a_token_pair_that_opens_the_api(reading: Served) -> None
     assert _works(reading, pair["access_token"])
 
 
+def test_the_description_of_an_error_is_ascii(reading: Served) -> None:
+    with reading.client() as browser:
+        answer = reading.exchange(browser, reading.code(browser), grant_type="Möller 🎉")
+
+    assert answer.json()["error_description"].startswith("grant_type is 'M\\xf6ller \\U0001f389'; it must be")
+
+
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 @pytest.mark.parametrize("state", [None, "plain", "a&b=c d+é%20", "", "\n\r\nX-Evil: 1", "x" * 3000])
 def test_a_decision_comes_back_with_the_state_unchanged(reading: Served, state: str | None, decision: str) -> None:
