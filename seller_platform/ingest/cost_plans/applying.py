@@ -201,8 +201,9 @@ class _Application:
         They are not written where the product has them or the new ones.
         """
         if untouched:
-            unsent = {"written_at": None, "written_by": None, "run_id": None}
-            return replace(write, state=WriteState.PLANNED, problem=f"{error} (nothing was changed)", **unsent)
+            problem = f"{error} (nothing was changed)"
+            planned = replace(write, state=WriteState.PLANNED, problem=problem)
+            return replace(planned, written_at=None, written_by=None, run_id=None)
         read, because = write, "the upstream still lists other costs"
         try:
             had = {period.dates for period in write.before}
