@@ -198,7 +198,7 @@ def list_running_out(asker: Asker, arguments: StockArguments) -> ToolAnswer[Stoc
     return ToolAnswer(
         rows=tuple(StockRow(**row) for row in rows),
         notes=(
-            f"Snapshots: {', '.join(sorted(map(str, {*days.values()})))}; velocity of 30 days before; default lead time.",
+            f"Snapshots: {', '.join(sorted(map(str, {*days.values()})))}; velocity of 30 days; default lead time.",
             *(f"The snapshot of {key} is old." for key, day in days.items() if day < asker.clock().date() - _OLD),
         ),
         proof=asked.prove(f"seller-platform query {quote(statement.as_string(None))}"),

@@ -6,7 +6,7 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 3_060,
+    "root": 3_080,
     "cli": 10_000,
     "orchestration": 7_730,
     "service": 14_140,
@@ -14,9 +14,9 @@ BUDGETS = {
     "answers": 1_100,
     "ingest": 4_020,
     "client": 4_610,
-    "warehouse": 20_170,
+    "warehouse": 20_180,
     "contract": 1_400,
-    "tests": 67_180,
+    "tests": 67_290,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
