@@ -58,7 +58,8 @@ def plan_costs(asker: Asker, arguments: CostArguments) -> ToolAnswer[CostChangeR
         Line(f"line {number}", each.model_dump() | {"account": accounts[each.account].key})
         for number, each in enumerate(arguments.lines, 1)
     ]
-    target = costs_of_lines(lines, currencies, Problems("the plan", CostSheetError))
+    listed = {each.key: each.account for each in accounts.values()}
+    target = costs_of_lines(lines, listed, Problems("the plan", CostSheetError))
     stored, as_of = stored_costs(asker.database, list(currencies))
     writes = [CostWrite(*product, stored.get(product, ()), wanted) for product, wanted in target.items()]
     rows = [

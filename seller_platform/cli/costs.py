@@ -155,7 +155,7 @@ def plan(*, source: str, out: Path | None, output: Output) -> None:
     stay unchanged.
 
     \b
-    account          key of the account, as `seller-platform connect` shows it
+    account          key or title of the account, as `seller-platform connect` shows them
     sku              the product
     from_date        first day of the period, as 2026-01-31
     to_date          last day of the period
@@ -173,8 +173,8 @@ def plan(*, source: str, out: Path | None, output: Output) -> None:
     A line with only account and sku also removes the costs of the SKU.
     """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
     with open_served_installation() as installation, open_stored_apis(installation) as apis:
-        currencies = {each.key: each.account.currency_code for each in accounts(installation.database)}
-        target = read_costs(installation.database, source, currencies)
+        listed = {each.key: each.account for each in accounts(installation.database)}
+        target = read_costs(installation.database, source, listed)
         with output.progress("Comparing the costs with those of the upstream"):
             planned = make_plan(apis, installation.database, target, source=source, made_by=user_name())
     _show(planned, out, output)

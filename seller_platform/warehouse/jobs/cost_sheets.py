@@ -10,6 +10,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import (
     AMOUNT,
     CONVERSION_RATE,
@@ -34,7 +35,8 @@ from seller_platform.contract.cost_periods import (
 )
 from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, day_in, number_in
-from seller_platform.errors import CostSheetError
+from seller_platform.errors import CostSheetError, RequestError
+from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.jobs.cost_plans import looks_like_a_table, read_table
 from seller_platform.warehouse.postgres.database import Database
 
@@ -49,12 +51,12 @@ ProductCosts = Mapping[Product, Periods]
 """All target cost periods of products, by account and SKU; no periods where the costs are to be removed."""
 
 
-def read_costs(database: Database, source: str, accounts: Mapping[str, str | None]) -> ProductCosts:
+def read_costs(database: Database, source: str, accounts: Mapping[str, Account]) -> ProductCosts:
     """Return the target costs of a CSV file, or of a table or view.
 
     Args:
         source: The path of the file, or the name of the table with its schema.
-        accounts: The currency of each account by its key; None where it is unknown.
+        accounts: The accounts by their keys; a line names one by its key or its title.
 
     Raises:
         RequestError: There is no such file or table.
@@ -71,7 +73,7 @@ def read_costs(database: Database, source: str, accounts: Mapping[str, str | Non
     return costs_of_lines(lines, accounts, problems)
 
 
-def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, str | None], problems: Problems) -> ProductCosts:
+def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, Account], problems: Problems) -> ProductCosts:
     """Return the target costs of the lines of a sheet.
 
     Args:
@@ -82,10 +84,17 @@ def costs_of_lines(lines: Sequence[Line], accounts: Mapping[str, str | None], pr
         CostSheetError: There are problems, or a line has values that cannot be written.
     """
     lines_of: dict[Product, list[Line]] = {}
+    titles = {key: each.title for key, each in accounts.items()}
     for line in lines:
-        if _is_product(line, accounts, problems):
-            lines_of.setdefault((line[ACCOUNT].strip(), line[SKU]), []).append(line)
-    costs = {product: _periods(of_product, accounts[product[0]], problems) for product, of_product in lines_of.items()}
+        key, is_sku = _account_key(line, titles, problems), _is_sku(line, problems)
+        if key is not None and is_sku:
+            lines_of.setdefault((key, line[SKU]), []).append(line)
+        else:  # the other cells of the line may be wrong, too
+            _periods([line], accounts[key].currency_code if key else line[CURRENCY], problems)
+    costs = {
+        (key, sku): _periods(of_product, accounts[key].currency_code, problems)
+        for (key, sku), of_product in lines_of.items()
+    }
     if not lines_of and not problems.lines:
         problems.add("it has no lines")
     problems.check()
@@ -122,16 +131,19 @@ def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[objec
     return cells
 
 
-def _is_product(line: Line, accounts: Mapping[str, str | None], problems: Problems) -> bool:
-    account = line[ACCOUNT].strip()
-    if account not in accounts:
-        listed = ", ".join(sorted(accounts)) or "none yet; run `seller-platform connect`"
-        problems.add_cell(line, ACCOUNT, f"{account!r} is not the key of an account; they are: {listed}")
-        return False
-    if not line[SKU].strip() or "\0" in line[SKU]:
-        problems.add_cell(line, SKU, f"{line[SKU]!r} is not a SKU")
-        return False
-    return True
+def _account_key(line: Line, titles: Mapping[str, str], problems: Problems) -> str | None:
+    try:
+        return key_named(line[ACCOUNT].strip(), titles)
+    except RequestError as error:
+        problems.add_cell(line, ACCOUNT, error.problem_alone)
+        return None
+
+
+def _is_sku(line: Line, problems: Problems) -> bool:
+    if line[SKU].strip() and "\0" not in line[SKU]:
+        return True
+    problems.add_cell(line, SKU, f"{line[SKU]!r} is not a SKU")
+    return False
 
 
 def _periods(lines: Sequence[Line], account_currency: str | None, problems: Problems) -> Periods:

@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.errors import CostSheetError, RequestError
 from seller_platform.warehouse.jobs.cost_sheets import COLUMNS, ProductCosts, read_costs
 from seller_platform.warehouse.postgres.database import Database
 
-ACCOUNTS = {"S1.US": "USD", "S1.DE": "EUR", "S1.XX": None}
+ACCOUNTS = {
+    "S1.US": Account(1, "North Pine US", "US", "USD", "America/New_York", "US", "S1"),
+    "S1.DE": Account(2, "Twin", "DE", "EUR", "Europe/Berlin", "DE", "S1"),
+    "S1.XX": Account(3, "Twin", "XX", None, "", "XX", "S1"),
+}
 HEADER = "account,sku,from_date,to_date,cost_element,amount,currency"
 LINE = "S1.US,A,2026-01-01,2026-01-31,Freight,1.50,USD"
 
@@ -109,7 +114,12 @@ def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
     [
         (
             "S1.FR,A,2026-01-01,2026-01-31,Freight,1,USD",
-            "line 2, column account: 'S1.FR' is not the key of an account; they are: S1.DE, S1.US, S1.XX",
+            "line 2, column account: there is no account 'S1.FR' (did you mean 'S1.XX' or 'S1.US' or 'S1.DE'?); the "
+            "accounts are: S1.DE, S1.US, S1.XX",
+        ),
+        (
+            "twin,A,2026-01-01,2026-01-31,Freight,1,EUR",
+            "line 2, column account: several accounts have the title 'twin': S1.DE (Twin), S1.XX (Twin)",
         ),
         ("S1.US,,2026-01-01,2026-01-31,Freight,1,USD", "line 2, column sku: '' is not a SKU"),
         (
@@ -179,6 +189,21 @@ def test_optional_columns_are_checked_too(database: Database, tmp_path: Path, ce
     problems = _problems(database, tmp_path, f"S1.US,A,2026-01-01,2026-01-31,Freight,USD,{cells}", header=header)
 
     assert problems[0].startswith(f"line 2, {message}"), problems
+
+
+def test_an_account_is_named_by_its_key_or_its_title(database: Database, tmp_path: Path) -> None:
+    read = _read(database, tmp_path, LINE, "north pine US,A,2026-02-01,2026-02-28,Freight,2,USD")
+
+    assert [(product, len(periods)) for product, periods in read.items()] == [(("S1.US", "A"), 2)]
+
+
+def test_a_wrong_account_hides_no_other_problem_of_its_line(database: Database, tmp_path: Path) -> None:
+    header = "account,sku,from_date,to_date,cost_element,currency,total_amount,conversion_rate"
+
+    problems = _problems(database, tmp_path, "S1.FR,,2026-01-01,x,Freight,EURO,10,2", header=header)
+
+    columns = [problem.partition("column ")[2].partition(":")[0] for problem in problems]
+    assert columns == ["account", "sku", "to_date", "currency"]
 
 
 def test_duplicates_and_overlaps_are_reported_by_their_lines(database: Database, tmp_path: Path) -> None:
