@@ -8,11 +8,12 @@ from seller_platform.cli.status.overview import Overview
 from seller_platform.cli.terminal.colours import Colour
 from seller_platform.contract.tokens import WARN_BEFORE_DEATH
 from seller_platform.counts import count_of
-from seller_platform.errors import connect_command
+from seller_platform.errors import connect_command, first_few
 from seller_platform.warehouse.loads.slices import doubt_of
 from seller_platform.warehouse.monitoring.repeated_ledgers import RepeatedLedger
 
 _SYNC = "seller-platform sync"
+_PROBLEMS = 'seller-platform query "TABLE platform.problems"'
 _REPEATED_LEDGERS = 'seller-platform query "SELECT * FROM platform.repeated_ledgers"'
 
 
@@ -46,6 +47,7 @@ def findings(overview: Overview) -> list[Sequence[Notice]]:
         _repeated,
         _restated,
         _ending,
+        _others,
     )
     return [group for kind in kinds if (group := list(kind(overview)))]
 
@@ -158,6 +160,17 @@ def _repeated(overview: Overview) -> Iterator[Notice]:
             "only one of the accounts"
         )
         yield Notice("repeated", Colour.DOUBTFUL, text, _REPEATED_LEDGERS)
+
+
+def _others(overview: Overview) -> Iterator[Notice]:
+    errors, warnings = (
+        sum(each.slices for each in overview.others if each.is_warning is is_warning) for is_warning in (False, True)
+    )
+    counts = [count_of(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
+    if counts:
+        names = list(dict.fromkeys(f"{each.dataset} {each.kind}" for each in overview.others))
+        colour = Colour.BAD if errors else Colour.DOUBTFUL
+        yield Notice("others", colour, f"{' and '.join(counts)}: {first_few(names)}", _PROBLEMS)
 
 
 def _restated(overview: Overview) -> Iterator[Notice]:

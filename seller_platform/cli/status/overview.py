@@ -13,6 +13,7 @@ from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import Refusal, refusals
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.freshness import READ_WITHIN, LastReading, last_readings
+from seller_platform.warehouse.monitoring.problems import Problem, problems
 from seller_platform.warehouse.monitoring.repeated_ledgers import RepeatedLedger, repeated_ledgers
 from seller_platform.warehouse.monitoring.restatements import Activity, activity_since
 from seller_platform.warehouse.monitoring.sampling import Sample, sample
@@ -21,7 +22,10 @@ from seller_platform.warehouse.monitoring.zone_changes import ZoneChange, zone_c
 from seller_platform.warehouse.postgres.database import Database
 
 _RECENT = timedelta(days=1)
+_DERIVED = ("marts.", "exports.")
 _SHOWN_OTHERWISE = (ReadingHeldError.__name__, RequestsUsedUpError.__name__)
+_KINDS_SHOWN = frozenset({"mismatched", "rezoned", "repeated", "expiring"})
+"""The kinds of warnings of `platform.problems` that the screen shows by themselves."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Overview:
         repeated: Months of accounts whose entries another account of the seller has, too.
         moved: Accounts with rows that were read under a former time zone or currency.
         sample: What random comparisons say of all slices.
+        others: The warnings, and what is wrong with marts and their files, in `platform.problems`.
     """
 
     now: datetime
@@ -62,6 +67,7 @@ class Overview:
     repeated: Sequence[RepeatedLedger]
     moved: Sequence[ZoneChange]
     sample: Sample
+    others: Sequence[Problem]
 
 
 def overview(database: Database, *, since: date, now: datetime, requests_per_day: int | None = None) -> Overview:
@@ -102,4 +108,9 @@ def overview(database: Database, *, since: date, now: datetime, requests_per_day
         repeated_ledgers(database),
         zone_changes(database, [(each.key, each.account) for each in listed]),
         sample(database, now),
+        [
+            each
+            for each in problems(database, expected=REFRESHED, accounts=keys, now=now)
+            if (each.is_warning and each.kind not in _KINDS_SHOWN) or each.dataset.startswith(_DERIVED)
+        ],
     )

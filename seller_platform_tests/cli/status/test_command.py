@@ -99,6 +99,27 @@ def test_what_comparisons_say_is_in_the_head_and_in_the_document(variables: dict
     assert document["differing_at_most"] == {"settled": 1}
 
 
+def test_contradicted_months_of_a_mart_are_counted_and_can_be_listed(
+    variables: dict[str, str], database: Database
+) -> None:
+    contradicted = text("""
+        INSERT INTO platform.derived_partitions (name, folder, account, month, changes, version, tried_at,
+                                                 failed_checks)
+        SELECT 'cost_coverage', '', 'S1.DE', month, 1, '1', now(),
+               jsonb_build_object('sales_are_covered', CAST(:breach AS jsonb))
+        FROM generate_series(date '2026-01-01', date '2026-09-01', interval '1 month') AS month
+    """)
+    breach = {"rule": "Sales have costs.", "sentence": "40 % do not.", "next_step": "Add them.", "is_warning": True}
+    with database.begin() as connection:
+        connection.execute(contradicted, {"breach": json.dumps(breach)})
+
+    printed = run(["status", "--all"], variables)
+
+    assert printed.returncode == 0
+    assert "9 warnings: marts.cost_coverage contradicted\n" in printed.stdout
+    assert 'seller-platform query "TABLE platform.problems"\n' in printed.stdout
+
+
 def test_an_account_that_changed_its_time_zone_is_named_with_the_command(
     variables: dict[str, str], database: Database
 ) -> None:
