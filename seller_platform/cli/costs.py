@@ -155,7 +155,7 @@ def plan(*, source: str, out: Path | None, output: Output) -> None:
     stay unchanged.
 
     \b
-    account          key or title of the account, as `seller-platform connect` shows them
+    account          key or title of the account, as `status` shows them
     sku              the product
     from_date        first day of the period, as 2026-01-31
     to_date          last day of the period

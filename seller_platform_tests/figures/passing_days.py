@@ -45,6 +45,8 @@ _NO_CODE_LOCATION = (
     "_InactiveRpcError",
     "The process of the run ended together with its code server",
     "Execution was interrupted unexpectedly",
+    "DagsterExecutionInterruptedError",
+    "another command is already in progress",  # the run was interrupted amid a statement
     "terminated by signal",
     "marked as failed from outside the execution context",
     "taking longer than 120 seconds to start",
@@ -76,8 +78,8 @@ _OUTAGE_EVERY = 20
 _QUIET_DAYS = 10
 """The last days, which have no outages: a reading that is held is published when three say the same."""
 _LISTS_PERCENT = 1.0
-_SETTINGS = {"SELLER_PLATFORM_SECOND_READING_SECONDS": "1"}
-"""By default a minute passes before a list is read once more, which would be as long as seven days."""
+_SETTINGS = {"SELLER_PLATFORM_SECOND_READING_SECONDS": "1", "SELLER_PLATFORM_SERVICE_GRANT_DAYS": "400"}
+"""By default a list is read once more after a minute, which would be as long as a week, and a grant ends on day 365."""
 _LATE = 3
 _LOOK_SECONDS = 0.5
 _LONGEST_DAY_SECONDS = 1800.0

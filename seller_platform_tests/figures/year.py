@@ -33,6 +33,7 @@ _RUNS = f"{_DAGSTER}.runs"
 _RECEIPTS, _DAYS = "kept for 400 days", "a row for each day or month"
 _KEPT = {
     "warehouse: platform.loads": _RECEIPTS,
+    "warehouse: platform.comparisons": _RECEIPTS,
     "warehouse: platform.mart_builds": _RECEIPTS,
     "warehouse: platform.report_jobs": _RECEIPTS,
     "warehouse: platform.slices": _DAYS,
