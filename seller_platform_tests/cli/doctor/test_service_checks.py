@@ -33,7 +33,7 @@ def _behind_tls(
 def _findings(url: str) -> tuple[int, dict[str, tuple[str, str, str]]]:
     """Return the exit code and, by subject, the verdict, the message and the step of the last finding."""
     result = invoke(commands, ["doctor", "--url", url, "--json"])
-    document: dict[str, Any] = json.loads(result.output)
+    document: dict[str, Any] = json.loads(result.stdout)
     found = {each["subject"]: (each["level"], each["message"], each["next_step"]) for each in document["findings"]}
     return result.exit_code, found
 
