@@ -8,22 +8,26 @@ from typing import Any
 import psycopg
 import pytest
 
+from seller_platform.warehouse.postgres.database import Database
+
 
 class Interruption:
-    """Calls an action once, before the statement of that number.
+    """Calls an action once, before the statement of that number to a database.
 
     Attributes:
-        statements: How many statements there were; those of the action do not count.
+        statements: How many statements there were; those of the action do not count, nor those to other databases,
+            because a service of another test may still run in a thread of this process.
     """
 
-    def __init__(self, number: int, action: Callable[[], object]) -> None:
+    def __init__(self, database: Database, number: int, action: Callable[[], object]) -> None:
         self.statements = 0
+        self._database = database.engine.url.database
         self._number, self._action, self._errors = number, action, list[Exception]()
         self._is_acting = False
 
-    def reach(self) -> None:
+    def reach(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
         """Count a statement, and call the action before the chosen one."""
-        if self._is_acting:
+        if self._is_acting or connection.info.dbname != self._database:
             return
         self.statements += 1
         if self.statements == self._number:
@@ -43,17 +47,17 @@ class Interruption:
 
 
 @contextmanager
-def interrupted(number: int, action: Callable[[], object]) -> Iterator[Interruption]:
-    """Call an action before the statement of that number, counted from 1, of all of this process in the block."""
-    interruption = Interruption(number, action)
+def interrupted(database: Database, number: int, action: Callable[[], object]) -> Iterator[Interruption]:
+    """Call an action before the statement of that number, counted from 1, of all of this process to the database."""
+    interruption = Interruption(database, number, action)
     execute, execute_async = psycopg.Cursor.execute, psycopg.AsyncCursor.execute
 
     def interrupted_execute(cursor: Any, *values: Any, **options: Any) -> Any:
-        interruption.reach()
+        interruption.reach(cursor.connection)
         return execute(cursor, *values, **options)
 
     async def interrupted_execute_async(cursor: Any, *values: Any, **options: Any) -> Any:
-        interruption.reach()
+        interruption.reach(cursor.connection)
         return await execute_async(cursor, *values, **options)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -62,12 +66,12 @@ def interrupted(number: int, action: Callable[[], object]) -> Iterator[Interrupt
         yield interruption
 
 
-def at_each_statement(program: Callable[[], object], action: Callable[[], object]) -> Iterator[int]:
+def at_each_statement(database: Database, program: Callable[[], object], action: Callable[[], object]) -> Iterator[int]:
     """Run a program again and again, each time with an action before its next statement; yield after each time."""
     number = 0
     while True:
         number += 1
-        with interrupted(number, action) as interruption:
+        with interrupted(database, number, action) as interruption:
             program()
         if interruption.statements < number:
             return

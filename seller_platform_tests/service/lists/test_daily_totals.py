@@ -217,7 +217,8 @@ def test_a_load_and_a_request_at_any_of_its_statements_agree(service: Served, *,
     store_slice(service.database, DAILY, MARCH, [_sale(FIRST, 1, "10.00")])
     load()
     statements = 0
-    for _ in at_each_statement(load, ask) if is_load_interrupted else at_each_statement(ask, load):
+    program, action = (load, ask) if is_load_interrupted else (ask, load)
+    for _ in at_each_statement(service.database, program, action):
         assert ask() == ask() == [(Decimal(fees),)]
         load()
         statements += 1

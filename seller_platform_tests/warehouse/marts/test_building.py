@@ -69,7 +69,7 @@ def test_a_build_is_due_unless_it_has_the_rows_of_each_load(shop: Shop) -> None:
 
     load()
     outdated = 0
-    for _ in at_each_statement(lambda: shop.build(PROFIT), load):
+    for _ in at_each_statement(shop.database, lambda: shop.build(PROFIT), load):
         ((stored, built),) = shop.rows(
             "SELECT (SELECT sum(product_sales) FROM seller.daily_product_sales), "
             "(SELECT sum(product_sales) FROM marts.account_profit_daily)"
