@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import inf
 from random import Random
 
 PROCESSES = ("one", "two", "three")
@@ -100,7 +101,8 @@ class Plan:
 
     Attributes:
         keep: The numbers of the items that happen; None for all of them.
-        events: After so many events all processes are killed, and nothing else happens; None for no such end.
+        events: After so many events all processes are killed, and nothing else happens; None for no such end. Where
+            other contents are the subject, it is three times as many: all months are read whole before and after them.
     """
 
     seed: int
@@ -136,6 +138,11 @@ class Plan:
             for number, (at, kind) in enumerate(zip(moments, [*kinds[:2], *rest], strict=True), start=1)
         )
         return cls(seed, focus, items, None if keep is None else frozenset(keep), events)
+
+    @property
+    def last_event(self) -> float:
+        """The number of the event after which all processes are killed."""
+        return inf if self.events is None else self.events * (3 if self.focus == "contents" else 1)
 
     @property
     def kept(self) -> list[Item]:
