@@ -74,11 +74,11 @@ def run_service(
         CannotListenError: The address is taken, or is not one of this machine.
     """
     log_config = log_configuration(log_format, _LEVELS)
-    logging.config.dictConfig(log_config)
     registry = CollectorRegistry()
     _allow_files(connection_limits.connections + _OTHER_FILES)
     with ExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
+        logging.config.dictConfig(log_config)
         stack.enter_context(_signals_end_quietly())
         folder = stack.enter_context(_folder_of_workers()) if workers > 1 else None
         if metrics is not None:
