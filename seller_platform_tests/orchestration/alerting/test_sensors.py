@@ -170,6 +170,18 @@ def test_a_crashed_run_is_resolved_when_its_partitions_are_materialized(shop: Sh
     assert shop.receiver.texts[1].startswith(f"Resolved: Run failed: seller/orders of {KEYS[0]}; {KEYS[1]}\n")
 
 
+def test_a_run_that_was_ended_from_outside_is_reported(shop: Shop) -> None:
+    @dg.job
+    def idle() -> None:
+        pass
+
+    shop.instance.report_run_failed(shop.instance.create_run_for_job(idle, status=dg.DagsterRunStatus.STARTED))
+
+    assert shop.tick("run_failures") == "1 cause is open"
+    (message,) = shop.receiver.texts
+    assert message.startswith("Run failed: job idle\nThis run has been marked as failed from outside")
+
+
 def test_a_clock_that_was_ahead_delays_no_failure_and_no_message(shop: Shop) -> None:
     shop.failures = {KEYS[0]: away()}
     shop.run(ORDERS, KEYS[:1])
