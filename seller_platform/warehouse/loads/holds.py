@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 from seller_platform.contract import Dataset
 from seller_platform.counts import count_of
-from seller_platform.warehouse.loads.day_changes import SCALE, WHOLE_LIST, DayChange
+from seller_platform.warehouse.loads.day_changes import SCALE, WHOLE_LIST, DayChange, Figures
 
 READINGS_TO_BELIEVE = 3
 """A day of which readings say the same this often, each time at least 20 hours later, is published."""
@@ -91,28 +91,27 @@ def _emptied_days(changes: Sequence[DayChange]) -> Iterator[Figure]:
 
 def _emptied_columns(changes: Sequence[DayChange]) -> Iterator[Figure]:
     """Of columns that most rows had, while there are rows."""
-    compared = [each.compared for each in changes if each.compared is not None]
-    if not any(each.before for each in changes) or len(compared) < sum(each.before > 0 for each in changes):
-        return
-    before, after = (sum(pair[number].rows for pair in compared) for number in (0, 1))
-    for name in compared[0][0].filled if after else ():
-        had, has = (sum(pair[number].filled.get(name, 0) for pair in compared) for number in (0, 1))
-        if 2 * had > before:
-            yield had - has, had, name
+    if both := _compared(changes):
+        for name in both[0][0].filled:
+            had, has = (sum(figures.filled[name] for figures in each) for each in both)
+            if 2 * had > sum(figures.rows for figures in both[0]):
+                yield had - has, had, name
 
 
 def _without_amounts(changes: Sequence[DayChange]) -> Iterator[Figure]:
     """Of all amounts of a row together."""
-    compared = [each.compared for each in changes if each.compared is not None]
-    if len(compared) == sum(each.before > 0 for each in changes) and any(after.rows for _, after in compared):
+    if both := _compared(changes):
         had, has = (
-            max((_amounts(compared, name, number) for name in compared[0][0].gross), default=0) for number in (0, 1)
+            max((sum(figures.filled[name] for figures in each) for name in each[0].gross), default=0) for each in both
         )
         yield had - has, had, ""
 
 
-def _amounts(compared: Sequence[tuple[Any, Any]], name: str, number: int) -> int:
-    return sum(pair[number].filled.get(name, 0) for pair in compared)
+def _compared(changes: Sequence[DayChange]) -> Sequence[tuple[Figures, ...]]:
+    """Return the figures before and after of the days that had rows; nothing unless all differ, and rows are left."""
+    pairs = [each.compared for each in changes if each.before]
+    compared = [pair for pair in pairs if pair is not None]
+    return [*zip(*compared, strict=True)] if compared == pairs and any(after.rows for _, after in compared) else []
 
 
 def _scaled(changes: Sequence[DayChange]) -> Iterator[Figure]:
@@ -509,7 +508,7 @@ def _concerns(rule: Rule, dataset: Dataset) -> bool:
 def _contributing(rule: Rule, days: Sequence[str], changes: Mapping[str, DayChange]) -> Iterator[str]:
     """Yield the days that a rule about several days is about."""
     for day in days:
-        if len(days) == 1 or any(number > 0 for number, _, _ in rule.measure([changes[day]])):
+        if any(number > 0 for number, _, _ in rule.measure([changes[day]])):
             yield day
 
 
