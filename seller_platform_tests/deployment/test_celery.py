@@ -185,6 +185,7 @@ def variables(database_url: str, tmp_path: Path) -> dict[str, str]:
     return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url, PYTHONPATH=str(TOP))
 
 
+@pytest.mark.nightly  # two programs that import Dagster
 def test_workers_that_start_at_once_on_a_new_database_all_run(variables: dict[str, str]) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "seller_platform_tests.deployment.workers_at_once"],

@@ -123,6 +123,7 @@ def test_a_database_that_holds_something_is_not_restored_over(
         restore(database_url, tmp_path / "backup")
 
 
+@pytest.mark.nightly  # a restore that fails is below
 def test_a_restore_with_jobs_that_fails_leaves_no_database_of_the_platform(
     filled: Database, postgres: EmbeddedServer, tmp_path: Path
 ) -> None:
