@@ -96,6 +96,11 @@ class StoredRows:
     unhashed: Sequence[bytes]
 
     @property
+    def are_distinct(self) -> bool:
+        """Whether no hash occurs twice."""
+        return len(self.address_of) + len(self.unhashed) == self.count
+
+    @property
     def addresses(self) -> list[bytes]:
         return [*(address for _, address in _unpacked(self.hashed)), *self.unhashed]
 
@@ -143,7 +148,7 @@ def stored_rows(
 def difference(read: Sequence[bytes], stored: StoredRows) -> Difference:
     """Compare the hashes of a reading with those of the stored rows; equal rows count as often as they occur."""
     address_of, distinct = stored.address_of, set(read)
-    if len(address_of) + len(stored.unhashed) == stored.count and len(distinct) == len(read):
+    if stored.are_distinct and len(distinct) == len(read):
         new = distinct.difference(address_of)
         gone = map(address_of.__getitem__, filterfalse(distinct.__contains__, address_of))
         return Difference(list(map(new.__contains__, read)), [*gone, *stored.unhashed])

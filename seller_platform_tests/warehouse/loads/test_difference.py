@@ -1,10 +1,15 @@
 """Tests the comparison of a reading with the stored rows, by their hashes."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import pytest
+from psycopg import sql
+from sqlalchemy import text
 
-from seller_platform.warehouse.loads.difference import StoredRows, ctid_of, difference
+from seller_platform.contract import dataset_named
+from seller_platform.warehouse.loads.difference import StoredRows, ctid_of, difference, stored_rows
+from seller_platform.warehouse.postgres.database import Database, driver_of
 
 _HASHES = {name: name.encode() * 16 for name in "abcd"}
 
@@ -42,6 +47,45 @@ def test_equal_rows_count_as_often_as_they_occur(read: str, stored: Sequence[str
     assert "".join(name for name, is_new in zip(read, found.is_new, strict=True) if is_new) == new
     # Of equal rows the first ones go.
     assert b"".join(sorted(found.gone)) == b"".join(number.encode() * 6 for number in gone)
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ([], True),
+        (["a1", "b2", "c3"], True),
+        (["a1", "-2"], True),
+        (["a1", "b2", "-3"], True),
+        (["-1", "-2"], True),
+        (["a1", "a2"], False),
+        (["a1", "a2", "-3"], False),
+        (["a1", "a2", "b3", "-4", "-5"], False),
+    ],
+)
+def test_rows_are_distinct_unless_a_hash_occurs_twice(stored: Sequence[str], *, expected: bool) -> None:
+    assert _stored(stored).are_distinct is expected
+
+
+def test_stored_rows_have_their_hashes_or_are_compared_by_value(database: Database) -> None:
+    with database.begin() as connection:
+        hashes = f"(VALUES ('{UUID(int=7)}'::uuid), ('{UUID(int=8)}'), (NULL)) AS hashes (row_hash)"
+        connection.execute(
+            text(
+                "INSERT INTO seller.transactions (row_hash, local_day, account, load_id, page) "
+                f"SELECT row_hash, '2026-03-01', 'S1.DE', 1, 1 FROM {hashes}"
+            )
+        )
+        with driver_of(connection).cursor() as cursor:
+            of_all, of_hashed, by_value = (
+                stored_rows(cursor, dataset_named("transactions"), sql.SQL(inside), by_value=by_value)
+                for inside, by_value in (("true", False), ("row_hash IS NOT NULL", False), ("true", True))
+            )
+
+    assert (of_all.count, of_all.hashes, len(of_all.unhashed), of_all.are_distinct) == (3, None, 1, True)
+    assert of_all.address_of.keys() == {bytes(15) + b"\x07", bytes(15) + b"\x08"}
+    assert (of_hashed.count, of_hashed.hashes) == (2, bytes(15) + b"\x07" + bytes(15) + b"\x08")
+    assert (by_value.count, by_value.hashed, len(by_value.unhashed)) == (3, b"", 3)
+    assert of_all.addresses == by_value.addresses
 
 
 def test_rows_without_a_hash_are_counted_and_have_no_digest() -> None:
