@@ -46,7 +46,6 @@ _NO_CODE_LOCATION = (
     "The process of the run ended together with its code server",
     "Execution was interrupted unexpectedly",
     "DagsterExecutionInterruptedError",
-    "another command is already in progress",  # the run was interrupted amid a statement
     "terminated by signal",
     "marked as failed from outside the execution context",
     "taking longer than 120 seconds to start",

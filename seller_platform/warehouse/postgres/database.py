@@ -106,6 +106,8 @@ class Database:
             with connection:
                 yield connection
         except (DBAPIError, psycopg.Error) as error:
+            if interruption := _interruption(error):
+                raise interruption from None
             if refusal := self._refusal(error):
                 raise refusal from error
             if not isinstance(_driver_error(error), psycopg.OperationalError):
@@ -310,6 +312,14 @@ def revision_files() -> Sequence[Path]:
 def revisions() -> tuple[str, ...]:
     """Return the numbers of this program's migrations, oldest first."""
     return tuple(file.name.partition("_")[0] for file in revision_files())
+
+
+def _interruption(error: BaseException) -> BaseException | None:
+    """Return what interrupted a statement, such as Dagster's end of a run, so that it cannot be rolled back."""
+    cause = error.__context__
+    while isinstance(cause, Exception):
+        cause = cause.__context__
+    return cause
 
 
 def _driver_error(error: BaseException) -> BaseException | None:

@@ -1,8 +1,11 @@
 """Tests the URI of a database, and the options of its connections."""
 
-import pytest
+import signal
 
-from seller_platform.warehouse.postgres.database import Database
+import pytest
+from sqlalchemy import text
+
+from seller_platform.warehouse.postgres.database import Database, driver_of
 
 
 @pytest.mark.parametrize(
@@ -17,6 +20,26 @@ from seller_platform.warehouse.postgres.database import Database
 def test_the_uri_of_a_database_names_server_and_database_but_no_user(url: str, uri: str) -> None:
     with Database(url) as database:
         assert database.uri == uri
+
+
+class _EndOfARun(BaseException):
+    """Like that of Dagster: psycopg knows only that of Python."""
+
+
+def test_what_interrupts_a_statement_is_raised_and_not_that_postgresql_is_away(database: Database) -> None:
+    def end(*_: object) -> None:
+        raise _EndOfARun
+
+    before = signal.signal(signal.SIGALRM, end)
+    try:
+        with pytest.raises(_EndOfARun), database.begin() as connection:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            driver_of(connection).execute("SELECT pg_sleep(20)")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT 1")).scalar() == 1
 
 
 def test_locks_of_a_lost_machine_end_after_a_minute(database_url: str) -> None:
