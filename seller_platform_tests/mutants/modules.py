@@ -33,6 +33,7 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
         "service/test_access.py",
         "service/lists/test_endpoints.py",
         "service/lists/test_replica.py",
+        "service/oauth/test_approvals_page.py",
         "service/oauth/test_consent_choices.py",
         "service/oauth/test_token_endpoint.py",
     ),

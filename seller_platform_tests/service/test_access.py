@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from seller_platform_tests.support.served import ANN, Served, execute
+from seller_platform_tests.support.served import ANN, BOB, Served, execute
 
 _PATH, _PAGE = "/inventory/list", {"per_page": "20"}
 _SHOP = {"account_title": "Shop US"}
@@ -67,6 +67,21 @@ def test_an_account_of_nobody_or_others_is_named_as_it_was_selected(
 
     assert answer.status_code == 404
     assert named in answer.json()["message"]
+
+
+def test_a_group_of_ones_own_is_empty_and_any_other_is_refused(service: Served) -> None:
+    own_group = "INSERT INTO service.account_groups (title, user_id) SELECT %s, id FROM service.users WHERE email = %s"
+    for email, title in ((ANN, "Nothing yet"), (BOB, "Of Bob")):
+        execute(service.database, own_group, title, email)
+
+    with service.client(ANN) as client:
+        own, others, unknown = (
+            client.get(_PATH, params={**_PAGE, "group_title": title}) for title in ("Nothing yet", "Of Bob", "Nobody's")
+        )
+
+    assert (own.status_code, own.json()["data"]) == (200, [])
+    assert [answer.status_code for answer in (others, unknown)] == [404, 404]
+    assert "no group titled 'Of Bob' among yours" in others.json()["message"]
 
 
 def test_two_tokens_in_one_request_are_refused(reading: Served) -> None:
