@@ -97,7 +97,10 @@ class Provenance:
         """The loads since then that read the row's day; each of them found the row as it was."""
         gone = self.gone_load_id
         later = (each for each in self.history if each.id > self.load_id and (gone is None or each.id < gone))
-        return tuple(each for each in later if each.verdict is not CountVerdict.HELD and not each.is_revert)
+        # A revert reads nothing.
+        return tuple(
+            each for each in later if each.verdict is not CountVerdict.HELD and "reverts_load" not in (each.notes or {})
+        )
 
     @property
     def first_load_id(self) -> int:

@@ -150,11 +150,6 @@ class Receipt:
         """How long the load took, by the clocks of its process and of PostgreSQL."""
         return max(0.0, (self.finished_at - self.started_at).total_seconds())
 
-    @property
-    def is_revert(self) -> bool:
-        """Whether the load made the slice what it was before, without reading it."""
-        return "reverts_load" in (self.notes or {})
-
     @classmethod
     def of(cls, row: Mapping[Any, Any]) -> Self:
         """Return the receipt of a row of `platform.loads`."""
@@ -405,8 +400,7 @@ class Load:
             pending = PendingRows(cursor, dataset, self._owned)
             pending.bring_back(inside, before=undone.id)
             later = stored_rows(cursor, dataset, sql.SQL("{} AND load_id >= {}").format(inside, undone.id))
-            gone = [ctid_of(address) for address in later.addresses]
-            gone = pending.drop_equal(gone) if gone else gone
+            gone = pending.drop_equal([ctid_of(address) for address in later.addresses])
             change = self._exchange(pending, self._profile(cursor, inside).sums, gone, self.spool.load_id, None)
             rows, digest = self._digest(inside)
             facts = LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE, {"reverts_load": undone.id})

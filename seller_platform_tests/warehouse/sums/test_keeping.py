@@ -16,9 +16,11 @@ from seller_platform.warehouse.sums.keeping import (
     _change_statement,
     _keep_statement,
     _touched_statement,
+    forget_sums,
     keep_sums,
     lock_name,
     sum_statement,
+    write_sums,
 )
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
@@ -83,6 +85,20 @@ def test_a_load_that_changes_few_products_sums_these_again(database: Database) -
         sums = connection.exec_driver_sql("SELECT sku, amount::text, units FROM service.product_days ORDER BY sku")
         rows = sums.tuples().all()
     assert rows == [("A", "9.25", 1), ("B", "1.00", 1)]
+
+
+def test_sums_of_chosen_accounts_are_written_anew(database: Database) -> None:
+    _store(database, DAILY, MARCH, [_sale(MARCH.start)])
+
+    with database.begin() as connection:
+        sums = "SELECT account, sku, amount, units FROM service.product_days"
+        kept = connection.exec_driver_sql(sums).tuples().all()
+        forget_sums(connection, ["S1.US"])
+        connection.exec_driver_sql("DELETE FROM service.product_days")
+        write_sums(connection, ["S1.US"])
+        again = connection.exec_driver_sql(sums).tuples().all()
+    assert len(kept) == 1
+    assert again == kept
 
 
 def test_a_load_of_cost_periods_applies_them_at_once(database: Database) -> None:
