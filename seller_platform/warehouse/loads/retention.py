@@ -57,8 +57,8 @@ def prune(
     """Delete old snapshots by partition, and receipts; then analyze the tables. Return how many rows were deleted.
 
     Of snapshots taken before a day, the last of each month stays; their former rows are deleted with them. Of receipts
-    written before a day, those stay that say when a window was last read, and those that stored or former rows refer
-    to; of a mart's partition, that of the newest build; of reports, those that are open or whose problem no run has
+    written before a day, those stay that say when a window was last read, and those that stored or former rows or
+    reports refer to; of a mart's partition, that of the newest build; of reports, those that are open or whose problem no run has
     reported yet. Former rows of dated lists are never deleted.
 
     Args:
@@ -108,7 +108,7 @@ def _remove_snapshots(database: Database, dataset: Dataset, number: int, before:
 
 
 def _remove_receipts(database: Database, receipts_before: date, unchanged_before: date, *, dry: bool) -> int:
-    """Delete old receipts, and old readings of single days that changed nothing, to which no row refers."""
+    """Delete old receipts, and readings of single days that changed nothing, to which no row or report refers."""
     window = (LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
     newest = select(func.max(LOADS.c.id)).group_by(*window, LOADS.c.verdict == HELD)
     old = and_(LOADS.c.finished_at < unchanged_before, ~LOADS.c.changed, LOADS.c.window_end - LOADS.c.window_start == 1)
@@ -120,7 +120,8 @@ def _remove_receipts(database: Database, receipts_before: date, unchanged_before
         # The summaries of the column say which pages have rows of loads as old.
         named = union_all(*(select(column).where(column <= last).distinct() for column in columns))
         old = or_(old, and_(LOADS.c.finished_at < receipts_before, LOADS.c.id.not_in(named)))
-    return _remove(database, LOADS, and_(old, LOADS.c.id.not_in(newest)), dry=dry)
+    of_reports = select(REPORT_JOBS.c.load_id).where(REPORT_JOBS.c.load_id.is_not(None))
+    return _remove(database, LOADS, and_(old, LOADS.c.id.not_in(newest.union_all(of_reports))), dry=dry)
 
 
 def _was_built_again() -> ColumnElement[bool]:

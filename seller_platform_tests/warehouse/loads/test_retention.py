@@ -112,6 +112,28 @@ def test_of_readings_of_a_day_that_changed_nothing_the_last_is_kept(database: Da
     assert _receipts(database) == {wrote, last, kept, also}
 
 
+def test_the_receipt_that_a_report_names_stays_though_it_changed_nothing(database: Database) -> None:
+    connect(database, "S1.US")
+    day = Window.day(NOW - timedelta(9))
+    wrote, named, _, last = (
+        _load(database, TRANSACTIONS, day, day.start, f"{day.start}T00:00:00Z", "Order") for _ in range(4)
+    )
+    execute(
+        database,
+        """
+        INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, give_up_after, attempt,
+                                          attempted_at, polls, next_poll_at, runs, load_id)
+        SELECT 'S1.US', 'day', value, 'json', 'loaded', now(), interval '1 day', 1, now(), 0, now(), 0, load
+        FROM (VALUES ('a', %s::bigint), ('b', null)) AS jobs (value, load)
+        """,
+        named,
+    )
+
+    _prune(database)
+
+    assert _receipts(database) == {wrote, named, last}
+
+
 def test_former_rows_of_a_snapshot_go_with_it(database: Database) -> None:
     day = Window.day(date(2026, 6, 1))
     for name in ("A", "B"):
