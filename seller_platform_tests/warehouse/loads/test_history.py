@@ -121,6 +121,7 @@ def test_a_load_is_undone_with_those_after_it_and_a_revert_can_be_reverted(datab
     revert(database, undone.id)
 
     assert (undone.rows, undone.digest, undone.changed) == (1, first.digest, True)
+    assert (undone.requests, undone.pages, undone.body_bytes) == (0, 0, 0)
     assert after_it == Counter({_order(1): 1})
     assert _contents(database, "seller.transactions") == Counter({_order(2): 1})
     assert _contents(database, f"history.transactions_as_of('{undone.finished_at}')") == after_it

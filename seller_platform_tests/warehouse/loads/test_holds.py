@@ -447,6 +447,17 @@ def test_a_published_reading_of_a_day_ends_its_count(database: Database) -> None
     assert verdicts == ["held", "held", "match", "held", "held"]
 
 
+def test_a_day_that_comes_is_published_beside_the_only_one_which_is_held(database: Database) -> None:
+    old, new = (_of_days(_entries(600), {day}) for day in (0, 1))
+    _load(database, old)
+
+    answer = [*_changed(old, {0}, order_id=lambda each: f"x-{each}"), *new]
+    held = _load(database, answer, Judge(SETTLED, is_second=True))
+
+    assert (held.verdict, held.window) == (CountVerdict.HELD, Window.day(DAYS.start))
+    assert _stored(database) == Counter(map(_content, [*old, *new]))
+
+
 def test_most_days_in_doubt_put_all_changed_days_in_doubt(database: Database) -> None:
     _load(database, _entries(200))
     answer = [*_changed(_entries(200), range(6), order_id=lambda each: f"x-{each}"), *_entries(4, first=206)]

@@ -2,6 +2,7 @@
 
 import resource
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -15,7 +16,9 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.served import stored
 from seller_platform_tests.support.stored_rows import add_rows
+from seller_platform_tests.support.waiting import wait_for
 
 ORDERS, REPORT_ROWS = dataset_named("orders"), dataset_named("report_rows")
 MARCH = Window.month_of(date(2026, 3, 1))
@@ -61,6 +64,16 @@ def _delete(database: Database, rows: Sequence[Row]) -> None:
     with database.begin() as connection:
         names = {"names": [row[0] for row in rows]}
         connection.execute(text("DELETE FROM seller.orders WHERE platform_order_id = ANY (:names)"), names)
+
+
+def test_a_load_waits_for_another_of_its_month(database: Database) -> None:
+    waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with ThreadPoolExecutor(1) as threads:
+        with open_load(database, Slice(ORDERS, ACCOUNT, Window.day(MARCH.last_day))):
+            other = threads.submit(_load, database, [_order(1)])
+            wait_for(lambda: stored(database, waits) == [(1,)])
+            assert not other.done()
+        assert other.result().rows == 1
 
 
 def test_other_windows_and_accounts_are_left_alone(database: Database) -> None:

@@ -84,6 +84,8 @@ def test_a_load_that_changes_few_products_sums_these_again(database: Database) -
     with database.begin() as connection:
         sums = connection.exec_driver_sql("SELECT sku, amount::text, units FROM service.product_days ORDER BY sku")
         rows = sums.tuples().all()
+        current = connection.exec_driver_sql("SELECT account, dataset FROM service.summaries").tuples().all()
+    assert current == [("S1.US", DAILY.name)]
     assert rows == [("A", "9.25", 1), ("B", "1.00", 1)]
 
 
