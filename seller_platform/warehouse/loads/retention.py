@@ -58,8 +58,8 @@ def prune(
 
     Of snapshots taken before a day, the last of each month stays; their former rows are deleted with them. Of receipts
     written before a day, those stay that say when a window was last read, and those that stored or former rows or
-    reports refer to; of a mart's partition, that of the newest build; of reports, those that are open or whose problem no run has
-    reported yet. Former rows of dated lists are never deleted.
+    reports refer to; of a mart's partition, that of the newest build; of reports, those that are open or whose problem
+    no run has reported yet. Former rows of dated lists are never deleted.
 
     Args:
         unchanged_before: Of older readings of a single day that changed nothing, the last one's receipt stays.

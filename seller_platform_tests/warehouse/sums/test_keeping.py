@@ -89,6 +89,14 @@ def test_a_load_that_changes_few_products_sums_these_again(database: Database) -
     assert rows == [("A", "9.25", 1), ("B", "1.00", 1)]
 
 
+def test_what_is_in_no_statistic_is_not_marked(database: Database) -> None:
+    with database.begin() as connection:
+        keep_sums(connection, dataset_named("report_rows"), "S1.US", MARCH, load_id=1)
+        keep_sums(connection, LEDGER, "S1.US", Window(MARCH.start, MARCH.start), load_id=2)
+
+    assert _marks(database) == []
+
+
 def test_sums_of_chosen_accounts_are_written_anew(database: Database) -> None:
     _store(database, DAILY, MARCH, [_sale(MARCH.start)])
 
