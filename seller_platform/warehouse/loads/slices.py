@@ -533,8 +533,8 @@ class Load:
         """Return how many rows of the slice are stored."""
         table = sql.Identifier(SELLER, self.slice.dataset.name)
         counted = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(table, self._inside(self.slice.window))
-        row = driver_of(self._connection).execute(counted).fetchone()
-        return 0 if row is None else int(row[0])
+        ((count,),) = driver_of(self._connection).execute(counted).fetchall()
+        return int(count)
 
     @property
     def _owned(self) -> sql.Composed:

@@ -131,6 +131,16 @@ def test_sums_follow_rows_that_were_changed_by_hand(database: Database) -> None:
     assert [(each.sums or {})["rows"] for each in (first, after_deletion, after_insertion)] == [2, 2, 2]
 
 
+@pytest.mark.parametrize("rows", [[_order(1)], [_order(1), _order(2)]])
+def test_the_same_reading_mends_what_was_changed_by_hand(database: Database, rows: Sequence[Row]) -> None:
+    _load(database, rows)
+    _delete(database, rows[1:])
+    add_rows(database, ORDERS, [_order(4)][: 2 - len(rows)], account=ACCOUNT, tags=("platform",))
+    _load(database, rows)
+
+    assert [name for name, _ in _stored(database)] == [row[0] for row in rows]
+
+
 def test_a_report_is_compared_with_its_own_last_load(database: Database) -> None:
     day = Window.day(MARCH.start)
     receipts = []

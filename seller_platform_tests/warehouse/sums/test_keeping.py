@@ -68,10 +68,13 @@ def test_a_load_does_not_wait_for_a_program_that_sums(database: Database) -> Non
     with database.begin() as summing:
         lock(summing, lock_name("S1.US"))
         _store(database, DAILY, MARCH, [_sale(MARCH.start)])
+        with database.begin() as loading:
+            keep_sums(loading, DAILY, "S1.US", Window(FEBRUARY.start, MARCH.end), load_id=2)
 
     with database.begin() as connection:
         stored = connection.exec_driver_sql("SELECT count(*) FROM service.product_days").scalar_one()
-    assert (_marks(database), stored) == ([(1, "[2026-03-01,2026-04-01)")], 0)
+    assert _marks(database) == [(1, "[2026-03-01,2026-04-01)"), (2, "[2026-02-01,2026-04-01)")]
+    assert stored == 0
 
 
 def test_a_load_that_changes_few_products_sums_these_again(database: Database) -> None:
