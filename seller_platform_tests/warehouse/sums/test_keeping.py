@@ -88,6 +88,8 @@ def test_a_load_that_changes_few_products_sums_these_again(database: Database) -
         sums = connection.exec_driver_sql("SELECT sku, amount::text, units FROM service.product_days ORDER BY sku")
         rows = sums.tuples().all()
         current = connection.exec_driver_sql("SELECT account, dataset FROM service.summaries").tuples().all()
+        counts = connection.exec_driver_sql("SELECT part, is_merged, rows FROM service.daily_counts").tuples().all()
+    assert sorted(counts, key=str) == [("platform", False, 2), (None, True, 2)]
     assert current == [("S1.US", DAILY.name)]
     assert rows == [("A", "9.25", 1), ("B", "1.00", 1)]
 
