@@ -12,9 +12,15 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.contract import Account
+from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
-from seller_platform.ingest.connections.request_budget import AROUND_MIDNIGHT, DailyRequests, budget_days, left_at
+from seller_platform.ingest.connections.request_budget import (
+    AROUND_MIDNIGHT,
+    DailyRequests,
+    budget_days,
+    left_at,
+    reserving,
+)
 from seller_platform.warehouse.connections.sent_requests import requests_left, requests_sent
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import FakeTime, api_of
@@ -142,6 +148,33 @@ def test_soon_after_midnight_a_used_up_yesterday_renews_within_the_minute(databa
     assert left_at(database, "default", clock.moment, per_day=1) == (0, raised.value.renews_at)
     clock.moment = raised.value.renews_at
     meter(database, 1, clock).take()
+
+
+def test_where_both_days_have_as_many_left_the_later_one_renews_them(database: Database) -> None:
+    midnight = datetime(2026, 3, 11, tzinfo=UTC)
+
+    assert left_at(database, "default", midnight, per_day=7) == (7, midnight + timedelta(days=1) + AROUND_MIDNIGHT)
+
+
+def test_what_is_reserved_around_midnight_is_used_on_either_day(database: Database) -> None:
+    clock = Clock(datetime(2026, 3, 11, tzinfo=UTC))
+    with meter(database, 10, clock).reserved(3) as reserved:
+        clock.moment += timedelta(hours=1)
+        reserved.take()
+        assert requests_sent(database, clock.moment.date()) == {"default": 3}
+
+
+def test_what_a_slice_is_expected_to_take_is_reserved_while_it_is_read(database: Database) -> None:
+    connect_accounts(database, [("S1.US", Account(1, "Shop", "US", "USD", "UTC", "US", "S1"))])
+    metered, unlimited = metered_api([], meter(database, 50)), api_of(lambda _: httpx.Response(200))
+    sliced = database, dataset_named("transactions"), "S1.US", Window.month_of(TODAY)
+
+    with reserving(metered, *sliced), reserving(unlimited, *sliced) as same:
+        (within,) = requests_sent(database, TODAY).values()
+
+    assert same is unlimited
+    assert 0 < within < 50
+    assert requests_sent(database, TODAY) == {"default": 0}
 
 
 def test_a_slice_that_cannot_be_read_to_its_end_knows_what_it_sent(database: Database) -> None:
