@@ -43,6 +43,7 @@ def test_figures_after_rows_went_and_came() -> None:
     )
 
     assert before.after(Figures(), Figures()) == before
+    assert before.after(gone, Figures()) == Figures(6, {"sku": 6}, {"amount": Decimal(50)}, {"amount": Decimal(-28)})
     assert before.after(gone, new) == Figures(8, {"sku": 7}, {"amount": Decimal(57)}, {"amount": Decimal(-23)})
 
 

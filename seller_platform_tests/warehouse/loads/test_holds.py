@@ -401,6 +401,16 @@ def test_half_of_an_open_day_is_held_unless_it_is_five_rows(database: Database, 
     assert verdict == "match" or doubt_of(receipt).rule == "lost"
 
 
+def test_rows_that_several_days_lose_are_counted_together(database: Database) -> None:
+    rows = _entries(100)
+    _load(database, rows)
+
+    short = [row for number, row in enumerate(rows) if number >= 40 or number % 10 >= 6]
+    held = _load(database, short, Judge(is_second=True))
+
+    assert (doubt_of(held).rule, doubt_of(held).reason) == ("lost_of_many_days", "24 of 60 rows are missing on 6 days")
+
+
 def test_loss_is_not_made_up_for_by_days_that_are_complete(database: Database) -> None:
     month = Window(date(2026, 3, 1), date(2026, 4, 1))
 
