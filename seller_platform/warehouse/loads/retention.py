@@ -22,6 +22,7 @@ from seller_platform.warehouse.schema.tables import (
     REPORT_JOBS,
     SELLER,
     SENT_REQUESTS,
+    SLICES,
     history_of,
     table_for,
 )
@@ -57,9 +58,9 @@ def prune(
     """Delete old snapshots by partition, and receipts; then analyze the tables. Return how many rows were deleted.
 
     Of snapshots taken before a day, the last of each month stays; their former rows are deleted with them. Of receipts
-    written before a day, those stay that say when a window was last read, and those that stored or former rows or
-    reports refer to; of a mart's partition, that of the newest build; of reports, those that are open or whose problem
-    no run has reported yet. Former rows of dated lists are never deleted.
+    written before a day, those stay that say when a window was last read or a slice last changed, and those that stored
+    or former rows or reports refer to; of a mart's partition, that of the newest build; of reports, those that are open
+    or whose problem no run has reported yet. Former rows of dated lists are never deleted.
 
     Args:
         unchanged_before: Of older readings of a single day that changed nothing, the last one's receipt stays.
@@ -120,8 +121,9 @@ def _remove_receipts(database: Database, receipts_before: date, unchanged_before
         # The summaries of the column say which pages have rows of loads as old.
         named = union_all(*(select(column).where(column <= last).distinct() for column in columns))
         old = or_(old, and_(LOADS.c.finished_at < receipts_before, LOADS.c.id.not_in(named)))
-    of_reports = select(REPORT_JOBS.c.load_id).where(REPORT_JOBS.c.load_id.is_not(None))
-    return _remove(database, LOADS, and_(old, LOADS.c.id.not_in(newest.union_all(of_reports))), dry=dry)
+    names = (REPORT_JOBS.c.load_id, SLICES.c.changed_load_id)
+    kept = newest.union_all(*(select(name).where(name.is_not(None)) for name in names))
+    return _remove(database, LOADS, and_(old, LOADS.c.id.not_in(kept)), dry=dry)
 
 
 def _was_built_again() -> ColumnElement[bool]:
