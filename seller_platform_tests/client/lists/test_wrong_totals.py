@@ -105,6 +105,21 @@ def test_an_empty_list_that_announces_a_row_is_asked_twice_and_no_reading() -> N
     assert len(upstream.requests) == 2
 
 
+def test_pages_are_asked_for_until_all_announced_rows_were_on_one() -> None:
+    rows, sink = stock(45), KeptRows()
+    upstream = MovingList(rows)
+
+    def page(asked: Any) -> dict[str, Any]:
+        number = int(asked["page"])
+        begin = 0 if number == 1 else 20 + 5 * (number - 2)
+        return {"current_page": number, "total": 45, "data": rows[begin : 20 + 5 * (number - 1)]}
+
+    upstream.page = page  # type: ignore[method-assign]
+    reading = read(upstream, STOCK, sink)
+
+    assert (sink.count, reading.announced, reading.verdict) == (45, 45, CountVerdict.MATCH)
+
+
 def test_a_page_that_is_not_full_is_not_taken_for_the_last() -> None:
     upstream, sink = _ledger(40, minutes=5), KeptRows()
     honest = upstream.page
