@@ -10,7 +10,7 @@ import pytest
 
 from seller_platform.contract import dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import ListChangedError
+from seller_platform.errors import ListChangedError, RequestRefusedError
 from seller_platform_tests.support.http_upstream import (
     KeptRows,
     MovingList,
@@ -102,6 +102,15 @@ def test_a_walk_that_the_upstream_ends_begins_again_without_links(refusal: httpx
     reading = read(upstream, STOCK, sink := KeptRows())
 
     assert (sink.count, reading.verdict, reading.notes) == (1200, CountVerdict.MATCH, {"attempts": 3})
+
+
+def test_another_refusal_of_a_linked_page_is_that_of_the_list() -> None:
+    upstream = PinningList(stock(1200), page_size=500, refusal=httpx.Response(403, json={"message": "not yours"}))
+
+    with pytest.raises(RequestRefusedError, match="not yours"):
+        read(upstream, STOCK, KeptRows())
+
+    assert len([asked for asked in upstream.requests if "as_of" not in asked]) == 1
 
 
 def test_a_walk_that_ends_over_a_list_that_always_changes_is_refused() -> None:

@@ -71,7 +71,7 @@ def test_yesterday_is_due_although_its_last_orders_were_read_at_midnight(
 ) -> None:
     tokyo, yesterday = ZoneInfo("Asia/Tokyo"), today - timedelta(days=1)
     for window in windows:
-        _load(database, ORDERS, "A", window, datetime.combine(today, time(0, 15), tokyo))
+        _load(database, ORDERS, "A", window, datetime.combine(today, time(0, 59), tokyo))
     day = AccountDay.at(datetime.combine(today, time(20), tokyo), "A", tokyo)
 
     due = days_due(database, [ORDERS], [day], since=yesterday)
@@ -81,6 +81,15 @@ def test_yesterday_is_due_although_its_last_orders_were_read_at_midnight(
 
     assert due == {("orders", "A"): (Window.day(yesterday),)}
     assert never_read == after_a_refresh == {}
+
+
+def test_yesterday_is_not_due_after_a_reading_an_hour_after_midnight(database: Database) -> None:
+    tokyo, today = ZoneInfo("Asia/Tokyo"), date(2026, 5, 20)
+    yesterday = today - timedelta(days=1)
+    _load(database, ORDERS, "A", Window(yesterday, date(2026, 5, 21)), datetime.combine(today, time(1, 1), tokyo))
+    day = AccountDay.at(datetime.combine(today, time(20), tokyo), "A", tokyo)
+
+    assert days_due(database, [ORDERS], [day], since=yesterday) == {}
 
 
 def test_each_account_and_dataset_is_checked_separately(database: Database) -> None:

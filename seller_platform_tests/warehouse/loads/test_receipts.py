@@ -11,6 +11,7 @@ from seller_platform.warehouse.loads.receipts import (
     days_read,
     newest_load,
     newest_receipts,
+    receipts_of_run,
     stored_windows,
     unreported_loads,
     was_loaded,
@@ -39,6 +40,17 @@ def test_a_day_is_known_by_the_local_day_of_its_last_reading(database: Database)
     read = days_read(database, TRANSACTIONS, "S.JP", MARCH, ZONE, now=evening)
 
     assert read == {date(2026, 3, 1): date(2026, 3, 2), date(2026, 3, 2): date(2026, 3, 3)}
+
+
+def test_a_run_has_the_receipts_of_its_loads(database: Database) -> None:
+    at = datetime(2026, 3, 2, 20, tzinfo=UTC)
+    for run_id in ("b", "a", "b", "c"):
+        _load(database, MARCH, at, run_id)
+
+    first, second = receipts_of_run(database, "b")
+
+    assert (first.run_id, second.run_id, first.id < second.id) == ("b", "b", True)
+    assert receipts_of_run(database, "d") == ()
 
 
 def test_the_windows_of_many_loads_are_read_as_few(database: Database) -> None:
