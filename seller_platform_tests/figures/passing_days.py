@@ -37,7 +37,8 @@ from seller_platform_tests.support.waiting import wait_for
 WEEK, MONTH = 7, 30
 SERVICE, CODE_LOCATION, WEB_SERVER, DAEMON, LIVE = "service", "code-location", "webserver", "daemon", "live"
 POSTGRESQL = "PostgreSQL"
-OUTAGE, UPGRADE = "outage of the upstream", "upgrade"
+OUTAGE, UPGRADE, MOVED_CLOCK = "outage of the upstream", "upgrade", "moved clock"
+_TOO_LONG = "taking longer than 120 seconds to start"
 _NO_UPSTREAM = ("UpstreamUnavailableError", "; try again when the upstream is back")
 _NO_CODE_LOCATION = (
     "Tried to start a run on a server after telling it to shut down",
@@ -48,7 +49,7 @@ _NO_CODE_LOCATION = (
     "DagsterExecutionInterruptedError",
     "terminated by signal",
     "marked as failed from outside the execution context",
-    "taking longer than 120 seconds to start",
+    _TOO_LONG,
 )
 _NO_POSTGRESQL = (
     "WarehouseUnavailableError",
@@ -66,6 +67,7 @@ _CAUSED = {
     CODE_LOCATION: _NO_CODE_LOCATION,
     POSTGRESQL: (*_NO_POSTGRESQL, *_NO_UPSTREAM),  # the service has the same server
     UPGRADE: (*_NO_UPSTREAM, *_NO_CODE_LOCATION),  # it starts all programs again
+    MOVED_CLOCK: (_TOO_LONG,),  # the run was starting when a day became the next
 }
 """What the reason of a failed run may contain, by what was planted."""
 
@@ -113,7 +115,9 @@ SELECT run_id, pipeline_name, (
     FROM dagster.event_logs CROSS JOIN LATERAL (SELECT event::jsonb AS logged) AS parsed
     WHERE event_logs.run_id = runs.run_id
       AND (dagster_event_type IN ('STEP_FAILURE', 'PIPELINE_FAILURE', 'PIPELINE_CANCELED')
-           OR dagster_event_type = 'ENGINE_EVENT' AND logged #>> '{dagster_event,event_specific_data,error}' <> ''))
+           OR dagster_event_type = 'ENGINE_EVENT' AND logged #>> '{dagster_event,event_specific_data,error}' <> '')),
+    EXISTS (SELECT FROM dagster.event_logs WHERE event_logs.run_id = runs.run_id
+            AND dagster_event_type = 'PIPELINE_STARTING' AND timestamp::date < update_timestamp::date)
 FROM dagster.runs WHERE status IN ('FAILURE', 'CANCELED') AND run_id <> ALL (%s)
 """
 
@@ -328,8 +332,9 @@ class PassingDays:
         """Add the runs that have failed since they were last noted."""
         before = self.days[-1].planted if self.days else ()
         with self._connect() as connection:
-            for run, job, reason in connection.execute(_FAILURES, [list(self.failed)]).fetchall():
-                self.failed[run] = FailedRun(number, job, str(reason), [*before, *planted])
+            for run, job, reason, was_moved in connection.execute(_FAILURES, [list(self.failed)]).fetchall():
+                causes = [*before, *planted, *([MOVED_CLOCK] if was_moved else [])]
+                self.failed[run] = FailedRun(number, job, str(reason), causes)
 
     def _measured(self, number: int, planted: Sequence[str], seconds: float) -> Day:
         pids = {name: program.process.pid for name, program in self.programs.items()}
