@@ -14,9 +14,9 @@ BUDGETS = {
     "answers": 1_100,
     "ingest": 4_020,
     "client": 4_610,
-    "warehouse": 20_200,
+    "warehouse": 20_210,
     "contract": 1_400,
-    "tests": 67_340,
+    "tests": 67_790,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

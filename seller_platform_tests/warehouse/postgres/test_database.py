@@ -26,7 +26,7 @@ class _EndOfARun(BaseException):
     """Like that of Dagster: psycopg knows only that of Python."""
 
 
-def test_what_interrupts_a_statement_is_raised_and_not_that_postgresql_is_away(database: Database) -> None:
+def test_what_interrupts_a_statement_is_raised(database: Database) -> None:
     def end(*_: object) -> None:
         raise _EndOfARun
 
