@@ -81,12 +81,13 @@ def test_a_dated_list_with_links_is_not_read_in_smaller_windows() -> None:
     )
 
 
-def test_a_list_without_total_ends_with_the_page_without_a_link() -> None:
-    upstream = PinningList([{"id": number} for number in range(250)], envelope=())
+@pytest.mark.parametrize("rows", [250, 300])
+def test_a_list_without_total_ends_with_the_page_without_a_link(rows: int) -> None:
+    upstream = PinningList([{"id": number} for number in range(rows)], envelope=())
 
     reading = read(upstream, NOTIFICATIONS, sink := KeptRows())
 
-    assert (sink.count, reading.requests, reading.verdict) == (750, 9, CountVerdict.UNVERIFIABLE)
+    assert (sink.count, reading.requests, reading.verdict) == (3 * rows, 9, CountVerdict.UNVERIFIABLE)
 
 
 @pytest.mark.parametrize(
