@@ -96,6 +96,8 @@ def test_a_list_with_one_row_a_day_may_get_days() -> None:
     new = {f"2026-03-{day:02}": DayChange(0, 1) for day in range(1, 10)}
 
     assert _found({**old, **new}, judge=Judge(), dataset=SALES) == {}
+    assert _found(dict.fromkeys(old, DayChange(2, 1)), judge=Judge(), dataset=SALES) == {}
+    assert len(_found(dict.fromkeys(old, DayChange(1, 0)), judge=Judge(), dataset=SALES)) == 5
 
 
 def test_days_that_do_not_contradict_a_rule_about_several_are_left_out() -> None:
@@ -103,6 +105,8 @@ def test_days_that_do_not_contradict_a_rule_about_several_are_left_out() -> None
     changes = {SECOND: _lost_notes(10, had=9), THIRD: _lost_notes(10, had=0), FIRST: gone}
 
     assert set(_found(changes)) == {FIRST, SECOND}
+    changes = {SECOND: _lost_notes(1000, had=900), THIRD: _lost_notes(10, had=6, has=7)}
+    assert _found(changes) == {SECOND: ["emptied description", "emptied_recent_day description"]}
 
 
 @pytest.mark.parametrize("readings", [1, 2, 3, 4])
