@@ -608,9 +608,12 @@ def test_more_than_half_of_the_days_in_doubt_put_all_that_change_in_doubt(
     in_doubt: str, with_rows: str, held: str
 ) -> None:
     changes = {day: DayChange(5, 5) for day in with_rows} | {"x": DayChange(0, 5), "y": DayChange(0, 0, others=1)}
-    findings = {day: [Contradiction(RULES[0], "")] for day in in_doubt}
+    findings = {day: [Contradiction(RULES[0], ""), Contradiction(RULES[1], "")] for day in in_doubt}
 
-    assert "".join(Judge().held(findings, changes, {}, NOON)[0]) == held
+    of_days, _ = Judge().held(findings, changes, {}, NOON)
+
+    assert "".join(of_days) == held
+    assert all(of_days[day] == findings.get(day, [Contradiction(RULES[0], "")]) for day in held)
 
 
 def _content(row: Row) -> tuple[object, ...]:
