@@ -97,7 +97,7 @@ def test_a_load_that_changes_few_products_sums_these_again(database: Database) -
 def test_what_is_in_no_statistic_is_not_marked(database: Database) -> None:
     with database.begin() as connection:
         keep_sums(connection, dataset_named("report_rows"), "S1.US", MARCH, load_id=1)
-        keep_sums(connection, LEDGER, "S1.US", Window(MARCH.start, MARCH.start), load_id=2)
+        keep_sums(connection, dataset_named("orders"), "S1.US", Window(MARCH.start, MARCH.start), load_id=2)
 
     assert _marks(database) == []
 
