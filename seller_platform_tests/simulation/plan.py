@@ -102,7 +102,7 @@ class Plan:
     Attributes:
         keep: The numbers of the items that happen; None for all of them.
         events: After so many events all processes are killed, and nothing else happens; None for no such end. Where
-            other contents are the subject, it is three times as many: all months are read whole before and after them.
+            other contents are the subject, there is none: all months are read whole before and after them.
     """
 
     seed: int
@@ -142,7 +142,7 @@ class Plan:
     @property
     def last_event(self) -> float:
         """The number of the event after which all processes are killed."""
-        return inf if self.events is None else self.events * (3 if self.focus == "contents" else 1)
+        return inf if self.events is None or self.focus == "contents" else self.events
 
     @property
     def kept(self) -> list[Item]:
