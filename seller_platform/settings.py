@@ -293,20 +293,15 @@ class Settings(BaseSettings):
         is_optional = cls.model_fields[info.field_name or ""].default is None
         return None if value == "" and is_optional else value
 
-    @field_validator("home", mode="before")
+    @field_validator("home", "database_url", mode="before")
     @classmethod
-    def _empty_is_no_home(cls, home: object) -> object:
-        if home == "":
+    def _empty_is_refused(cls, value: object, info: ValidationInfo) -> object:
+        # A variable that was meant to name a folder or a server must not lead to another one.
+        if value == "" and info.field_name == "home":
             raise ValueError("is empty; unset it to use the nearest home folder, or name a folder")
-        return home
-
-    @field_validator("database_url", mode="before")
-    @classmethod
-    def _empty_is_no_url(cls, url: object) -> object:
-        # A variable that was meant to name a server must not lead to the embedded one.
-        if url == "":
+        if value == "":
             raise ValueError("is empty; unset it to use the embedded server, or give the URL of a database")
-        return url
+        return value
 
     @field_validator("log_format", mode="before")
     @classmethod

@@ -171,7 +171,7 @@ class FailedRun:
 
     Attributes:
         day: The day on which that was seen.
-        planted: What was planted on that day and the one before.
+        planted: What was planted on that day and the one before, and whether the clock was moved while it was starting.
     """
 
     day: int

@@ -23,7 +23,9 @@ _LONG = 10_000
 @click.command(help=__doc__)
 @click.option("--seed", default=1, show_default=True, help="The first seed.")
 @click.option("--runs", default=1, show_default=True, help="How many seeds are played, from --seed on.")
-@click.option("--events", type=int, help="After so many events all processes are killed, and the run is judged.")
+@click.option(
+    "--events", type=int, help="After so many events all processes are killed, unless the run is about wrong contents."
+)
 @click.option("--workers", default=2 * (os.cpu_count() or 1), show_default=True, help="How many processes play them.")
 @click.option("--keep", help="Only these items of the plan happen, such as 3,9,14; of one seed.")
 @click.option("--log", "with_log", is_flag=True, help="Print the log of one seed.")

@@ -239,7 +239,7 @@ class World:
             return True
         waits = item.kind in actors.WHILE_IDLE
         if item.kind == "outage" and self.plan.focus == "contents":
-            # Other contents differ from what was read before, and two lies at once are the later one.
+            # A lie is about rows that were read before, and a second one would replace the first.
             read = {each["window_start"] for each in self._tables.receipts.values()}
             waits = len(read) < len(self.months) or self.clock.monotonic() < self.faults.outage_until
         return len(self.log) >= item.at and not waits

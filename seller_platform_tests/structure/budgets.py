@@ -6,7 +6,7 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 3_080,
+    "root": 3_070,
     "cli": 10_030,
     "orchestration": 7_730,
     "service": 14_140,
@@ -16,7 +16,7 @@ BUDGETS = {
     "client": 4_610,
     "warehouse": 20_210,
     "contract": 1_400,
-    "tests": 67_790,
+    "tests": 67_800,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 

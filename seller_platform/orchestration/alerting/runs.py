@@ -130,7 +130,7 @@ def _reasons(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[tuple
     ends = () if steps else instance.get_records_for_run(run.run_id, of_type=DagsterEventType.RUN_FAILURE).records
     for end in ends:
         event = end.event_log_entry.get_dagster_event()
-        error = getattr(event.event_specific_data, "error", None)  # a run that was ended from outside has no data
+        error = getattr(event.event_specific_data, "error", None)  # none, if the run was ended from outside
         reason = _first_line(error) or (event.message or "").strip().splitlines()[0]
         for subject in sorted(key.to_user_string() for key in run.asset_selection or ()) or [_subject(run, None)]:
             yield subject, _left(instance, run, subject), f"{reason.rstrip('.')}. {_TRACEBACK}"

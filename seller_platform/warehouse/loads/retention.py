@@ -109,7 +109,7 @@ def _remove_snapshots(database: Database, dataset: Dataset, number: int, before:
 
 
 def _remove_receipts(database: Database, receipts_before: date, unchanged_before: date, *, dry: bool) -> int:
-    """Delete old receipts, and readings of single days that changed nothing, to which no row or report refers."""
+    """Delete old receipts, and readings of single days that changed nothing, to which nothing refers any more."""
     window = (LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
     newest = select(func.max(LOADS.c.id)).group_by(*window, LOADS.c.verdict == HELD)
     old = and_(LOADS.c.finished_at < unchanged_before, ~LOADS.c.changed, LOADS.c.window_end - LOADS.c.window_start == 1)

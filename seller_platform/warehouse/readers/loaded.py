@@ -122,7 +122,7 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
     if not absent:
         return
     first_loads = [row["first_load"] for row in absent if row["first_load"] is not None]
-    # A later moment helps only where all was loaded by then; else what was never loaded is named.
+    # If a part was never loaded, no later moment helps, and that part is named.
     first_load = max(first_loads) if len(first_loads) == len(absent) else None
     absent = absent if first_load else [row for row in absent if row["first_load"] is None]
     of_account = {account: list(rows) for account, rows in groupby(absent, key=lambda row: row["account"])}

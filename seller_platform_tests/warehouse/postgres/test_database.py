@@ -1,4 +1,4 @@
-"""Tests the URI of a database, and the options of its connections."""
+"""Tests the URI of a database, the options of its connections, and what interrupts a statement."""
 
 import signal
 
