@@ -23,7 +23,6 @@ from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.loads.holds import RULES, TOTAL
 from seller_platform_tests.api_reference import http_api, python_api, table
-from seller_platform_tests.stored_names import coded_errors
 from seller_platform_tests.support.command_line import COMMAND_LINE, all_commands
 
 _TOP = Path(__file__).parents[1]
@@ -331,6 +330,36 @@ def _errors() -> str:
             yield f"`{code}`", str(exit_code), f"{sentence[:1].upper()}{sentence[1:]}.", step
 
     return table(("error", "exit code", "means", "next step"), sorted(rows()))
+
+
+def coded_errors() -> Iterator[tuple[str, int, str, str]]:
+    """Yield code, exit code, sentence and next step of each error that has a code in place of a class of its own."""
+    for path in (_TOP / "seller_platform").rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                    facts = {each.arg: each.value for each in node.keywords}
+                    kind = getattr(errors, node.func.id, None)
+                    if "code" in facts and isinstance(kind, type) and issubclass(kind, SellerPlatformError):
+                        # A function that makes nothing but the error says what it is in its docstring.
+                        code = ast.literal_eval(facts["code"])
+                        docstring = (ast.get_docstring(function) or "").partition("\n")[0]
+                        sentence = docstring.removeprefix("Return the error of ").removesuffix(".")
+                        if not docstring.startswith("Return the error of "):
+                            sentence = _template(node.args[0]).removesuffix(": …")
+                        if not re.search("[a-z]", sentence):
+                            sentence = re.sub("([A-Z])", r" \1", code.removesuffix("Error")).strip().lower()
+                        step = ast.literal_eval(facts["step"]) if "step" in facts else kind.next_step
+                        yield code, kind.exit_code, sentence, step
+
+
+def _template(node: ast.expr) -> str:
+    """Return a text with an ellipsis for each value that the code inserts."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    text = "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts)
+    return re.sub("…[.…]+", "…", text)
 
 
 def _on(status: str) -> str:

@@ -1,8 +1,7 @@
 """Writes all generated files: `python -m seller_platform_tests.regenerate`.
 
-It writes the pages of reference, the tree of ARCHITECTURE.md and the file of stored names, and where the version has
-changed that of the names that it promises. Read the difference before
-it is committed.
+It writes the pages of reference, the tree of ARCHITECTURE.md and the file of names. Read the difference before it is
+committed.
 """
 
 import os
@@ -14,23 +13,22 @@ from seller_platform_tests.support.folders import temporary_folder
 
 def main() -> None:
     """Write the files and print their paths."""
-    # The pages of reference and the stored names must not depend on the environment.
+    # The pages of reference and the names must not depend on the environment.
     for variable in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
         del os.environ[variable]
-    from seller_platform_tests import documentation, released_names, stored_names  # they import Dagster's definitions
+    from seller_platform_tests import documentation, names  # they import Dagster's definitions
 
     with temporary_folder() as folder:
         server = EmbeddedServer(folder / "postgres")
         with Database(server.database("regenerate")) as database:
             database.migrate()
-            names = stored_names.read_names(database.url)
-            stored_names.GOLDEN.write_text(stored_names.written(names))
-            released_names.renew(released_names.RELEASED, names)
+            # The names of documents are read from the pages.
+            for document in documentation.documents():
+                document.write_text(documentation.written(document.read_text()))
+                print(document)
+            names.NAMES.write_text(names.renewed(names.stored_names(), names.current_names(database.url)))
         server.close()
-        print(stored_names.GOLDEN)
-    for document in documentation.documents():
-        document.write_text(documentation.written(document.read_text()))
-        print(document)
+    print(names.NAMES)
 
 
 if __name__ == "__main__":
