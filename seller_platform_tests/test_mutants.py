@@ -1,0 +1,22 @@
+"""Tests the table of modules whose mistakes tests must notice, and the verdicts on survivors."""
+
+from pathlib import Path
+
+import pytest
+
+import seller_platform
+from seller_platform_tests.mutants import TESTS_OF, verdicts
+
+_PRODUCT, _TESTS = Path(seller_platform.__file__).parent, Path(__file__).parent
+
+
+@pytest.mark.parametrize("module", TESTS_OF)
+def test_a_module_and_its_tests_exist(module: str) -> None:
+    assert _PRODUCT.joinpath(*module.split(".")).with_suffix(".py").exists()
+    assert [path for path in TESTS_OF[module] if not (_TESTS / path).exists()] == []
+
+
+def test_each_verdict_names_a_module_a_change_and_a_reason() -> None:
+    assert [
+        change for change, reason in verdicts().items() if change.split()[0] not in TESTS_OF or not reason[0].isalpha()
+    ] == []
