@@ -8,12 +8,16 @@ Without `--upgrade`, versions that still fit pyproject.toml stay; with it, every
 """
 
 import argparse
+import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 TOP = Path(__file__).parents[1]
 LOCK = TOP / "requirements.lock"
@@ -33,6 +37,36 @@ _OPTIONS = (
     # pip installs the others, and is part of every virtual environment.
     "--no-emit-package=pip",
 )
+
+
+@dataclass(frozen=True)
+class LockedPackage:
+    """A line of a lock file: one version of a package, and the SHA-256 hashes of its files."""
+
+    requirement: Requirement
+    hashes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return canonicalize_name(self.requirement.name)
+
+    @property
+    def version(self) -> str:
+        (specifier,) = self.requirement.specifier
+        return specifier.version
+
+    def holds(self, environment: dict[str, str]) -> bool:
+        """Whether pip installs it in an environment with these values for markers."""
+        marker = self.requirement.marker
+        return marker is None or marker.evaluate({"extra": "", **environment})
+
+
+def locked_packages(lock: Path) -> Iterator[LockedPackage]:
+    """Read a lock file that pip can install from."""
+    text = re.sub(r"^\s*#.*\n", "", lock.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    for line in filter(str.strip, text.splitlines()):
+        requirement, *hashes = line.split("--hash=sha256:")
+        yield LockedPackage(Requirement(requirement), tuple(each.strip() for each in hashes))
 
 
 def pyproject() -> dict[str, Any]:

@@ -10,21 +10,17 @@ the repository at the tag of the version, and the package names the repository.
 """
 
 import argparse
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
-from datetime import UTC, datetime
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 
 from seller_platform import __version__
 from seller_platform_tests.lock import IMAGE_LOCK, TOP
-from seller_platform_tests.sbom import bill_of_materials
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import environment
 
@@ -46,8 +42,6 @@ def reason_against(clone: Path) -> str | None:
     newest = re.search(r"^## (.+)$", (clone / "CHANGELOG.md").read_text(), re.MULTILINE)
     if newest is None or newest[1] != __version__:
         return f"the newest entry of CHANGELOG.md is {newest and newest[1]}, not {__version__}"
-    if (installed := version("seller-platform")) != __version__:
-        return f"{installed} is installed, not {__version__}, and the bill would name it; run `pip install -e .` again"
     return None
 
 
@@ -73,8 +67,9 @@ def build(clone: Path, dist: Path, *, repository: str | None = None) -> Path:
         sdist = _build("sdist", source, dist, epoch)
         # From the source distribution, so that this is shown to be complete.
         wheel = _build("wheel", next(_unpacked(sdist, folder / "sdist").iterdir()), dist, epoch)
-    bill = bill_of_materials(IMAGE_LOCK, moment=datetime.fromtimestamp(epoch, UTC))
-    (dist / f"seller_platform-{__version__}.cdx.json").write_text(json.dumps(bill, indent=1))
+    bill = dist / f"seller_platform-{__version__}.cdx.json"
+    command = ("cyclonedx-py", "requirements", "--output-reproducible", "--output-file", str(bill), str(IMAGE_LOCK))
+    subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
     sums = [f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(dist.iterdir())]
     (dist / CHECKSUMS).write_text("".join(sums))
     return wheel

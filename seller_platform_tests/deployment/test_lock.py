@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform_tests.lock import IMAGE_LOCK, LOCK, PYTHONS, TOP, extras_of_the_image, requirements
-from seller_platform_tests.sbom import LockedPackage, locked_packages
+from seller_platform_tests.lock import (
+    IMAGE_LOCK,
+    LOCK,
+    PYTHONS,
+    TOP,
+    LockedPackage,
+    extras_of_the_image,
+    locked_packages,
+    requirements,
+)
 
 MACHINES = [
     {

@@ -196,25 +196,6 @@ def test_a_clone_with_changes_is_not_released(clone: Path, tmp_path: Path) -> No
     assert not (dirty / "dist").exists()
 
 
-@pytest.mark.nightly  # it builds twice; the parts are tested above
-def test_a_release_whose_wheel_fails_leaves_the_former_one(clone: Path, tmp_path: Path) -> None:
-    clean = tmp_path / "clone"
-    _git(tmp_path, "clone", "--quiet", str(clone), str(clean))
-    (clean / "dist").mkdir()
-    (clean / "dist" / "former").write_text("")
-    program = [sys.executable, "-m", "seller_platform_tests.release"]
-
-    failed = subprocess.run(
-        [*program, "--python", "/bin/false"], cwd=clean, capture_output=True, text=True, check=False
-    )
-    kept = [path.name for path in (clean / "dist").iterdir()]
-    built = subprocess.run([*program, "--only-build"], cwd=clean, capture_output=True, text=True, check=True)
-
-    assert "'venv'" in failed.stderr
-    assert kept == ["former"]
-    assert (clean / "dist" / CHECKSUMS).read_text() == built.stdout
-
-
 def test_a_version_without_its_entry_in_the_changelog_is_not_released(clone: Path, tmp_path: Path) -> None:
     early = tmp_path / "clone"
     _git(tmp_path, "clone", "--quiet", str(clone), str(early))
@@ -223,19 +204,6 @@ def test_a_version_without_its_entry_in_the_changelog_is_not_released(clone: Pat
     _git(early, *AUTHOR, "commit", "--quiet", "--all", "--message=Next")
 
     assert reason_against(early) == f"the newest entry of CHANGELOG.md is Unreleased, not {__version__}"
-
-
-def test_a_clone_that_is_installed_as_another_version_is_not_released(
-    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clean = tmp_path / "clone"
-    _git(tmp_path, "clone", "--quiet", str(clone), str(clean))
-    metadata = tmp_path / "seller_platform-0.9.0.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text("Metadata-Version: 2.4\nName: seller-platform\nVersion: 0.9.0\n")
-    monkeypatch.syspath_prepend(tmp_path)
-
-    assert str(reason_against(clean)).startswith(f"0.9.0 is installed, not {__version__}")
 
 
 def test_the_installed_wheel_needs_no_clone(programs: Path, tmp_path: Path) -> None:
