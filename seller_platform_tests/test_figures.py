@@ -10,10 +10,9 @@ import pytest
 
 from seller_platform_tests.figures.__main__ import FIGURES
 from seller_platform_tests.figures.free_service import CHANGE, free_service
-from seller_platform_tests.figures.passing_days import CODE_LOCATION, DAEMON, OUTAGE, FailedRun
 from seller_platform_tests.figures.pipelines.environments import Job
 from seller_platform_tests.figures.pipelines.parity import stored_rows, upstream_rows
-from seller_platform_tests.figures.results import Samples
+from seller_platform_tests.figures.results import Figure, Promises, Samples
 
 
 def figures(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,25 +28,11 @@ def test_the_command_lists_every_figure_with_a_sentence() -> None:
 
 
 def test_the_arguments_of_a_figure_are_its_options() -> None:
-    shown, refused = figures("rotations", "--help"), figures("rotations", "--rounds", "many")
+    shown, refused = figures("lake", "--help"), figures("lake", "--rows", "many")
 
-    assert "--rounds ROUNDS  default: 500" in shown.stdout
+    assert "default: 200" in shown.stdout
     assert "--json" in shown.stdout
     assert (refused.returncode, "invalid int value: 'many'" in refused.stderr) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("planted", "reason", "has_cause"),
-    [
-        ([OUTAGE], "list of orders: no answer after 5 attempts; try again when the upstream is back", True),
-        ([DAEMON, CODE_LOCATION], "Tried to start a run on a server after telling it to shut down", True),
-        ([OUTAGE, CODE_LOCATION], "seller_platform.errors.ContractViolationError: a column is missing", False),
-        ([DAEMON], "seller_platform.errors.UpstreamUnavailableError: no answer", False),
-        ([], "None", False),
-    ],
-)
-def test_a_failed_run_of_the_year_has_a_cause_that_fits(planted: list[str], reason: str, has_cause: bool) -> None:
-    assert FailedRun(3, "refresh", reason, planted).has_cause is has_cause
 
 
 @pytest.mark.nightly
@@ -63,6 +48,14 @@ def test_slow_figures_are_printed_in_a_small_form(arguments: str) -> None:
     shown = figures(*arguments.split())
 
     assert (shown.stderr, "│" in shown.stdout) == ("", True)  # so few rows may break a promise
+
+
+def test_a_broken_promise_is_the_exit_code() -> None:
+    kept, broken = Figure("grants lost", 0, "0"), Figure("rows lost", 1_234, "0", is_kept=False)
+
+    codes = Promises("Some", [kept]).exit_code, Promises("Some", [kept, broken]).exit_code
+
+    assert codes == (0, 1)
 
 
 def test_samples_are_shown_as_medians_and_ratios() -> None:

@@ -19,7 +19,7 @@ PERMITTED = re.compile(
 
 
 def test_the_bill_of_materials_lists_every_package_with_its_hashes() -> None:
-    command = [Path(sys.executable).with_name("cyclonedx-py"), "requirements", "--validate", str(IMAGE_LOCK)]
+    command = [str(Path(sys.executable).with_name("cyclonedx-py")), "requirements", "--validate", str(IMAGE_LOCK)]
     components = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["components"]
 
     hashes = {
@@ -35,9 +35,10 @@ def test_every_package_of_the_image_has_a_licence_that_is_permitted() -> None:
     names = {package.name for package in locked_packages(IMAGE_LOCK)}
     licences = {
         canonicalize_name(each.name): " ".join(
-            each.metadata.get_all("License-Expression", []) + each.metadata.get_all("Classifier", [])
+            str(value).partition("\n")[0]
+            for field in ("License-Expression", "License", "Classifier")
+            for value in each.metadata.get_all(field, [])
         )
-        + (each.metadata.get("License") or "").partition("\n")[0]
         for each in distributions()
         if canonicalize_name(each.name) in names
     }

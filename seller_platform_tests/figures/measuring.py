@@ -98,26 +98,14 @@ def peak_mib(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) >> 10
 
 
-def open_files(pid: int) -> int:
-    """Return how many files, sockets and pipes a process has open; 0 if it has ended."""
-    try:
-        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:
-        return 0
-
-
-def proportional_kib(pid: int, *, shared_memory: bool = True) -> int:
-    """Return the memory of a process, with its share of the pages that others share with it.
-
-    Args:
-        shared_memory: Whether memory counts that programs share on purpose, such as PostgreSQL's buffers.
-    """
+def proportional_kib(pid: int) -> int:
+    """Return the memory of a process, with its share of the pages that others share with it."""
     with suppress(OSError):
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
         parts = {
             name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in text.splitlines()[1:])
         }
-        return parts["Pss"] - (0 if shared_memory else parts["Pss_Shmem"])
+        return parts["Pss"]
     return 0
 
 

@@ -19,7 +19,6 @@ from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.figures.orders_of_today import simulate
 from seller_platform_tests.orchestration.automation.test_schedules import register
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.http_upstream import BERLIN
@@ -249,12 +248,6 @@ def test_a_run_reads_only_accounts_that_the_budget_allows(today: Today, monkeypa
 
     assert result.success
     assert not today.receipts(result)
-
-
-def test_orders_of_a_simulated_day_are_at_most_15_minutes_old(database: Database) -> None:
-    promises = simulate(database, accounts=2, hours=12)
-
-    assert [figure for figure in promises.figures if not figure.is_kept] == []
 
 
 def _with_wrong_total(
