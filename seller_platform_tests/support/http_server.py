@@ -1,11 +1,15 @@
 """An HTTP server of a test: what its handlers have in common, and the server until a block ends."""
 
+import re
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from seller_platform_tests.support.tls_proxy import listening
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -45,3 +49,33 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def sending(*answers: bytes) -> Iterator[str]:
+    """Send these bytes as the answers to one request after the other, and then the last ones again.
+
+    Each connection is closed after its answer. The URL is yielded.
+    """
+    remaining = list(answers)
+
+    def serve(client: socket.socket) -> None:
+        with client.makefile("rb") as request:
+            head = b"".join(iter(request.readline, b"\r\n"))
+            length = re.search(rb"(?i)\ncontent-length: (\d+)", head)
+            request.read(int(length[1]) if length else 0)
+        client.sendall(remaining.pop(0) if len(remaining) > 1 else remaining[0])
+
+    with listening(serve) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+def framed(body: bytes, *headers: str, framing: str = "length", status: str = "200 OK") -> bytes:
+    """Return the bytes of an answer whose end is shown by its length, by chunks, or by the end of the connection."""
+    if framing == "chunked":
+        size = 1 + len(body) // 9
+        pieces = [body[start : start + size] for start in range(0, len(body), size)]
+        body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    lines = {"length": [f"Content-Length: {len(body)}"], "chunked": ["Transfer-Encoding: chunked"], "close": []}
+    head = [f"HTTP/1.1 {status}", *lines[framing], *headers, "Connection: close"]
+    return "\r\n".join([*head, "", ""]).encode() + body

@@ -1,11 +1,12 @@
 """Reads the rows of a downloaded report one by one from JSON or CSV.
 
 JSON is an array of objects, or an object with such an array as its `data`; the digits of its numbers are kept. CSV
-follows RFC 4180 and has a header. It has no types: columns that the contract does not name are kept as text, and an
-empty cell is null.
+follows RFC 4180 and has a header, which shows its separator. It has no types: columns that the contract does not name
+are kept as text, and an empty cell is null.
 """
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, NoReturn
@@ -16,7 +17,7 @@ import msgspec
 from seller_platform.client.decoding.values import reader_of, shape_of
 from seller_platform.client.endpoints.json_stream import JsonText, sent_bytes
 from seller_platform.client.http.characters import storable_json, variants, variants_of_texts
-from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error
+from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error, shortened
 from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.reports import REPORT_ROWS
@@ -34,6 +35,8 @@ _LARGEST_CELL = 1 << 20
 _LARGEST_LINE = 16 << 20
 _NULL = b"null"
 _BLANKS = " \t\r\n"
+_SEPARATORS = ",;\t|"
+_SEPARATOR_LINE = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -63,24 +66,23 @@ class ReportReader:
 
         Raises:
             ContractViolationError: A row cannot be stored; it is named by its position, from 1.
-            UnreadableBodyError: The body is not of that form, or was cut.
+            UnreadableBodyError: The body is not of that form, has no column of the contract, or was cut.
         """
         start = next((piece for piece in text if piece.strip(_BLANKS)), "")
         first = start.lstrip(_BLANKS)[:1]
         whole = chain([start], text)
         if first in ("[", "{"):
             return self._json_rows(JsonText(whole))
-        if first == "<":
-            raise UnreadableBodyError(f"an HTML page instead of {form.upper()}")
-        if not first:
-            raise UnreadableBodyError("an empty body")
         if form != CSV:
             raise UnreadableBodyError("a body that is not JSON")
         return self._csv_rows(whole)
 
     def _json_rows(self, text: JsonText) -> Iterator[ReportRow]:
-        for self._position, row in enumerate(_objects(text), start=1):
-            yield self._noted([self._json_row(variant) for variant in variants(sent_bytes(row))])
+        for self._position, row in enumerate(json_rows(text), start=1):
+            rows = [self._json_row(variant) for variant in variants(sent_bytes(row))]
+            if len(rows[0][1]) < len(rows[-1][1]):
+                self._refuse("two of its names differ only in text that cannot be stored")
+            yield self._noted(rows)
 
     def _json_row(self, row: bytes) -> _Cells:
         try:
@@ -99,9 +101,17 @@ class ReportReader:
 
     def _csv_rows(self, text: Iterator[str]) -> Iterator[ReportRow]:
         csv.field_size_limit(_LARGEST_CELL)
-        lines = filter(None, csv.reader(_lines(text), strict=True))
+        sent = _lines(text)
+        start = next((line for line in sent if line.strip()), "")
+        separator = _SEPARATOR_LINE.fullmatch(start)  # spreadsheets write it before the header
+        header = next(sent, "") if separator else start
         try:
+            delimiter = separator[1] if separator else self._separator_of(header)
+            lines = filter(None, csv.reader(chain([header], sent), delimiter=delimiter, strict=True))
             names = next(lines, [])
+            if self._numbers.keys().isdisjoint(names):
+                known, shown = ", ".join(self._numbers), shortened(header)
+                raise UnreadableBodyError(f"CSV whose header {shown!r} has none of the columns {known}")
             headers = _variants(names)
             if len(set(headers[0])) < len(names):
                 raise ContractViolationError("the report", "two of its columns have the same name")
@@ -114,6 +124,17 @@ class ReportReader:
                 yield self._noted([self._csv_row(header, row) for header, row in pairs])
         except csv.Error as error:
             raise UnreadableBodyError(f"a body that is not CSV ({error})") from None
+
+    def _separator_of(self, header: str) -> str:
+        """Return the separator that shows most columns of the contract; the comma where none shows more."""
+
+        def columns(separator: str) -> int:
+            try:
+                return len(self._numbers.keys() & next(csv.reader([header], delimiter=separator), []))
+            except csv.Error:
+                return 0
+
+        return max(_SEPARATORS, key=columns)
 
     def _csv_row(self, names: Sequence[str], cells: Sequence[str]) -> _Cells:
         values: list[Any] = [None] * len(_SENT)
@@ -152,7 +173,7 @@ class ReportReader:
         raise ContractViolationError("the report", f"row {self._position}: {problem}")
 
 
-def _objects(text: JsonText) -> Iterator[str]:
+def json_rows(text: JsonText) -> Iterator[str]:
     """Yield the JSON text of each row of an array, or of an object's array of rows."""
     if text.peek() == "[":
         yield from text.elements()

@@ -1,17 +1,19 @@
 """Reports over HTTP: requests a report, fetches its status, and downloads it row by row."""
 
-import codecs
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
-from typing import BinaryIO
+from typing import IO
 
 import msgspec
 
 from seller_platform.client.decoding.local_days import zone_of
-from seller_platform.client.endpoints.report_rows import ReportReader, ReportRow
+from seller_platform.client.endpoints.json_stream import JsonText
+from seller_platform.client.endpoints.report_rows import ReportReader, ReportRow, json_rows
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.bodies import StoredBody
 from seller_platform.client.http.responses import json_object, shortened
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account
@@ -22,7 +24,7 @@ from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 _BATCH_ROWS = 2_000
 _LONGEST_REPORT_ID = 200
-_START = 1_000
+_IN_MEMORY_BYTES = 1 << 20
 _ACCEPTS = {CSV: "text/csv, application/json;q=0.5"}
 _ACCEPTS_JSON = "application/json"
 
@@ -106,40 +108,33 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
         local_day: The last value of each row.
 
     Raises:
-        ContractViolationError: A row cannot be stored; it is named by its position, from 1.
+        ContractViolationError: The report is unreadable, or a row cannot be stored; the position of the row is named.
         RequestRefusedError: The upstream refused the request for good; 409 where the report is not ready.
         UpstreamUnavailableError: There was no good answer, or none that was whole.
     """
     zone = zone_of(account)
 
-    def read(pieces: Iterator[bytes]) -> tuple[int, int, ReportReader]:
+    def read(body: StoredBody) -> tuple[int, int, ReportReader]:
         sink.restart()
-        size, reader = 0, ReportReader(zone)
-
-        def counted() -> Iterator[bytes]:
-            nonlocal size
-            for piece in pieces:
-                size += len(piece)
-                yield piece
-
+        reader = ReportReader(zone)
         try:
-            rows = reader.rows(codecs.iterdecode(counted(), "utf-8-sig", "surrogateescape"), form)
-            pages = _write(rows, report_id, local_day, sink)
+            pages = _write(reader.rows(body.text(), form), report_id, local_day, sink)
         except (UnicodeError, RecursionError, msgspec.DecodeError):
             raise UnreadableBodyError(f"a body that is not {form.upper()}") from None
-        return size, pages, reader
+        return body.size, pages, reader
 
     params = {**_about(account, report_id), "format": form}
     accept = _ACCEPTS.get(form, _ACCEPTS_JSON)
-    requests, (size, pages, reader) = api.stream(REPORT_DOWNLOAD, params, read, accept=accept)
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as file:
+        requests, (size, pages, reader) = api.download(REPORT_DOWNLOAD, params, file, read, accept=accept)
     notes = reader.defects.notes
     if reader.other_columns:
         notes["other_columns"] = sorted(reader.other_columns)
     return LoadFacts(requests, pages, size, None, CountVerdict.UNVERIFIABLE, notes)
 
 
-def download_body(api: SellerApi, account: Account, report_id: str, form: str, file: BinaryIO) -> int:
-    """Write the body of a completed report into an empty file, as the upstream sends it, and return its bytes.
+def download_body(api: SellerApi, account: Account, report_id: str, form: str, file: IO[bytes]) -> int:
+    """Write the body of a completed report into a file, as the upstream sends it, and return how many bytes it has.
 
     Raises:
         ContractViolationError: The body is JSON where CSV was requested, or the other way round.
@@ -147,26 +142,17 @@ def download_body(api: SellerApi, account: Account, report_id: str, form: str, f
         UpstreamUnavailableError: There was no good answer, or none that was whole.
     """
 
-    def read(pieces: Iterator[bytes]) -> int:
-        file.seek(0)
-        file.truncate()
-        for piece in pieces:
-            file.write(piece)
-        size = file.tell()
-        file.seek(0)
-        first = file.read(_START).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
-        if first in (b"", b"<"):
-            raise UnreadableBodyError(f"{'an HTML page' if first else 'an empty body'} instead of {form.upper()}")
-        return size
+    def read(body: StoredBody) -> int:
+        if body.is_json is (form == CSV):
+            sent = "JSON" if form == CSV else "no JSON"
+            raise ContractViolationError(f"GET {REPORT_DOWNLOAD}", f"{form.upper()} was requested, but {sent} was sent")
+        if body.is_json:
+            for _ in json_rows(JsonText(body.text())):
+                pass
+        return body.size
 
     accept = _ACCEPTS.get(form, _ACCEPTS_JSON)
-    _, size = api.stream(REPORT_DOWNLOAD, {**_about(account, report_id), "format": form}, read, accept=accept)
-    file.seek(0)
-    first = file.read(_START).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
-    if (first in (b"[", b"{")) is (form == CSV):
-        sent = "JSON" if form == CSV else "no JSON"
-        raise ContractViolationError(f"GET {REPORT_DOWNLOAD}", f"{form.upper()} was requested, but {sent} was sent")
-    return size
+    return api.download(REPORT_DOWNLOAD, {**_about(account, report_id), "format": form}, file, read, accept=accept)[1]
 
 
 def _about(account: Account, report_id: str) -> dict[str, str]:

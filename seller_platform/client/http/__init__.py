@@ -1,6 +1,7 @@
 """Requests over HTTP: sent, retried, bounded, and their answers checked.
 
 - `api`: sends the requests of one connection
+- `bodies`: reads bodies: encodings, charsets, limits and ends
 - `characters`: replaces text that PostgreSQL does not store
 - `concurrency`: limits the requests under way
 - `metering`: what limits the requests of a day

@@ -1,18 +1,18 @@
 """The API over HTTP: sends and retries requests, within limits of time and size."""
 
-import codecs
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import count
-from typing import Any, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 import httpx
 import msgspec
 from opentelemetry.trace import Span, SpanKind
 
+from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, StoredBody, read_answer, store_body
 from seller_platform.client.http.concurrency import Budget, RequestBudget
 from seller_platform.client.http.metering import RequestMeter
 from seller_platform.client.http.responses import (
@@ -25,7 +25,7 @@ from seller_platform.client.http.responses import (
 )
 from seller_platform.client.http.retries import OnWait, RequestClock, RetryPolicy
 from seller_platform.contract.wire import COMPUTED_BY, IDEMPOTENCY_KEY, REPLICA
-from seller_platform.errors import ContractViolationError, InvalidSettingError, UnreadableBodyError
+from seller_platform.errors import ContractViolationError, ErrorAnswerError, InvalidSettingError, UnreadableBodyError
 from seller_platform.traces import mark_failed, span, trace_headers
 
 USER_AGENT = f"seller-platform/{version('seller-platform')}"
@@ -36,14 +36,6 @@ _TALLY, _METER = "seller_platform.tally", "seller_platform.meter"
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
 Decoded = TypeVar("Decoded")
-
-
-@dataclass(frozen=True)
-class BodyLimits:
-    """How large a body may be, and how many seconds it may take to arrive."""
-
-    bytes: int
-    seconds: float
 
 
 _RETRY_SECONDS = 120.0  # after the first attempt of a request, the last may begin so late
@@ -108,7 +100,7 @@ class SellerApi:
             transport=transport,
             timeout=self._timeout,
             follow_redirects=False,
-            headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
+            headers={"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING},
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.budget.limit),
             event_hooks={"request": [_count]},
         )
@@ -133,39 +125,61 @@ class SellerApi:
         """
         return self.request("GET", path, params, decode=bytes)[0]
 
-    def stream(
-        self, path: str, params: Mapping[str, str] | None, read: Callable[[Iterator[bytes]], Decoded], *, accept: str
+    def download(
+        self,
+        path: str,
+        params: Mapping[str, str] | None,
+        file: IO[bytes],
+        read: Callable[[StoredBody], Decoded],
+        *,
+        accept: str,
     ) -> tuple[int, Decoded]:
         """Return the requests that a download took, and the result of `read`.
 
-        The body is never in memory as a whole.
+        A body whose end is not certain is requested until the same one comes twice in a row.
 
         Args:
-            read: Takes the pieces of the body. It is called anew for each attempt; with `UnreadableBodyError` it asks
-                for another.
+            file: Receives the body.
+            read: With `UnreadableBodyError` it asks for another body; the same one is then refused.
             accept: The media types that are accepted.
 
         Raises:
+            ContractViolationError: The body cannot be read.
             UpstreamUnavailableError: No attempt brought a good answer.
             RequestRefusedError: The upstream refused the request for good.
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
-        tally, name = count(), f"GET {path}"
+        tally, name, digest = count(), f"GET {path}", b""
         request = self._built("GET", path, params, None, tally)
         request.headers["Accept"] = accept
-        read_body = self._policy.run(name, lambda: self._stream_once(request, name, read))
-        return next(tally), read_body
 
-    def _stream_once(self, request: httpx.Request, name: str, read: Callable[[Iterator[bytes]], Decoded]) -> Decoded:
-        with self.budget.request(), open_answer(self._http, request, name) as (response, _):
-            if response.is_success:
-                try:
-                    return read(read_pieces(response, name, _DOWNLOAD, self._clock))
-                except UnreadableBodyError as error:
-                    raise PassingFault(error.problem) from None
-            raw = read_answer(response, name, self._limits, self._clock)
-        self._check(raw, name)
-        raise AssertionError("check_answer raises for every answer without success")
+        def attempt() -> Decoded:
+            nonlocal digest
+            former, digest = digest, b""
+            with self.budget.request(), open_answer(self._http, request, name) as (response, _):
+                if response.is_success:
+                    body = store_body(response, name, file, _DOWNLOAD, self._clock)
+                else:
+                    body, raw = None, read_answer(response, name, self._limits, self._clock)
+            if body is None:
+                self._check(raw, name)
+                raise AssertionError("check_answer raises for every answer without success")
+            if body.start in (b"", b"<"):
+                raise PassingFault("an HTML page instead of a report" if body.start else "an empty body")
+            digest, is_same = body.digest, body.digest == former
+            if not body.is_whole and not is_same:
+                raise PassingFault("a body whose end is not certain, and which did not come twice in a row")
+            try:
+                return read(body)
+            except ErrorAnswerError as error:
+                raise PassingFault(error.problem) from None
+            except UnreadableBodyError as error:
+                if is_same:
+                    raise ContractViolationError(name, f"unreadable: {error.problem}; it came twice") from None
+                raise PassingFault(error.problem) from None
+
+        result = self._policy.run(name, attempt)
+        return next(tally), result
 
     def impatient(self, seconds: float) -> "SellerApi":
         """Return the same API without retries, for callers that cannot wait.
@@ -347,28 +361,6 @@ def open_answer(http: httpx.Client, request: httpx.Request, name: str) -> Iterat
                 mark_failed(current, str(response.status_code))
             with closing(response):
                 yield response, current
-        except httpx.HTTPError as error:
+        except httpx.RequestError as error:
+            error.request = request
             raise fault_of(error) from None
-
-
-def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> RawAnswer:
-    """Return the answer with its whole body, without a byte order mark before it."""
-    body = b"".join(read_pieces(response, name, limits, clock)).removeprefix(codecs.BOM_UTF8)
-    return RawAnswer(response.status_code, response.headers, body)
-
-
-def read_pieces(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> Iterator[bytes]:
-    """Yield the body piece by piece, within its limits.
-
-    Raises:
-        ContractViolationError: The body is too large.
-        PassingFault: The body takes too long.
-    """
-    size, began = 0, clock.monotonic()
-    for piece in response.iter_bytes():
-        size += len(piece)
-        if size > limits.bytes:
-            raise ContractViolationError(name, f"the body is larger than {limits.bytes >> 20} MiB")
-        if clock.monotonic() - began > limits.seconds:
-            raise PassingFault("a body that would not end")
-        yield piece

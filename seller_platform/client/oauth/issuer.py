@@ -2,7 +2,8 @@
 
 import httpx
 
-from seller_platform.client.http.api import USER_AGENT, BodyLimits, read_answer
+from seller_platform.client.http.api import USER_AGENT
+from seller_platform.client.http.bodies import BodyLimits, read_answer
 from seller_platform.client.http.responses import PassingFault, json_object
 from seller_platform.client.http.retries import RequestClock
 from seller_platform.contract.wire import METADATA

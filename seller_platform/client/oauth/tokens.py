@@ -11,11 +11,10 @@ import httpx
 from seller_platform.client.http.api import (
     SILENCE_SECONDS,
     USER_AGENT,
-    BodyLimits,
     open_answer,
-    read_answer,
     timeout_of,
 )
+from seller_platform.client.http.bodies import BodyLimits, read_answer
 from seller_platform.client.http.responses import PassingFault, RawAnswer, check_passing, json_object, shortened
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.contract.tokens import TokenPair
@@ -179,8 +178,8 @@ class TokenEndpoint:
                     return read_answer(response, _REQUEST, limits, self._clock)
         except httpx.InvalidURL as error:
             raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
-        except ContractViolationError:  # the answer is too large
-            raise PassingFault("a body that would not end") from None
+        except ContractViolationError as error:
+            raise PassingFault(error.problem) from None
 
 
 def authorization_url(auth_url: str, client_id: str, redirect_uri: str, state: str, code_challenge: str) -> str:

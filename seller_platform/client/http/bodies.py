@@ -1,0 +1,265 @@
+"""Bodies of answers: decoded to their end within limits, as text of their charset, and stored in files.
+
+Lists, reports and tokens are all read here.
+"""
+
+import codecs
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import httpx
+from xxhash import xxh3_128
+
+from seller_platform.client.http.responses import PassingFault, RawAnswer
+from seller_platform.client.http.retries import RequestClock
+from seller_platform.errors import ContractViolationError, UnreadableBodyError
+
+ACCEPT_ENCODING = "gzip, deflate"
+
+_CODINGS = ("gzip", "x-gzip", "deflate")
+_NO_CODINGS = ("", "identity", "none", "binary", "8bit")
+_PIECE = 1 << 20
+_START = 1_000
+_LINE_ENDS = (b"\n", b"\r")
+_MARKS_AND_BLANKS = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
+
+# Those of UTF-32 begin like those of UTF-16.
+_ENCODINGS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_UTF_8 = (None, "utf-8", "utf8", "us-ascii", "ascii")
+_WIDER = {"shift_jis": "cp932", "x-sjis": "cp932", "gb2312": "gb18030", "euc-kr": "cp949"}
+"""Encodings that are often sent under the name of a narrower one."""
+
+
+@dataclass(frozen=True)
+class BodyLimits:
+    """How large a body may be, and how many seconds it may take to arrive."""
+
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StoredBody:
+    """A body in a file.
+
+    Attributes:
+        name: The request, for messages.
+        digest: That of its bytes.
+        charset: The declared charset.
+        is_framed: Whether the transport says where it ends.
+        start: Its first byte that is neither blank nor part of a mark of an encoding.
+        ends_a_line: Whether its last line is whole.
+    """
+
+    name: str
+    file: IO[bytes]
+    size: int
+    digest: bytes
+    charset: str | None
+    is_framed: bool
+    start: bytes
+    ends_a_line: bool
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it begins like JSON."""
+        return self.start in (b"[", b"{")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its end is certain; that of JSON is in its syntax."""
+        return self.is_json or (self.is_framed and self.ends_a_line)
+
+    def text(self) -> Iterator[str]:
+        """Yield its text. Bytes that are none become surrogates.
+
+        Raises:
+            ContractViolationError: Its charset is unknown.
+            UnreadableBodyError: It is no text.
+        """
+        encoding, errors = _encoding_of(self._pieces, self.charset, self.name)
+        yield from codecs.iterdecode(self._pieces(), encoding, errors)
+
+    def _pieces(self) -> Iterator[bytes]:
+        self.file.seek(0)
+        while piece := self.file.read(_PIECE >> 4):
+            yield piece
+
+
+def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> RawAnswer:
+    """Return the answer with its whole body, in UTF-8 without a byte order mark.
+
+    The body of a refusal is empty where it cannot be read, for its status is what counts.
+
+    Raises:
+        ContractViolationError: The body is too large, or has an encoding that was not asked for.
+        PassingFault: The body takes too long, was cut or damaged, or is no text.
+    """
+    try:
+        body = _utf_8(b"".join(_decoded(response, name, limits, clock)), response, name)
+    except (ContractViolationError, PassingFault, UnreadableBodyError) as error:
+        if isinstance(error, UnreadableBodyError) and response.is_success:
+            raise PassingFault(error.problem) from None
+        if response.is_success:
+            raise
+        body = b""
+    return RawAnswer(response.status_code, response.headers, body)
+
+
+def store_body(
+    response: httpx.Response, name: str, file: IO[bytes], limits: BodyLimits, clock: RequestClock
+) -> StoredBody:
+    """Replace the content of a file by the body of an answer.
+
+    Raises:
+        ContractViolationError: The body is too large, or has an encoding that was not asked for.
+        PassingFault: The body takes too long, or was cut or damaged.
+    """
+    digest, start, end = xxh3_128(), b"", b""
+    file.seek(0)
+    file.truncate()
+    for piece in _decoded(response, name, limits, clock):
+        digest.update(piece)
+        file.write(piece)
+        start, end = start or piece.lstrip(_MARKS_AND_BLANKS)[:1], (end + piece[-4:])[-4:]
+    return StoredBody(
+        name,
+        file,
+        file.tell(),
+        digest.digest(),
+        _charset_of(response),
+        is_framed="Content-Length" in response.headers or "Transfer-Encoding" in response.headers,
+        start=start,
+        ends_a_line=end.rstrip(b"\0").endswith(_LINE_ENDS),
+    )
+
+
+def _decoded(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> Iterator[bytes]:
+    """Yield the pieces of a body without its content encodings (RFC 9110 section 8.4)."""
+    began, size = clock.monotonic(), 0
+
+    def in_time() -> Iterator[bytes]:
+        assert isinstance(response.stream, httpx.SyncByteStream), "every client of this floor is synchronous"
+        for piece in response.stream:
+            if clock.monotonic() - began > limits.seconds:
+                raise PassingFault("a body that would not end")
+            yield piece
+
+    pieces = in_time()
+    for sent in reversed(response.headers.get("Content-Encoding", "").split(",")):
+        coding = sent.strip().lower()
+        if coding in _CODINGS:
+            pieces = _inflated(pieces, coding)
+        elif coding not in _NO_CODINGS and not _is_charset(coding):  # some name a charset there
+            problem = f"its body has the Content-Encoding {coding!r}, which was not asked for: only {ACCEPT_ENCODING}"
+            raise ContractViolationError(name, problem)
+    for piece in pieces:
+        size += len(piece)
+        if size > limits.bytes:
+            raise ContractViolationError(name, f"the body is larger than {limits.bytes >> 20} MiB")
+        yield piece
+
+
+def _inflated(pieces: Iterator[bytes], coding: str) -> Iterator[bytes]:
+    """Yield what compressed pieces contain: members of gzip (RFC 1952), or deflate with or without its frame.
+
+    Raises:
+        PassingFault: They are damaged, cut, or followed by something else.
+    """
+    inflater = None
+    for compressed in pieces if coding != "deflate" else _with_two_bytes(pieces):
+        data, is_full = compressed, False
+        while data or is_full:
+            if inflater is None or (inflater.eof and coding != "deflate"):
+                inflater = zlib.decompressobj(_window_bits(coding, data))
+            elif inflater.eof:
+                raise PassingFault(f"a {coding} body with something after its end")
+            try:
+                piece = inflater.decompress(data, _PIECE)
+            except zlib.error:
+                raise PassingFault(f"a body that is no {coding}, as its Content-Encoding says, or is damaged") from None
+            yield piece
+            is_full = len(piece) == _PIECE and not inflater.eof
+            data = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
+    if inflater is not None and not inflater.eof:
+        raise PassingFault(f"a {coding} body that was cut")
+
+
+def _with_two_bytes(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the pieces, of which the first then has two bytes."""
+    start = b""
+    while len(start) < 2 and (piece := next(pieces, b"")):
+        start += piece
+    yield start
+    yield from pieces
+
+
+def _window_bits(coding: str, start: bytes) -> int:
+    """Return how zlib reads a body: many servers send deflate without the frame that RFC 1950 requires."""
+    if coding != "deflate":
+        return zlib.MAX_WBITS | 16
+    is_framed = start[0] & 15 == zlib.DEFLATED and int.from_bytes(start[:2].ljust(2), "big") % 31 == 0
+    return zlib.MAX_WBITS if is_framed else -zlib.MAX_WBITS
+
+
+def _charset_of(response: httpx.Response) -> str | None:
+    """Return the declared charset in lower case; None where there is none."""
+    return response.charset_encoding if "charset" in response.headers.get("Content-Type", "").lower() else None
+
+
+def _utf_8(body: bytes, response: httpx.Response, name: str) -> bytes:
+    """Return the text of a body in UTF-8 without a byte order mark; bytes that are no text stay as they are."""
+    charset = _charset_of(response)
+    if charset in _UTF_8 and b"\0" not in body[:2] and body[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return body.removeprefix(codecs.BOM_UTF8)
+    encoding, errors = _encoding_of(lambda: iter([body]), charset, name)
+    return body.decode(encoding, errors).encode("utf-8", "surrogateescape")
+
+
+def _encoding_of(pieces: Callable[[], Iterable[bytes]], charset: str | None, name: str) -> tuple[str, str]:
+    """Return the encoding of a body, and how what it cannot decode is handled.
+
+    It is the declared one where it decodes the body, else UTF-8 or a wider one. Marks and zeros at the start, which no
+    other encoding has, count more.
+    """
+    start = next(iter(pieces()), b"")[:4]
+    sniffed = next((encoding for mark, encoding in _ENCODINGS.items() if start.startswith(mark)), None)
+    if sniffed is None and b"\0" in start[:2]:
+        sniffed = "utf-16-be" if start[:1] == b"\0" else "utf-16-le"
+    charset = sniffed or charset
+    if charset in (*_UTF_8, "utf-8-sig"):
+        return charset or "utf-8", "surrogateescape"
+    for encoding in (charset, "utf-8", _WIDER.get(charset)):
+        if encoding is not None and _decodes(pieces(), encoding, "strict"):
+            return encoding, "strict"
+    if not _is_charset(charset):
+        raise ContractViolationError(name, f"its charset {charset!r} is unknown, and its body is not UTF-8 either")
+    if _decodes(pieces(), charset, "surrogateescape"):
+        return charset, "surrogateescape"
+    raise UnreadableBodyError(f"a body that is not {charset}, as its Content-Type says")
+
+
+def _decodes(pieces: Iterable[bytes], encoding: str, errors: str) -> bool:
+    if not _is_charset(encoding):
+        return False
+    try:
+        for _ in codecs.iterdecode(pieces, encoding, errors):
+            pass
+    except UnicodeError:
+        return False
+    return True
+
+
+def _is_charset(name: str) -> bool:
+    try:
+        return isinstance(b"x".decode(name, "replace"), str)
+    except (LookupError, ValueError):
+        return False

@@ -1,0 +1,236 @@
+"""Tests how bodies are read over real sockets: encodings, charsets, and ends."""
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from seller_platform.client.endpoints.reports import download_body, download_report
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.oauth.tokens import TokenEndpoint
+from seller_platform.errors import ContractViolationError, SellerPlatformError, UpstreamUnavailableError
+from seller_platform_tests.support.http_server import framed, sending
+from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, KeptRows
+
+DOCUMENT = {"data": [{"sku": "CAFÉ-1"}, {"sku": "CAFÈ-1"}], "note": "x" * 1_200_000}
+JSON = json.dumps(DOCUMENT, ensure_ascii=False).encode()
+CSV = "sku,product_sales\nCAFÉ-1,1.50\nCAFÈ-1,999.99\n".encode()
+ROWS = [("CAFÉ-1", "1.50"), ("CAFÈ-1", "999.99")]
+
+
+def raw_deflate(body: bytes) -> bytes:
+    return zlib.compress(body, wbits=-15)
+
+
+def members(body: bytes) -> bytes:
+    return gzip.compress(body[:20]) + gzip.compress(b"") + gzip.compress(body[20:])
+
+
+def api_at(url: str, **options: Any) -> SellerApi:
+    return SellerApi(url, clock=FakeTime().clock, **options)
+
+
+def rows_of(*answers: bytes) -> list[tuple[str, str]]:
+    """Return SKU and sales of the rows of a CSV report."""
+    sink = KeptRows()
+    with sending(*answers) as url, api_at(url) as api:
+        download_report(api, BERLIN, "7", "csv", "2026-03-10", sink)
+    return [(row[2], str(row[5])) for row in sink.rows]
+
+
+CODINGS: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("gzip", gzip.compress),
+    ("X-GZip", gzip.compress),
+    ("gzip", members),
+    ("deflate", zlib.compress),
+    ("deflate", raw_deflate),
+    ("deflate, gzip", lambda body: gzip.compress(zlib.compress(body))),
+    ("gzip\r\nContent-Encoding: identity, GZIP", lambda body: gzip.compress(members(body))),
+    ("identity", bytes),
+    ("UTF-8", bytes),
+]
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+@pytest.mark.parametrize(("coding", "encode"), CODINGS)
+def test_content_encodings_are_decoded(coding: str, encode: Callable[[bytes], bytes], framing: str) -> None:
+    header = f"Content-Encoding: {coding}"
+
+    with sending(framed(encode(JSON), header, framing=framing)) as url, api_at(url, attempts=1) as api:
+        assert json.loads(api.get("/user/me").body) == DOCUMENT
+    assert rows_of(framed(encode(CSV), header, framing=framing)) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "problem"),
+    [
+        ("gzip", gzip.compress(JSON)[:-1], "a gzip body that was cut"),
+        ("gzip", gzip.compress(JSON)[:-9], "a gzip body that was cut"),
+        ("gzip", members(JSON)[:-1], "a gzip body that was cut"),
+        ("gzip", gzip.compress(JSON) + b"more", "no gzip"),
+        ("gzip", JSON, "no gzip"),
+        ("gzip", gzip.compress(JSON)[:-8] + b"\0" * 8, "no gzip"),
+        ("deflate", zlib.compress(JSON)[:-1], "a deflate body that was cut"),
+        ("deflate", raw_deflate(JSON)[:-1], "a deflate body that was cut"),
+        ("deflate", zlib.compress(JSON) + b"\0", "something after its end"),
+        ("gzip, gzip", gzip.compress(JSON), "no gzip"),
+    ],
+)
+def test_an_encoded_body_that_does_not_end_well_is_a_passing_fault(coding: str, body: bytes, problem: str) -> None:
+    answer = framed(body, f"Content-Encoding: {coding}", framing="close")
+
+    with sending(answer, framed(JSON)) as url, api_at(url) as api:
+        assert api.get("/user/me").requests == 2
+    with sending(answer) as url, api_at(url) as api, pytest.raises(UpstreamUnavailableError, match=problem):
+        api.get("/user/me")
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, br", "compress"])
+def test_an_encoding_that_was_not_asked_for_is_named_at_once(coding: str) -> None:
+    answer = framed(JSON, f"Content-Encoding: {coding}")
+
+    with sending(answer) as url, api_at(url) as api:
+        for ask in (lambda: api.get("/user/me"), lambda: download_body(api, BERLIN, "7", "csv", io.BytesIO())):
+            with pytest.raises(
+                ContractViolationError, match=f"{coding.removeprefix('gzip, ')!r}, which was not asked for"
+            ):
+                ask()
+        with pytest.raises(UpstreamUnavailableError, match="not asked for"):
+            TokenEndpoint(url, "id", "secret", "http://127.0.0.1/callback").refresh("r")
+
+
+def test_a_refusal_counts_whatever_its_body() -> None:
+    busy = framed(b"?", "Content-Encoding: br", status="503 Busy")
+
+    with sending(busy, framed(JSON)) as url, api_at(url) as api:
+        assert api.get("/user/me").requests == 2
+
+
+@pytest.mark.parametrize(
+    ("charset", "encoding"),
+    [
+        ("ISO-8859-1", "latin-1"),
+        ("windows-1252", "cp1252"),
+        ('"UTF-16LE"', "utf-16-le"),
+        ("utf-16", "utf-16"),
+        ("utf-16", "utf-16-be"),
+        (None, "utf-16"),
+        (None, "utf-32"),
+        (None, "utf-8-sig"),
+        ("utf-8", "utf-16-le"),
+        ("x-unknown", "utf-8"),
+        ("rot13", "utf-8"),
+        ("us-ascii", "utf-8"),
+        ("ISO-8859-1", "utf-8-sig"),
+    ],
+)
+def test_the_declared_charset_is_used_where_it_decodes(charset: str | None, encoding: str) -> None:
+    parameter = "" if charset is None else f"; Charset={charset}"
+    json_body, csv_body = (body.decode().encode(encoding) for body in (JSON, CSV))
+
+    with sending(framed(json_body, f"Content-Type: application/json{parameter}")) as url, api_at(url) as api:
+        assert json.loads(api.get("/user/me").body) == DOCUMENT
+    assert rows_of(framed(csv_body, f"Content-Type: text/csv{parameter}")) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("charset", "encoding", "sku"),
+    [
+        ("Shift_JIS", "shift_jis", "椿〜A"),
+        ("Shift_JIS", "cp932", "①髙"),
+        ("Shift_JIS", "utf-8", "Maß"),
+        ("EUC-JP", "euc_jp", "椿"),
+        ("GB2312", "gb18030", "镕"),
+        ("iso-2022-jp", "iso2022_jp", "椿"),
+    ],
+)
+def test_a_charset_of_several_bytes_is_used_or_its_wider_one_or_utf_8(charset: str, encoding: str, sku: str) -> None:
+    body = f"sku,product_sales\n{sku},1\n".encode(encoding)
+
+    assert rows_of(framed(body, f"Content-Type: text/csv; charset={charset}")) == [(sku, "1")]
+
+
+@pytest.mark.parametrize("content_type", ["text/csv", "application/json"])
+def test_an_unknown_charset_of_other_text_than_utf_8_is_named(content_type: str) -> None:
+    answer = framed(b'{"a": "\xff"}\n', f"Content-Type: {content_type}; charset=x-own")
+
+    with sending(answer) as url, api_at(url) as api, pytest.raises(ContractViolationError, match="charset 'x-own'"):
+        if content_type == "text/csv":
+            download_report(api, BERLIN, "7", "csv", "2026-03-10", KeptRows())
+        else:
+            api.get("/user/me")
+
+
+LENGTH, CHUNKED, CLOSED = (framed(CSV, framing=framing) for framing in ("length", "chunked", "close"))
+CUT_CELL, CUT_ROW = CLOSED[:-4], CLOSED[: -len("CAFÈ-1,999.99\n".encode())]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [LENGTH],
+        [CHUNKED],
+        [CLOSED],
+        [CUT_CELL, CLOSED, CLOSED],
+        [CUT_ROW, CLOSED, CLOSED],
+        [CUT_ROW, framed(b"", status="503 Busy"), CUT_CELL, LENGTH],
+        [LENGTH[:-1], LENGTH],
+        [CHUNKED[:-5], LENGTH],
+        [framed(CSV[:-1])],
+        [framed(CSV[:-3]), framed(CSV[:-1], framing="close"), framed(CSV[:-1])],
+        [LENGTH.replace(b"HTTP/1.1", b"HTTP/1.0")],
+        [CUT_CELL.replace(b"HTTP/1.1", b"HTTP/1.0"), CLOSED.replace(b"HTTP/1.1", b"HTTP/1.0")],
+    ],
+)
+def test_a_report_whose_end_is_not_certain_is_believed_when_it_comes_twice_in_a_row(answers: list[bytes]) -> None:
+    file = io.BytesIO()
+
+    assert rows_of(*answers) == ROWS
+    with sending(*answers) as url, api_at(url) as api:
+        download_body(api, BERLIN, "7", "csv", file)
+    assert file.getvalue() in (CSV, CSV[:-1])
+
+
+@pytest.mark.parametrize(
+    ("form", "answers", "problem"),
+    [
+        ("csv", [CLOSED[:-number] for number in range(1, 8)], "whose end is not certain"),
+        ("csv", [LENGTH[:-4]], "no answer"),
+        ("csv", [CHUNKED[:-5]], "no answer"),
+        ("json", [framed(b'[{"sku": "A"}', framing="close")], "unreadable: a body that was cut; it came twice"),
+        ("json", [framed(b'{"data": [{"sku": "A"}')], "unreadable: a body that was cut; it came twice"),
+    ],
+)
+def test_a_report_that_ends_early_is_neither_stored_nor_written(form: str, answers: list[bytes], problem: str) -> None:
+    for ask in (
+        lambda api: download_report(api, BERLIN, "7", form, "2026-03-10", KeptRows()),
+        lambda api: download_body(api, BERLIN, "7", form, io.BytesIO()),
+    ):
+        with (
+            sending(*answers) as url,
+            api_at(url) as api,
+            pytest.raises(SellerPlatformError, match=problem),
+        ):
+            ask(api)
+
+
+@pytest.mark.parametrize(
+    "body", [b"sku,note\nA\n", b"article,price\nA,1\n", b"Service is down\n", b'sku,note\nA,"no end\n', b"[{},]"]
+)
+def test_a_report_that_comes_twice_and_cannot_be_read_is_no_outage(body: bytes) -> None:
+    with pytest.raises(ContractViolationError, match=r"GET /reports/download: unreadable: .*; it came twice"):
+        rows_of(framed(body))
+    assert rows_of(framed(body), LENGTH) == ROWS
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|", ","])
+@pytest.mark.parametrize("first", ["", "sep={}\r\n"])
+def test_the_separator_of_the_header_is_used(separator: str, first: str) -> None:
+    lines = [["sku", "product_sales", '"a,b;c|d\te"'], ["CAFÉ-1", "1.50", '"1,2;3|4\t5"'], ["CAFÈ-1", "999.99", ""]]
+    body = first.format(separator) + "".join(f"{separator.join(cells)}\r\n" for cells in lines)
+
+    assert rows_of(framed(body.encode())) == ROWS
