@@ -1,4 +1,4 @@
-"""A connection through the fault proxy."""
+"""A connection to an upstream whose answers are sent by faults."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,16 +8,12 @@ import pytest
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.broken_connection import Broken
-from seller_platform_tests.support.fault_proxy import open_proxy
 
 
 @pytest.fixture
 def broken(database: Database, tmp_path: Path) -> Iterator[Broken]:
-    with (
-        independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream,
-        open_proxy(upstream.url) as proxy,
-    ):
-        built = Broken(upstream, proxy, database, tmp_path)
+    with independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream:
+        built = Broken(upstream, database, tmp_path)
         upstream.token_seconds = 86_400  # so that tokens are refreshed when a test says so, however long it takes
         built.site.connect(upstream.issue())
         yield built

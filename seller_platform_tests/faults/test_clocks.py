@@ -17,11 +17,11 @@ import pytest
 import time_machine
 
 from seller_platform.contract import dataset_named
-from seller_platform_tests.support import fault_proxy
+from seller_platform_tests.support import raw_server
 from seller_platform_tests.support.broken_connection import BERLIN, JANUARY, Broken
 from seller_platform_tests.support.clocks import NO_COMPILER, MovedClock
-from seller_platform_tests.support.fault_proxy import Fault, Request
 from seller_platform_tests.support.one_load import Ended, load_apart
+from seller_platform_tests.support.raw_server import Fault, Request
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
@@ -84,7 +84,7 @@ def test_a_load_with_a_wrong_clock_is_whole_and_spends_each_token_once(broken: B
     )
     assert wrong.digest == right.digest
     assert broken.upstream.replayed == 0
-    assert broken.upstream.refreshes == broken.proxy.seen["POST", TOKEN]
+    assert broken.upstream.refreshes == broken.server.seen["POST", TOKEN]
 
 
 @pytest.mark.parametrize("hours", [-2, 2])
@@ -97,9 +97,9 @@ def test_a_retry_date_is_compared_with_the_upstreams_clock(broken: Broken, hours
             return None
         asked.append(time.monotonic())
         headers = {"date": format_datetime(right), "retry-after": format_datetime(right + timedelta(seconds=3))}
-        return fault_proxy.status(503, headers=headers) if len(asked) == 1 else None
+        return raw_server.status(503, headers=headers) if len(asked) == 1 else None
 
-    broken.proxy.plan = plan
+    broken.server.plan = plan
     with time_machine.travel(right + timedelta(hours=hours)):
         receipt = broken.load(TRANSACTIONS)
 
@@ -122,9 +122,9 @@ def test_a_clock_that_jumps_during_a_read_changes_no_pause(broken: Broken, days:
         if len(asked) > 1:
             return None
         jump.start()
-        return fault_proxy.status(429, retry_after=2)
+        return raw_server.status(429, retry_after=2)
 
-    broken.proxy.plan = plan
+    broken.server.plan = plan
     try:
         receipt = broken.load(TRANSACTIONS)
     finally:

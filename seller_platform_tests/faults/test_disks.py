@@ -15,12 +15,12 @@ from seller_platform.errors import DatabaseFullError
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support import fault_proxy
+from seller_platform_tests.support import raw_server
 from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, Broken
 from seller_platform_tests.support.dagster_instance import postgres_instance
-from seller_platform_tests.support.fault_proxy import Fault
 from seller_platform_tests.support.one_load import Ended, load_apart
 from seller_platform_tests.support.processes import environment, run
+from seller_platform_tests.support.raw_server import Fault
 from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
@@ -78,7 +78,7 @@ def widened(width: int) -> Fault:
             row["product_name"] = "x" * width
         return document
 
-    return fault_proxy.rewritten(widen)
+    return raw_server.rewritten(widen)
 
 
 def stored(broken: Broken) -> tuple[int, int]:
@@ -90,7 +90,7 @@ def stored(broken: Broken) -> tuple[int, int]:
 
 def load_wide(broken: Broken, **how: Any) -> Ended:
     """Load about 700 orders of 16 KiB each."""
-    broken.proxy.plan = lambda request: widened(16 << 10) if request.path == "/api/sales/orders" else None
+    broken.server.plan = lambda request: widened(16 << 10) if request.path == "/api/sales/orders" else None
     return load_apart(broken.site, BERLIN, "orders", FEBRUARY, **how)
 
 
@@ -233,7 +233,7 @@ def test_no_refresh_token_is_spent_while_the_disk_has_no_room_for_the_next(
         assert refused.code == 1
         assert f"kept in {broken.home / SPOOL_FOLDER} until the warehouse has them: No space left" in refused.message
         assert "Make room there" in refused.message
-    spent = broken.proxy.seen["POST", TOKEN]
+    spent = broken.server.seen["POST", TOKEN]
     left = stored(broken)
     filler.unlink()
     ended = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
@@ -248,7 +248,7 @@ def test_no_refresh_token_is_spent_while_no_file_can_take_the_next(broken: Broke
     broken.forget_tokens()
 
     refused = load_apart(broken.site, BERLIN, "orders", FEBRUARY, largest_file=16)
-    spent = broken.proxy.seen["POST", TOKEN]
+    spent = broken.server.seen["POST", TOKEN]
     ended = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
 
     assert (refused.code, spent) == (1, 0)
@@ -273,8 +273,8 @@ def test_received_tokens_are_kept_on_a_disk_that_filled_up(broken: Broken, mount
                      "WHERE datname = current_database() AND pid <> pg_backend_pid()")
             )  # fmt: skip
 
-    broken.proxy.plan = lambda request: (
-        fault_proxy.after(fill_and_disconnect) if request.path == TOKEN and not fillers else None
+    broken.server.plan = lambda request: (
+        raw_server.after(fill_and_disconnect) if request.path == TOKEN and not fillers else None
     )
     refused = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
     kept = [path.name for path in disk.glob("*.pair")]

@@ -26,10 +26,10 @@ from seller_platform.warehouse.loads.receipts import AccountDay
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support import fault_proxy
+from seller_platform_tests.support import raw_server
 from seller_platform_tests.support import served as serving
-from seller_platform_tests.support.fault_proxy import Proxy, open_proxy
 from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.raw_server import RawServer, forwarding
 
 pytestmark = pytest.mark.slow
 
@@ -92,14 +92,14 @@ def shop_in(database: Database, zone: str, day: date) -> Shop:
 
 
 @contextmanager
-def served(postgres: EmbeddedServer, shop: Shop) -> Iterator[tuple[SellerApi, Proxy]]:
-    """Serve the shop's orders, and yield the API and the proxy before the service."""
+def served(postgres: EmbeddedServer, shop: Shop) -> Iterator[tuple[SellerApi, RawServer]]:
+    """Serve the shop's orders, and yield the API and the server between it and the service."""
     url = postgres.database("upstream_of_dst_days", template="template_seller")
     try:
         with (
             Database(url) as upstream_database,
             serving.served(upstream_database, url) as service,
-            open_proxy(service.base_url) as between,
+            raw_server.serving(forwarding(service.base_url)) as between,
         ):
             serving.list_accounts(upstream_database, {shop.account.key: shop.account.account})
             grant_accounts(upstream_database, serving.ANN, [shop.account.key])
@@ -142,7 +142,7 @@ def test_days_loaded_one_by_one_or_together_have_each_row_once_on_its_day(
     with served(postgres, shop) as (api, between):
         one_by_one = [load(Window.day(each)) for each in shop.window.each_day()]
         after_days = stored(database)
-        between.plan = lambda _: fault_proxy.rewritten(_in_utc)
+        between.plan = lambda _: raw_server.rewritten(_in_utc)
         together = load(shop.window)
         in_utc = stored(database)
         between.plan = lambda _: None

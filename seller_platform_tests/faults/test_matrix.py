@@ -15,9 +15,9 @@ from seller_platform.errors import ReauthorizationRequiredError, UpstreamUnavail
 from seller_platform.ingest.loads.slices import SliceRequest, load_requested
 from seller_platform.orchestration.assets.checks import judgements
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
-from seller_platform_tests.support import fault_proxy
+from seller_platform_tests.support import raw_server
 from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, JANUARY, Broken
-from seller_platform_tests.support.fault_proxy import Fault, Plan, Request
+from seller_platform_tests.support.raw_server import Fault, Plan
 from seller_platform_tests.support.receipts import latest_receipts
 
 pytestmark = pytest.mark.slow
@@ -27,25 +27,25 @@ TOKEN = "/api/oauth/token"
 
 # Faults before the upstream received the request: any request may be sent again.
 UNTOUCHED: dict[str, Callable[[], Fault]] = {
-    "500": lambda: fault_proxy.status(500),
-    "502 with a page": lambda: fault_proxy.html_page(502),
-    "503": lambda: fault_proxy.status(503),
-    "503 with Retry-After": lambda: fault_proxy.status(503, retry_after=1),
-    "504": lambda: fault_proxy.status(504),
-    "429 with seconds": lambda: fault_proxy.status(429, retry_after=1),
-    "429 with a date": lambda: fault_proxy.status(429, retry_after=fault_proxy.retry_date(2)),
-    "429 without a word": lambda: fault_proxy.status(429),
-    "a page with 200": lambda: fault_proxy.html_page(200),
+    "500": lambda: raw_server.status(500),
+    "502 with a page": lambda: raw_server.html_page(502),
+    "503": lambda: raw_server.status(503),
+    "503 with Retry-After": lambda: raw_server.status(503, retry_after=1),
+    "504": lambda: raw_server.status(504),
+    "429 with seconds": lambda: raw_server.status(429, retry_after=1),
+    "429 with a date": lambda: raw_server.status(429, retry_after=raw_server.retry_date(2)),
+    "429 without a word": lambda: raw_server.status(429),
+    "a page with 200": lambda: raw_server.html_page(200),
 }
 # Faults that lose an answer after the upstream has acted.
 LOST: dict[str, Callable[[], Fault]] = {
-    "an answer that is lost": fault_proxy.lost_answer,
-    "a reset in the body": fault_proxy.reset_in_the_body,
-    "JSON that is cut": fault_proxy.truncated,
-    "a body that was not begun": lambda: fault_proxy.reset_in_the_body(0),
+    "an answer that is lost": raw_server.lost_answer,
+    "a reset in the body": raw_server.reset_in_the_body,
+    "JSON that is cut": raw_server.truncated,
+    "a body that was not begun": lambda: raw_server.reset_in_the_body(0),
 }
-HARMLESS: dict[str, Callable[[], Fault]] = {"a slow drip": lambda: fault_proxy.drip(2)}
-PASSING = {**UNTOUCHED, **LOST, **HARMLESS, "a reset at once": fault_proxy.reset_at_once}
+HARMLESS: dict[str, Callable[[], Fault]] = {"a slow drip": lambda: raw_server.drip(2)}
+PASSING = {**UNTOUCHED, **LOST, **HARMLESS, "a reset at once": raw_server.reset_at_once}
 # `client/http/test_api` has these statuses, too.
 _NIGHTLY = {"500", "502 with a page", "504", "503 with Retry-After", "429 with a date", "429 without a word"}
 
@@ -78,19 +78,19 @@ def first(times: int, path: str, fault: Callable[[], Fault]) -> Plan:
 @pytest.mark.parametrize("fault", _faults(PASSING))
 def test_a_list_is_read_whole_in_spite_of_a_passing(broken: Broken, fault: Callable[[], Fault]) -> None:
     undisturbed = broken.load(ORDERS, FEBRUARY)
-    broken.proxy.seen.clear()
-    broken.proxy.plan = first(2, "/api/sales/orders", fault)
+    broken.server.seen.clear()
+    broken.server.plan = first(2, "/api/sales/orders", fault)
 
     receipt = broken.load(ORDERS, FEBRUARY)
 
-    assert broken.proxy.faults >= 2
+    assert broken.server.faults >= 2
     assert (receipt.digest, receipt.rows, receipt.verdict) == (undisturbed.digest, undisturbed.rows, "match")
 
 
 @pytest.mark.parametrize("fault", _faults(UNTOUCHED))
 def test_a_refresh_that_did_not_reach_the_upstream_is_made_again(broken: Broken, fault: Callable[[], Fault]) -> None:
     broken.forget_tokens()
-    broken.proxy.plan = first(1, TOKEN, fault)
+    broken.server.plan = first(1, TOKEN, fault)
 
     try:
         receipt = broken.load(TRANSACTIONS)
@@ -108,14 +108,14 @@ def test_a_lost_refresh_answer_ends_with_the_command_to_authorise(broken: Broken
     broken.upstream.issue_lasting_tokens()
     broken.site.connect(broken.upstream.issue())
     broken.forget_tokens()
-    broken.proxy.plan = first(1, TOKEN, fault)
+    broken.server.plan = first(1, TOKEN, fault)
 
     with pytest.raises(UpstreamUnavailableError):
         broken.load(TRANSACTIONS)
     with pytest.raises(ReauthorizationRequiredError, match=r"cut off before its answer.*seller-platform connect"):
         broken.load(TRANSACTIONS)
 
-    assert broken.proxy.seen["POST", TOKEN] == 2
+    assert broken.server.seen["POST", TOKEN] == 2
 
 
 def test_a_grant_that_is_revoked_stops_the_load_and_is_not_asked_for_again(broken: Broken) -> None:
@@ -126,14 +126,14 @@ def test_a_grant_that_is_revoked_stops_the_load_and_is_not_asked_for_again(broke
         with pytest.raises(ReauthorizationRequiredError, match="seller-platform connect"):
             broken.load(TRANSACTIONS)
 
-    assert broken.proxy.seen["POST", TOKEN] == 1
+    assert broken.server.seen["POST", TOKEN] == 1
 
 
-@pytest.mark.parametrize("fault", [fault_proxy.status(503), fault_proxy.reset_at_once()], ids=["503", "resets"])
+@pytest.mark.parametrize("fault", [raw_server.status(503), raw_server.reset_at_once()], ids=["503", "resets"])
 def test_an_unavailable_upstream_is_given_up_and_the_slice_stays(broken: Broken, fault: Fault) -> None:
     before = broken.load(TRANSACTIONS)
-    broken.proxy.plan = lambda request: fault if request.path == "/api/sales/transactions" else None
-    broken.proxy.seen.clear()
+    broken.server.plan = lambda request: fault if request.path == "/api/sales/transactions" else None
+    broken.server.seen.clear()
 
     with pytest.raises(UpstreamUnavailableError, match="6 attempts"):
         broken.load(TRANSACTIONS)
@@ -141,34 +141,34 @@ def test_an_unavailable_upstream_is_given_up_and_the_slice_stays(broken: Broken,
     with broken.database.begin() as connection:
         stored = connection.execute(text("SELECT count(*), max(load_id) FROM seller.transactions")).one()
     assert tuple(stored) == (before.rows, before.id)
-    assert broken.proxy.seen["GET", "/api/sales/transactions"] == 6
+    assert broken.server.seen["GET", "/api/sales/transactions"] == 6
 
 
 # Stalls before the upstream receives the request, after it has acted, and within its answer.
 STALLS: dict[str, Callable[[], Fault]] = {
-    "a stall": fault_proxy.stall,
-    "a stall after the upstream has acted": lambda: fault_proxy.stall(asked=True),
-    "a stall in the body": lambda: fault_proxy.stall(share=0.9),
+    "a stall": raw_server.stall,
+    "a stall after the upstream has acted": lambda: raw_server.stall(asked=True),
+    "a stall in the body": lambda: raw_server.stall(share=0.9),
 }
 
 
 @pytest.mark.parametrize("fault", STALLS.values(), ids=STALLS)
 def test_a_list_is_read_whole_in_spite_of(broken: Broken, fault: Callable[[], Fault]) -> None:
     undisturbed = broken.load(ORDERS, FEBRUARY)
-    broken.proxy.seen.clear()
+    broken.server.seen.clear()
     broken.silence_seconds = 1
-    broken.proxy.plan = first(2, "/api/sales/orders", fault)
+    broken.server.plan = first(2, "/api/sales/orders", fault)
 
     receipt = broken.load(ORDERS, FEBRUARY)
 
-    assert broken.proxy.faults == 2
+    assert broken.server.faults == 2
     assert (receipt.digest, receipt.verdict) == (undisturbed.digest, "match")
 
 
 def test_a_silent_upstream_is_given_up_and_the_stored_slice_stays(broken: Broken) -> None:
     before = broken.load(TRANSACTIONS)
     broken.silence_seconds = 0.3
-    broken.proxy.plan = lambda request: fault_proxy.stall() if request.path == "/api/sales/transactions" else None
+    broken.server.plan = lambda request: raw_server.stall() if request.path == "/api/sales/transactions" else None
 
     with pytest.raises(UpstreamUnavailableError, match=r"no answer from [\w.:]+ \(ReadTimeout\) after 6 attempts"):
         broken.load(TRANSACTIONS)
@@ -179,7 +179,7 @@ def test_a_silent_upstream_is_given_up_and_the_stored_slice_stays(broken: Broken
 def test_a_refresh_that_stalls_before_the_upstream_is_asked_spends_nothing(broken: Broken) -> None:
     broken.forget_tokens()
     broken.silence_seconds = 0.5
-    broken.proxy.plan = first(1, TOKEN, fault_proxy.stall)
+    broken.server.plan = first(1, TOKEN, raw_server.stall)
 
     with pytest.raises(UpstreamUnavailableError, match="ReadTimeout"):
         broken.load(TRANSACTIONS)
@@ -193,16 +193,16 @@ def test_a_refresh_that_stalls_before_the_upstream_is_asked_spends_nothing(broke
 @pytest.mark.parametrize(
     "fault",
     [
-        lambda: fault_proxy.stall(asked=True),
-        lambda: fault_proxy.stall(share=0.9),
-        lambda: fault_proxy.drip(20, pieces=100),
+        lambda: raw_server.stall(asked=True),
+        lambda: raw_server.stall(share=0.9),
+        lambda: raw_server.drip(20, pieces=100),
     ],
     ids=["a stall", "a stall in the body", "a slow drip"],
 )
 def test_an_unanswered_refresh_ends_with_the_command_to_authorise(broken: Broken, fault: Callable[[], Fault]) -> None:
     broken.forget_tokens()
     broken.silence_seconds = 1
-    broken.proxy.plan = first(1, TOKEN, fault)
+    broken.server.plan = first(1, TOKEN, fault)
     began = time.monotonic()
 
     with pytest.raises(UpstreamUnavailableError):
@@ -219,15 +219,11 @@ def one_row_less(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"data": document["data"][1:], "total": int(str(document["total"]).replace(",", "")) - 1}
 
 
-def of_a_later_page(request: Request) -> bool:
-    return request.path == "/api/sales/orders" and "page=2" in request.query
-
-
 def test_a_list_that_moves_while_it_is_read_is_read_again(broken: Broken) -> None:
     undisturbed = broken.load(ORDERS, FEBRUARY)
     moves = iter([True])
-    broken.proxy.plan = lambda request: (
-        fault_proxy.rewritten(one_row_less) if of_a_later_page(request) and next(moves, False) else None
+    broken.server.plan = lambda request: (
+        raw_server.rewritten(one_row_less) if request.path == "/api/sales/orders" and next(moves, False) else None
     )
 
     receipt = broken.load(ORDERS, FEBRUARY)
@@ -240,8 +236,8 @@ def test_a_list_that_moves_while_it_is_read_is_read_again(broken: Broken) -> Non
 @pytest.mark.parametrize("wrong_answers", [1, None], ids=["once", "always"])
 def test_a_wrong_total_is_requested_again_and_reported_if_it_stays(broken: Broken, wrong_answers: int | None) -> None:
     count = itertools.count()
-    broken.proxy.plan = lambda request: (
-        fault_proxy.rewritten(lambda document: document | {"total": 99})
+    broken.server.plan = lambda request: (
+        raw_server.rewritten(lambda document: document | {"total": 99})
         if request.path == "/api/sales/transactions" and (wrong_answers is None or next(count) < wrong_answers)
         else None
     )

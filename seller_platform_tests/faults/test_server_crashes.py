@@ -15,10 +15,10 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.broken_connection import Broken
-from seller_platform_tests.support.fault_proxy import Plan, open_proxy, rewritten
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import answers
 from seller_platform_tests.support.power_loss import listening
+from seller_platform_tests.support.raw_server import Plan, rewritten
 from seller_platform_tests.support.waiting import wait_for
 from seller_platform_tests.support.watchdog import folder_of_the_run
 
@@ -46,15 +46,14 @@ def test_a_server_that_crashes_in_loads_has_whole_slices_afterwards(
     with (
         temporary_folder(folder_of_the_run()) as folder,
         independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream,
-        open_proxy(upstream.url) as proxy,
     ):
         server = EmbeddedServer(folder / "postgres")
         url = server.database("shop")
         with Database(url) as database:
             database.migrate(partitions=2)
-            broken = Broken(upstream, proxy, database, tmp_path)
+            broken = Broken(upstream, database, tmp_path)
             broken.site.connect(upstream.issue())
-            proxy.plan = naming("z0")
+            broken.server.plan = naming("z0")
             rows = broken.load(ORDERS).rows
             for load, failpoint in enumerate(failpoints, start=1):
 
@@ -63,7 +62,7 @@ def test_a_server_that_crashes_in_loads_has_whole_slices_afterwards(
                         os.kill(int((server.data_folder / "postmaster.pid").read_text().split()[0]), number)
                         wait_for(lambda: not answers(url))
 
-                proxy.plan = naming(f"z{load}")
+                broken.server.plan = naming(f"z{load}")
                 with listening(crash), suppress(SellerPlatformError):
                     broken.load(ORDERS)
                 wait_for(server.revive)

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from seller_platform.cli.sandbox.demo import approve
 from seller_platform.contract import LISTS
 from seller_platform.contract.wire import TOKEN
-from seller_platform_tests.support import fault_proxy
+from seller_platform_tests.support import raw_server
 from seller_platform_tests.support.deployment import (
     CODE_LOCATION,
     DAEMON,
@@ -26,8 +26,8 @@ from seller_platform_tests.support.deployment import (
     Deployment,
     deployment,
 )
-from seller_platform_tests.support.fault_proxy import Fault, Proxy, Request, open_proxy
 from seller_platform_tests.support.processes import document, environment, left_behind, run, try_to_connect
+from seller_platform_tests.support.raw_server import Fault, RawServer, Request, forwarding, serving
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -35,13 +35,13 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 pytestmark = [pytest.mark.journey, pytest.mark.nightly, pytest.mark.timeout(2400)]
 
 FAULTS: dict[str, Callable[[], Fault]] = {
-    "429 with seconds": lambda: fault_proxy.status(429, retry_after=1),
-    "a reset in the body": fault_proxy.reset_in_the_body,
-    "503": lambda: fault_proxy.status(503),
-    "JSON that is cut": fault_proxy.truncated,
-    "429 with a date": lambda: fault_proxy.status(429, retry_after=fault_proxy.retry_date(2)),
-    "a page with 200": fault_proxy.html_page,
-    "an answer that is lost": fault_proxy.lost_answer,
+    "429 with seconds": lambda: raw_server.status(429, retry_after=1),
+    "a reset in the body": raw_server.reset_in_the_body,
+    "503": lambda: raw_server.status(503),
+    "JSON that is cut": raw_server.truncated,
+    "429 with a date": lambda: raw_server.status(429, retry_after=raw_server.retry_date(2)),
+    "a page with 200": raw_server.html_page,
+    "an answer that is lost": raw_server.lost_answer,
 }
 # The first code is spent for an answer that nobody sees; then a code and a refresh are refused once, untouched.
 TOKEN_FAULTS = {1: "an answer that is lost", 2: "503", 4: "429 with a date"}
@@ -62,7 +62,7 @@ class EveryFourth:
         self.is_over = False
         self.dealt: Counter[str] = Counter()
         self._answers, self._names = 0, cycle(FAULTS)
-        self._in_a_row: Counter[tuple[str, str, str]] = Counter()
+        self._in_a_row: Counter[tuple[str, str]] = Counter()
 
     def __call__(self, request: Request) -> Fault | None:
         name = TOKEN_FAULTS.get(request.number) if request.path == TOKEN else self._next(request)
@@ -73,7 +73,7 @@ class EveryFourth:
 
     def _next(self, request: Request) -> str | None:
         self._answers += 1
-        asked = (request.method, request.path, request.query)
+        asked = (request.method, request.target)
         is_due = self._answers % 4 == 0 and self._in_a_row[asked] < MOST_IN_A_ROW
         self._in_a_row[asked] = self._in_a_row[asked] + 1 if is_due else 0
         return next(self._names) if is_due else None
@@ -88,7 +88,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
             *("--accounts", "2", "--months", "3", "--no-load"),
             SELLER_PLATFORM_ALERT_WEBHOOK_URL=receiver.url,
         ) as place,
-        open_proxy(place.told["Service"], plan) as between,
+        serving(forwarding(place.told["Service"]), plan) as between,
     ):
         status = httpx.get(f"{place.told['Service']}/service-status", timeout=PATIENCE_SECONDS).json()
         lost, connected = (_connect_through(between, place) for _ in range(2))
@@ -103,7 +103,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
             for part in parts:
                 place.kill(part)
         state = place.settled()
-        broken = between.faults / between.requests
+        broken = between.faults / between.seen.total()
         plan.is_over = True
         # A fault or a kill may have left the accounts' list unread, and the sensor waits for minutes.
         place.materialize("accounts")
@@ -196,8 +196,8 @@ def _checks_when_quiet(place: Deployment) -> dict[str, list[str]]:
     return place.failed_checks()
 
 
-def _connect_through(between: Proxy, place: Deployment) -> CompletedProcess[str]:
-    """Point the connection at the proxy, and approve it as the sandbox's user."""
+def _connect_through(between: RawServer, place: Deployment) -> CompletedProcess[str]:
+    """Point the connection at the server between, and approve it as the sandbox's user."""
     known = json.loads((place.sandbox / "playground.json").read_text())
     variables = environment(
         place.sandbox,

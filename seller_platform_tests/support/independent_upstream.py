@@ -7,7 +7,6 @@ other variant of field names, and sends amounts as text with thousands separator
 timestamps without a zone, and no `last_page`.
 """
 
-import json
 import secrets
 import threading
 from collections.abc import Iterator
@@ -15,11 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 from seller_platform.contract import LISTS, Column, Kind
 from seller_platform.ingest.connections.upstream import Upstream
-from seller_platform_tests.support.http_server import Handler, serving
+from seller_platform_tests.support.raw_server import Answer, RawServer, Request, serving
 
 CLIENT_ID, CLIENT_SECRET = "foreign-client", "foreign-canary-secret"
 TOKEN_SECONDS, TOKEN_REQUESTS = 2, 50
@@ -155,6 +154,7 @@ class IndependentUpstream:
     """The upstream's state: its valid tokens and the recorded requests.
 
     Attributes:
+        server: It sends the answers, whole or by its plan.
         hangs_until: Lists are answered only after it is set; None for at once.
         waiting: How many requests came while lists were not answered.
         access: The requests that each access token still allows; a number of seconds would depend on the machine.
@@ -162,7 +162,7 @@ class IndependentUpstream:
     """
 
     redirect_uri: str
-    url: str = ""
+    server: RawServer = field(init=False)
     codes: set[str] = field(default_factory=set)
     access: dict[str, Iterator[int]] = field(default_factory=dict)
     refresh: set[str] = field(default_factory=set)
@@ -177,6 +177,10 @@ class IndependentUpstream:
     hangs_until: threading.Event | None = None
     waiting: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def url(self) -> str:
+        return self.server.url
 
     @property
     def application(self) -> Upstream:
@@ -230,6 +234,33 @@ class IndependentUpstream:
                 self.replayed += form["refresh_token"] in self.spent
             return 400, {"error": "invalid_grant"}
 
+    def answer(self, request: Request) -> Answer:  # noqa: PLR0911  # one answer for each kind of request
+        query, path = request.query, request.path.removeprefix("/api")
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if request.method == "POST":
+            status, tokens = self.token(request.form)
+            return Answer.of(tokens, status)
+        if path == "/login/oauth/authorize":
+            self.codes.add(code := secrets.token_urlsafe(12))
+            approved = {"code": code, "state": query["state"], "session_state": "x"}
+            return Answer(302, headers={"Location": f"{query['redirect_uri']}?{urlencode(approved)}"})
+        if path == request.path:
+            return Answer.of({"message": "not found"}, 404)
+        if not self.honours(token):
+            return Answer.of({"message": "Unauthenticated."}, 401)
+        if path == "/user/me":
+            return Answer.of({"user": {"id": "7", "name": "Ana"}})
+        if path == "/user/accounts":
+            return Answer.of({"accounts": self.accounts})
+        if self.too_many > 0:
+            self.too_many -= 1
+            return Answer.of({"message": "Too Many Attempts."}, 429)
+        if self.hangs_until is not None:
+            self.waiting += 1
+            self.hangs_until.wait()
+        document = self.page(path, query)
+        return Answer.of({"message": "not found"}, 404) if document is None else Answer.of(document)
+
     def page(self, path: str, query: dict[str, str]) -> dict[str, Any] | list[Any] | None:
         seller = query.get("seller_id", "")
         if seller not in KEYS or path in self.missing:
@@ -276,45 +307,5 @@ def _page(rows: list[dict[str, Any]], query: dict[str, str], keyed_by: str | Non
 def open_independent_upstream(redirect_uri: str) -> Iterator[IndependentUpstream]:
     """Serve the upstream on a free port of the loopback interface."""
     state = IndependentUpstream(redirect_uri)
-
-    class Answering(Handler):
-        protocol_version = "HTTP/1.1"
-
-        def _answer(self, status: int, document: Any) -> None:
-            self.answer(status, json.dumps(document).encode(), {"Content-Type": "application/json"})
-
-        def do_POST(self) -> None:
-            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            self._answer(*state.token({name: values[0] for name, values in form.items()}))
-
-        def do_GET(self) -> None:
-            url = urlsplit(self.path)
-            query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            if url.path == "/login/oauth/authorize":
-                code = secrets.token_urlsafe(12)
-                state.codes.add(code)
-                answer = {"code": code, "state": query["state"], "session_state": "x"}
-                self.answer(302, headers={"Location": f"{query['redirect_uri']}?{urlencode(answer)}"})
-                return
-            path = url.path.removeprefix("/api")
-            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
-            if not url.path.startswith("/api/"):
-                self._answer(404, {"message": "not found"})
-            elif not state.honours(token):
-                self._answer(401, {"message": "Unauthenticated."})
-            elif path == "/user/me":
-                self._answer(200, {"user": {"id": "7", "name": "Ana"}})
-            elif path == "/user/accounts":
-                self._answer(200, {"accounts": state.accounts})
-            elif state.too_many > 0:
-                state.too_many -= 1
-                self._answer(429, {"message": "Too Many Attempts."})
-            else:
-                if state.hangs_until is not None:
-                    state.waiting += 1
-                    state.hangs_until.wait()
-                document = state.page(path, query)
-                self._answer(200 if document is not None else 404, document or {"message": "not found"})
-
-    with serving(Answering) as state.url:
+    with serving(state.answer) as state.server:
         yield state

@@ -1,0 +1,286 @@
+"""An HTTP server whose answers a test writes, and whose bytes a fault sends as networks and gateways do.
+
+A fault takes the connection and a function that returns the answer; without one, the answer is sent whole.
+"""
+
+import json
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.client import HTTPConnection, parse_headers
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from seller_platform_tests.support.tls_proxy import listening
+
+_STALL_SECONDS = 600.0
+_FRAMING = ("content-length", "transfer-encoding", "connection", "accept-encoding")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request, as an answer and a plan see it.
+
+    Attributes:
+        target: The path and the query, as sent.
+        headers: By name in lower case.
+        number: Counts the requests of this method and path, from 1.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+    number: int
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.target).path
+
+    @property
+    def query(self) -> dict[str, str]:
+        return dict(parse_qsl(urlsplit(self.target).query, keep_blank_values=True))
+
+    @property
+    def form(self) -> dict[str, str]:
+        return dict(parse_qsl(self.body.decode(), keep_blank_values=True))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A complete answer; its headers say nothing of how the body is framed."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: object, status: int = 200) -> "Answer":
+        return cls(status, json.dumps(document).encode(), {"Content-Type": "application/json"})
+
+    def head(self, **more: object) -> bytes:
+        """Return the bytes before the body.
+
+        Args:
+            more: Further headers; `_` stands for `-`.
+        """
+        headers = {**self.headers, **{name.replace("_", "-"): value for name, value in more.items()}}
+        return "\r\n".join([f"HTTP/1.1 {self.status} x", *map(": ".join, _texts(headers)), "", ""]).encode("latin-1")
+
+    def encode(self) -> bytes:
+        return self.head(Content_Length=len(self.body)) + self.body
+
+
+def _texts(headers: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    return ((name, str(value)) for name, value in headers.items())
+
+
+class Wire:
+    """The connection to the client."""
+
+    def __init__(self, connection: socket.socket, ended: threading.Event) -> None:
+        self._connection, self._ended = connection, ended
+
+    def send(self, *pieces: bytes, pause_seconds: float = 0) -> None:
+        for piece in pieces:
+            self._connection.sendall(piece)
+            self._ended.wait(pause_seconds)
+
+    def stall(self) -> None:
+        """Send nothing for a long time, or until the server ends."""
+        self._ended.wait(_STALL_SECONDS)
+
+    def reset(self) -> None:
+        """Let the connection end with a reset, as a crashed gateway does."""
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+Ask = Callable[[], Answer]
+Fault = Callable[[Wire, Ask], None]
+Plan = Callable[[Request], Fault | None]
+
+
+@dataclass
+class RawServer:
+    """A running server.
+
+    Attributes:
+        url: The base URL.
+        answer: Returns the answer to a request.
+        plan: Returns the fault of a request; None sends the answer whole. It may be replaced at any time.
+        seen: How often each method and path was requested.
+        faults: How many answers were sent by a fault.
+    """
+
+    answer: Callable[[Request], Answer]
+    plan: Plan = lambda _: None
+    url: str = ""
+    seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+    faults: int = 0
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answer the requests of a connection; a fault ends it."""
+        with connection.makefile("rb") as file:
+            while line := file.readline():
+                method, target, _ = line.decode("latin-1").split(" ")
+                headers = {name.lower(): value for name, value in parse_headers(file).items()}
+                body = file.read(int(headers.get("content-length", 0)))
+                address = urlsplit(target)
+                target = f"{address.path}?{address.query}".removesuffix("?")  # a proxy is sent the whole URL
+                self.seen[method, address.path] += 1
+                request = Request(method, target, headers, body, self.seen[method, address.path])
+                fault, wire = self.plan(request), Wire(connection, self.ended)
+                if fault is not None:
+                    self.faults += 1
+                    fault(wire, lambda: self.answer(request))  # noqa: B023  # it is called at once
+                    return
+                wire.send(self.answer(request).encode())
+
+
+@contextmanager
+def serving(answer: Callable[[Request], Answer], plan: Plan = lambda _: None) -> Iterator[RawServer]:
+    """Serve on a free port of the loopback interface until the block ends."""
+    server = RawServer(answer, plan)
+    with listening(server.serve) as port:
+        server.url = f"http://127.0.0.1:{port}"
+        try:
+            yield server
+        finally:
+            server.ended.set()
+
+
+def forwarding(target: str) -> Callable[[Request], Answer]:
+    """Return what answers as another server does.
+
+    Args:
+        target: Its base URL, without a path.
+    """
+    address = urlsplit(target)
+
+    def answer(request: Request) -> Answer:
+        headers = {name: value for name, value in request.headers.items() if name not in _FRAMING}
+        with closing(HTTPConnection(address.hostname or "", address.port)) as connection:
+            connection.request(request.method, request.target, request.body or None, headers)
+            answered = connection.getresponse()
+            kept = {name: value for name, value in answered.getheaders() if name.lower() not in _FRAMING}
+            return Answer(answered.status, answered.read(), kept)
+
+    return answer
+
+
+def sent(send: Callable[[Answer], Iterator[bytes]], pause_seconds: float = 0) -> Fault:
+    """Send the pieces of bytes that a function makes of the answer."""
+    return lambda wire, ask: wire.send(*send(ask()), pause_seconds=pause_seconds)
+
+
+def status(code: int, *, retry_after: str | int | None = None, headers: Mapping[str, str] | None = None) -> Fault:
+    """Answer with an error, without asking the upstream."""
+    pause = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    answer = Answer.of({"status": "error", "code": code}, code)
+    return lambda wire, ask: wire.send(replace(answer, headers={**answer.headers, **pause, **(headers or {})}).encode())
+
+
+def retry_date(seconds: float) -> str:
+    """Return a Retry-After header in its date form, that many seconds from now."""
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+
+
+def reset_in_the_body(share: float = 0.5) -> Fault:
+    """Send the head and a part of the body, and reset the connection."""
+
+    def fault(wire: Wire, ask: Ask) -> None:
+        answer = ask()
+        wire.send(answer.head(Content_Length=len(answer.body)) + answer.body[: int(len(answer.body) * share)])
+        wire.reset()
+
+    return fault
+
+
+def reset_at_once() -> Fault:
+    """Reset the connection without asking the upstream."""
+    return lambda wire, ask: wire.reset()
+
+
+def lost_answer() -> Fault:
+    """Ask the upstream, and reset the connection instead of answering."""
+
+    def fault(wire: Wire, ask: Ask) -> None:
+        ask()
+        wire.reset()
+
+    return fault
+
+
+def truncated(share: float = 0.5) -> Fault:
+    """Cut the body and announce the cut length, so that only the document is broken."""
+    return sent(lambda answer: iter([replace(answer, body=answer.body[: int(len(answer.body) * share)]).encode()]))
+
+
+def html_page(code: int = 200) -> Fault:
+    """Answer with an HTML page."""
+    page = Answer(
+        code, b"<!doctype html><title>Maintenance</title><p>We will be back soon.", {"Content-Type": "text/html"}
+    )
+    return lambda wire, ask: wire.send(page.encode())
+
+
+def stall(*, asked: bool = False, share: float = 0) -> Fault:
+    """Send nothing for a long time.
+
+    Args:
+        asked: Ask the upstream first, and keep the answer.
+        share: The part of the answer that is sent before; the upstream is asked then.
+    """
+
+    def fault(wire: Wire, ask: Ask) -> None:
+        if asked or share:
+            data = ask().encode()
+            wire.send(data[: int(len(data) * share)])
+        wire.stall()
+        wire.reset()
+
+    return fault
+
+
+def drip(seconds: float, pieces: int = 20) -> Fault:
+    """Send the answer in small pieces, in the given number of seconds in total."""
+
+    def cut(answer: Answer) -> Iterator[bytes]:
+        data = answer.encode()
+        size = max(1, -(-len(data) // pieces))
+        return (data[start : start + size] for start in range(0, len(data), size))
+
+    return sent(cut, seconds / pieces)
+
+
+def rewritten(change: Callable[[Any], Any]) -> Fault:
+    """Change the JSON document of the answer."""
+
+    def encode(answer: Answer) -> Iterator[bytes]:
+        is_good = answer.status == 200
+        yield (
+            replace(answer, body=json.dumps(change(json.loads(answer.body))).encode()) if is_good else answer
+        ).encode()
+
+    return sent(encode)
+
+
+def after(act: Callable[[], None]) -> Fault:
+    """Call a function after the upstream has answered, and before the answer is sent.
+
+    It changes the rows between two pages, for example.
+    """
+
+    def fault(wire: Wire, ask: Ask) -> None:
+        answer = ask()
+        act()
+        wire.send(answer.encode())
+
+    return fault
