@@ -14,11 +14,13 @@ from zoneinfo import ZoneInfo
 
 from psycopg import errors
 from starlette.datastructures import Headers
+from starlette.requests import Request
 
 from seller_platform.contract.accounts import zone_or_none
 from seller_platform.contract.tokens import Scope
 from seller_platform.errors import ApiError, InvalidParametersError, NotFoundError, UnauthorizedError
 from seller_platform.service.http.parameters import Parameter, Query, shown, text_parameter
+from seller_platform.service.http.responses import base_url_of
 from seller_platform.service.pool import Connection, fetch_record, fetch_records
 
 ACCOUNT_TITLE = text_parameter("account_title", "Title of an account: selects that account.")
@@ -115,12 +117,12 @@ class Selector:
 _CALLER = """
 SELECT users.id, users.name, users.email, users.status, coalesce(token.scopes, consent.scopes), consent.accounts,
        consent.family,
-       consent.last_used_on IS DISTINCT FROM (now() AT TIME ZONE 'UTC')::date AS is_first_today
+       consent.last_used_on IS DISTINCT FROM (now() AT TIME ZONE 'UTC')::date AS is_first_today, consent.resource
 FROM service.access_tokens AS token
 JOIN service.authorizations AS consent
   ON consent.family = token.family AND consent.revoked_at IS NULL AND consent.expires_at > now()
 JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
-WHERE token.token_hash = %s AND token.expires_at > now() AND consent.resource IS NOT DISTINCT FROM %s
+WHERE token.token_hash = %s AND token.expires_at > now()
 """
 # Written once a day, so that most requests write nothing.
 _USED = "UPDATE service.authorizations SET last_used_on = (now() AT TIME ZONE 'UTC')::date WHERE family = %s"
@@ -178,7 +180,7 @@ def bearer_token(headers: Headers) -> str:
 
 
 async def authenticate(
-    connection: Connection, headers: Headers, scope: Scope = Scope.READ, *, resource: str | None = None
+    connection: Connection, request: Request, scope: Scope = Scope.READ, *, resource: str | None = None
 ) -> Caller:
     """Return the user of a request's bearer token, and store that it was used today.
 
@@ -186,13 +188,21 @@ async def authenticate(
         resource: The path of the resource that the token must be for; None stands for the REST API.
 
     Raises:
-        UnauthorizedError: It carries no token, or one that is not valid.
+        UnauthorizedError: It carries no token, or one that is not valid here.
         InsufficientScopeError: The token does not have the scope.
     """
-    row = await (await connection.execute(_CALLER, (hash_of(bearer_token(headers)), resource))).fetchone()
+    row = await (await connection.execute(_CALLER, (hash_of(bearer_token(request.headers)),))).fetchone()
     if row is None:
         raise UnauthorizedError("the access token is unknown, expired or revoked", error="invalid_token")
-    *caller, family, is_first_today = row
+    *caller, family, is_first_today, of_token = row
+    if of_token != resource:
+        base = base_url_of(request)
+        needed = f"{base}{resource or ''}"
+        message = (
+            f"the access token is for the resource {base}{of_token or ''}, and one for {needed} is needed here; "
+            f"send the user through the authorization again, with resource={needed}"
+        )
+        raise UnauthorizedError(message, error="invalid_token")
     if is_first_today:
         # A service that may only read its database does not store the day.
         with suppress(errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege):

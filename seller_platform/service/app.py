@@ -174,8 +174,9 @@ def create_app(
     app.router.redirect_slashes = False
     for route in app.routes:
         assert isinstance(route, routing.Route)
-        # The end of Starlette's own pattern is also found before a line break.
-        route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + r"\Z")
+        # The end of Starlette's own pattern is also found before a line break. Hosts of agents may add a slash.
+        slash = "/?" if route.path.endswith(MCP) else ""
+        route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + slash + r"\Z")
     return app
 
 
@@ -189,7 +190,7 @@ def app_from_environment() -> Starlette:
 def _page_routes(store: Store, admission: Admission, options: ServiceOptions) -> list[routing.Route]:
     queue = PasswordQueue()
     login = Login(store, queue, options.logins)
-    consents = ConsentOptions(options.grant_lifetime, options.private_client_hosts)
+    consents = ConsentOptions(options.grant_lifetime, options.private_client_hosts, options.serves_agents)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, partial(answer_home, store)),
         ("GET", LOGIN, login.show),
@@ -282,11 +283,11 @@ async def _answer_misdirected(
 
 def _page_test(routes: Sequence[Route]) -> Callable[[Request], bool]:
     """Return whether a request is answered with a page: it is a browser's, and its path is not the API's."""
-    api = {_first_part(route.path) for route in routes}
+    api = {_first_part(MCP), *(_first_part(route.path) for route in routes)}
 
     def is_page(request: Request) -> bool:
         path = request.scope["path"]
-        is_api = _first_part(path) in api or path in (TOKEN, REVOKE, METADATA, MCP, OPENAPI)
+        is_api = _first_part(path) in api or path in (TOKEN, REVOKE, METADATA, OPENAPI)
         return not is_api and "text/html" in request.headers.get("accept", "")
 
     return is_page

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
-from urllib.parse import parse_qs, urljoin, urlsplit
+from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 import httpx
 import httpx2
@@ -16,11 +16,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
+from seller_platform.contract.tokens import code_challenge
 from seller_platform_tests.support.client_documents import Documents
 from seller_platform_tests.support.processes import COMMAND
 from seller_platform_tests.support.served import ANN, PASSWORD, submit
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
+_VERIFIER = "v" * 43
 _HERE = "http://localhost:51004/callback"
 
 
@@ -31,8 +33,8 @@ class Host:
         consent: The consent page.
     """
 
-    def __init__(self, base_url: str, documents: Documents, **choices: str | None) -> None:
-        self.base_url, self.choices = base_url, choices
+    def __init__(self, base_url: str, documents: Documents, path: str = "/mcp", /, **choices: str | None) -> None:
+        self.base_url, self.path, self.choices = base_url, path, choices
         self.client_id = documents.publish(client_name="Desk host")
         self.tokens: OAuthToken | None = None
         self.application: OAuthClientInformationFull | None = None
@@ -68,7 +70,7 @@ class Host:
     @asynccontextmanager
     async def connected(self, mode: Any = "auto") -> AsyncIterator[Client]:
         """Yield a client that discovers the OAuth server if the host has no tokens."""
-        url = f"{self.base_url}/mcp"
+        url = f"{self.base_url}{self.path}"
         provider = OAuthClientProvider(
             url,
             OAuthClientMetadata(redirect_uris=[AnyUrl(_HERE)]),
@@ -88,19 +90,26 @@ class Host:
 
         return asyncio.run(_call(self.connected(mode), calls))
 
+    def code(self, **parameters: str) -> str:
+        """Return a code to which Ann consents, of a request without the client of package mcp."""
+        asked = {"client_id": self.client_id, "redirect_uri": _HERE, "response_type": "code"}
+        pkce = {"code_challenge": code_challenge(_VERIFIER), "code_challenge_method": "S256"}
+        self._approve(f"{self.base_url}/oauth/authorize?{urlencode({**asked, **pkce, **parameters})}")
+        return parse_qs(urlsplit(self.sent_back).query)["code"][0]
+
+    def exchange(self, code: str, **parameters: str) -> httpx.Response:
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": _HERE, "client_id": self.client_id}
+        sent = {**form, "code_verifier": _VERIFIER, **parameters}
+        return httpx.post(f"{self.base_url}/oauth/token", data=sent, timeout=PATIENCE_SECONDS)
+
     def refresh(self, token: str) -> httpx.Response:
         form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": self.client_id}
         return httpx.post(f"{self.base_url}/oauth/token", data=form, timeout=PATIENCE_SECONDS)
 
-    def refresh_at_once(self, count: int) -> list[bool]:
-        """Refresh the tokens so often at once, as processes of a host do, and return whether each pair works."""
-        assert self.tokens
-        assert self.tokens.refresh_token
+    def refresh_at_once(self, count: int, token: str) -> list[dict[str, Any]]:
+        """Refresh a token so often at once, as processes of a host do, and return each answer."""
         with ThreadPoolExecutor(count) as threads:
-            pairs = [answer.json() for answer in threads.map(self.refresh, [self.tokens.refresh_token] * count)]
-        asked = [self.post(pair.get("access_token")).status_code for pair in pairs]
-        refreshed = [self.refresh(pair.get("refresh_token", "")).status_code for pair in pairs]
-        return [both == (200, 200) for both in zip(asked, refreshed, strict=True)]
+            return [answer.json() for answer in threads.map(self.refresh, [token] * count)]
 
     def post(self, token: str | None, body: Any = None, *, http: Any = httpx, **headers: str) -> httpx.Response:
         """Send a request of the protocol without a client for it.
@@ -118,7 +127,7 @@ class Host:
         }
         content = json.dumps(call if body is None else body)
         answer: httpx.Response = http.post(
-            f"{self.base_url}/mcp", content=content, headers=sent, timeout=PATIENCE_SECONDS
+            f"{self.base_url}{self.path}", content=content, headers=sent, timeout=PATIENCE_SECONDS
         )
         return answer
 

@@ -41,7 +41,7 @@ def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, 
 
     async def answer_read(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers)
+            caller = await authenticate(connection, request)
             query = Query(request.scope["query_string"])
             selector, product = read_selector(query), query.only_one(PRODUCT, "product", rule="must be named by")
             query.check()
@@ -56,7 +56,7 @@ def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, 
 
     async def answer_write(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers, Scope.COSTS_WRITE)
+            caller = await authenticate(connection, request, Scope.COSTS_WRITE)
         body, query = await read_json(request), Query(request.scope["query_string"])
 
         async def write(connection: Connection) -> Response:
@@ -79,7 +79,7 @@ def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, 
 
     async def answer_delete(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers, Scope.COSTS_WRITE)
+            caller = await authenticate(connection, request, Scope.COSTS_WRITE)
         query, body = Query(request.scope["query_string"]), await read_json(request)
         selector, product, dates, is_dry = _read_deletion(query, body)
         async with store.connection() as connection:

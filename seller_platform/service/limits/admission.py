@@ -31,6 +31,7 @@ from seller_platform.service.pool import Store
 
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 Page = Callable[[Request], Awaitable[Response]]
+_Key = tuple[bytes, str | None]  # the hash of a token, and the resource that it is for
 
 _MOST_TOKENS = 10_000
 _ANONYMOUS, _ANONYMOUS_SECONDS, _ANONYMOUS_WAITING = "anonymous", 2.0, 100
@@ -58,8 +59,8 @@ class Admission:
             most_waiting=_ANONYMOUS_WAITING,
         )
         self._lateness = Lateness()
-        self._users: dict[bytes, int] = {}
-        self._looked_up: dict[bytes, asyncio.Task[int]] = {}
+        self._users: dict[_Key, int] = {}
+        self._looked_up: dict[_Key, asyncio.Task[int]] = {}
         self._rates = Rates(limits, monotonic=time.monotonic)
 
     def admitting(self, route: Route) -> Endpoint:
@@ -70,10 +71,10 @@ class Admission:
 
         async def answer(request: Request) -> ASGIApp:
             try:
-                token_hash = hash_of(bearer_token(request.headers))
-                user = self._users.get(token_hash) or await self._user_of(request, token_hash, route.resource)
+                key = (hash_of(bearer_token(request.headers)), route.resource)
+                user = self._users.get(key) or await self._user_of(request, key)
                 try:
-                    return await self._answer(route, request, token_hash, user)
+                    return await self._answer(route, request, key, user)
                 except NotAdmittedError as refusal:
                     self._measures.shed.labels(refusal.cause, route.cost.value).inc()
                     raise
@@ -118,9 +119,9 @@ class Admission:
         finally:
             self._anonymous.leave(turn)
 
-    async def _answer(self, route: Route, request: Request, token_hash: bytes, user: int) -> ASGIApp:
+    async def _answer(self, route: Route, request: Request, key: _Key, user: int) -> ASGIApp:
         lane = self._lanes[route.cost]
-        self._rates.count(request, token_hash, user)
+        self._rates.count(request, key[0], user)
         request = await with_received_body(request, LARGEST_JSON_BYTES)
         # While the loop is late, only cheap requests begin.
         waited_seconds = 0.0 if route.cost is Cost.CHEAP else self._lateness.seconds
@@ -132,22 +133,22 @@ class Admission:
                 response = await route.answer(request)
         except UnauthorizedError:
             # Its further requests must not use up the quota of the user.
-            self._users.pop(token_hash, None)
+            self._users.pop(key, None)
             raise
         finally:
             if not isinstance(response, StreamingResponse):
                 lane.leave(turn)
         return _UntilSent(response, partial(lane.leave, turn)) if isinstance(response, StreamingResponse) else response
 
-    async def _user_of(self, request: Request, token_hash: bytes, resource: str | None) -> int:
+    async def _user_of(self, request: Request, key: _Key) -> int:
         """Return the user of a token, which several requests at once look up together."""
-        lookup = self._looked_up.get(token_hash)
+        lookup = self._looked_up.get(key)
         if lookup is None:
-            lookup = self._looked_up[token_hash] = asyncio.create_task(self._look_up(request, token_hash, resource))
-            lookup.add_done_callback(lambda _: self._looked_up.pop(token_hash))
+            lookup = self._looked_up[key] = asyncio.create_task(self._look_up(request, key))
+            lookup.add_done_callback(lambda _: self._looked_up.pop(key))
         return await asyncio.shield(lookup)
 
-    async def _look_up(self, request: Request, token_hash: bytes, resource: str | None) -> int:
+    async def _look_up(self, request: Request, key: _Key) -> int:
         """Return the user of a token, and remember it.
 
         Raises:
@@ -155,10 +156,10 @@ class Admission:
             NotAdmittedError: The network has too many requests without a known token under way.
         """
         async with self.turn_of_network(request, is_counted=False), self._store.connection() as connection:
-            user = (await authenticate(connection, request.headers, resource=resource)).id
+            user = (await authenticate(connection, request, resource=key[1])).id
         while len(self._users) >= _MOST_TOKENS:
             del self._users[next(iter(self._users))]
-        self._users[token_hash] = user
+        self._users[key] = user
         return user
 
 

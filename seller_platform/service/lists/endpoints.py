@@ -157,7 +157,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
 
     async def answer(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers)
+            caller = await authenticate(connection, request)
             list_request = parameters.read(request.scope["query_string"])
             selected = await select_accounts(connection, caller, list_request.selector)
             subject, now, pin = subject_of(dataset, selected, list_request), clock(), None

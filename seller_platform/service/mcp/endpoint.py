@@ -77,7 +77,7 @@ class AgentsEndpoint:
         if origin is not None and origin != base_url_of(request):
             raise ApiError(f"the origin is {shown(origin)}; pages of other sites may not ask here", status=403)
         async with self._store.connection() as connection:
-            caller = await authenticate(connection, request.headers, resource=MCP)
+            caller = await authenticate(connection, request, resource=MCP)
             request.scope[_ACCOUNTS] = frozenset(each.key for each in await accounts_of(connection, caller))
         parts: list[bytes] = []
         start: dict[str, Any] = {}

@@ -21,7 +21,7 @@ from seller_platform.warehouse.schema.service_tables import APPLICATIONS, USERS
 _FIND = """
 SELECT client_id, name, secret_hash, redirect_uri || further_redirect_uris AS redirect_uris, owner_id, verified_at,
        CASE WHEN old_secret_ends_at > now() THEN old_secret_hash END AS old_secret_hash,
-       document_read_at IS NOT NULL AS has_document
+       document_read_at IS NOT NULL AS has_document, resource
 FROM service.applications
 WHERE client_id = %s
 """
@@ -47,6 +47,7 @@ class RegisteredApplication:
         verified_at: When an operator verified it as it is now.
         old_secret_hash: The hash of the secret before, while that still works.
         has_document: Whether it describes itself in the document at its client id, and was not registered.
+        resource: The path of the only resource that its tokens are for; None is any.
     """
 
     client_id: str
@@ -57,6 +58,7 @@ class RegisteredApplication:
     verified_at: datetime | None
     old_secret_hash: bytes | None
     has_document: bool
+    resource: str | None
 
     @property
     def is_public(self) -> bool:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract.tokens import Scope, scopes_of
-from seller_platform.contract.wire import AUTHORIZE
+from seller_platform.contract.wire import AUTHORIZE, MCP
 from seller_platform.errors import ApiError
 from seller_platform.service.access import ServedAccount, accounts_of
 from seller_platform.service.http.addresses import is_loopback
@@ -50,10 +50,12 @@ class ConsentOptions:
     Attributes:
         lifetime: How long an approved access may last.
         private_client_hosts: The hosts whose client ID metadata documents may be at addresses that are not public.
+        serves_agents: Whether `/mcp` is served.
     """
 
     lifetime: timedelta
     private_client_hosts: Collection[str] = ()
+    serves_agents: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class AuthorizationRequest:
         issuer: The URL of this service, which tells the application who answers.
         scopes: What the application requests.
         resource: The path of the resource that its tokens are for; None stands for the REST API.
+        is_resource_assumed: Whether the request did not name it.
         problem: The error and its description, where the request cannot be granted.
     """
 
@@ -75,6 +78,7 @@ class AuthorizationRequest:
     state: str | None
     code_challenge: str | None
     resource: str | None
+    is_resource_assumed: bool
     problem: tuple[str, str] | None
 
     def answer(self, **parameters: str) -> Response:
@@ -139,6 +143,7 @@ class SignedInAuthorization:
                 redirect_uri=self.authorization.redirect_uri,
                 code_challenge=self.authorization.code_challenge,
                 resource=self.authorization.resource,
+                is_resource_assumed=self.authorization.is_resource_assumed,
             )
             await self.request.record(
                 EventKind.CONSENT_GIVEN,
@@ -221,18 +226,19 @@ async def _sign_in(
     session = session_of(request)
     user = await user_of(connection, session)
     is_read_later = user is None and is_document_url(_fields_of(request).get("client_id", ""))
-    authorization = None if is_read_later else await read_request(connection, request)
+    authorization = None if is_read_later else await read_request(connection, options, request)
     if user is None or session is None or authorization is None:
         return redirect(login_for(_own_address(request)))
     signed_in = SignedInRequest(request, connection, session, user, form)
     return SignedInAuthorization(signed_in, authorization, options.lifetime)
 
 
-async def read_request(connection: Connection, request: Request) -> AuthorizationRequest:
+async def read_request(connection: Connection, options: ConsentOptions, request: Request) -> AuthorizationRequest:
     """Return the authorization request in the query of a request.
 
     Raises:
-        ApiError: It names no registered application with its redirect URI, so that the browser is not redirected.
+        ApiError: It names no registered application with its redirect URI, so that the browser is not redirected; or
+            its token would be of no use.
     """
     fields = _fields_of(request)
     client_id, redirect_uri = fields.get("client_id", ""), fields.get("redirect_uri", "")
@@ -256,10 +262,13 @@ async def read_request(connection: Connection, request: Request) -> Authorizatio
         raise ApiError("The link that led here is wrong: response_type must be code.")
     challenge = fields.get("code_challenge") or None
     issuer = base_url_of(request)
-    sent = fields.get("resource", issuer)
-    resource = path_of_resource(sent, issuer)
+    scopes = scopes_of(fields.get("scope", ""))
+    resource, is_assumed = _resource_of(application, fields, issuer, serves_agents=options.serves_agents)
     if resource is None:
-        problem: tuple[str, str] | None = ("invalid_target", f"resource is {shown(sent)}, which is not served here")
+        problem: tuple[str, str] | None = (
+            "invalid_target",
+            f"resource is {shown(fields['resource'])}, which is not served here",
+        )
     else:
         pkce_problem = _pkce_problem(application, challenge, fields.get("code_challenge_method"))
         problem = None if pkce_problem is None else ("invalid_request", pkce_problem)
@@ -268,10 +277,11 @@ async def read_request(connection: Connection, request: Request) -> Authorizatio
         redirect_uri,
         issuer,
         # Agents only ask.
-        (Scope.READ,) if resource else scopes_of(fields.get("scope", "")),
+        (Scope.READ,) if resource else scopes,
         fields.get("state"),
         challenge,
         resource or None,
+        is_assumed,
         problem,
     )
 
@@ -281,6 +291,33 @@ def _fields_of(request: Request) -> dict[str, str]:
         return parse_fields(request.scope["query_string"])
     except ValueError as error:
         raise ApiError(f"The link that led here {error}.") from None
+
+
+def _resource_of(
+    application: RegisteredApplication, fields: Mapping[str, str], issuer: str, *, serves_agents: bool
+) -> tuple[str | None, bool]:
+    """Return the path of the resource that a request is for, and whether it is assumed; None: it is not served.
+
+    Many hosts of agents name no resource, or the origin.
+
+    Raises:
+        ApiError: Its token would be of no use.
+    """
+    resource, scope = path_of_resource(fields.get("resource", issuer), issuer), fields.get("scope", "")
+    is_reader = application.has_document and serves_agents and scopes_of(scope) == (Scope.READ,)
+    is_assumed = resource == "" and (is_reader or application.resource == MCP)
+    further = {Scope.COSTS_WRITE, Scope.REPORTS}.intersection(scope.split(" "))
+    if is_assumed and further:
+        raise ApiError(
+            f"The application {application.name} is registered for {issuer}{MCP} alone, where a token may only read, "
+            f"and it asks for {' and '.join(sorted(further))}. Ask who runs it to request the scope read."
+        )
+    if (is_assumed or resource == MCP) and not serves_agents:
+        raise ApiError(
+            f"The application {application.name} asks for access to {issuer}{MCP}, and agents are not served here. The "
+            "operator starts `service run` with --mcp to serve them."
+        )
+    return (MCP, True) if is_assumed else (resource, False)
 
 
 def _pkce_problem(application: RegisteredApplication, challenge: str | None, method: str | None) -> str | None:

@@ -47,7 +47,8 @@ class Choices:
 
 def path_of_resource(resource: str, base_url: str) -> str | None:
     """Return the path that a `resource` parameter names, empty for the REST API; None: it is not served here."""
-    return {base_url: "", f"{base_url}/": "", f"{base_url}{MCP}": MCP}.get(resource)
+    paths = {base_url: "", f"{base_url}{MCP}": MCP}
+    return paths.get(resource.removesuffix("/"))
 
 
 def offered_choices(requested: Sequence[Scope], accounts: Sequence[ServedAccount]) -> Choices:

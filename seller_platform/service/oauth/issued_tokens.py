@@ -1,7 +1,9 @@
 """Issues, rotates and revokes codes and tokens, each in one statement or transaction."""
 
+import hmac
 import secrets
 import uuid
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -43,18 +45,21 @@ class RefusedUse:
         is_repeated: Whether it was used before, so that its consent was revoked now.
         ended_at: When its consent came to its absolute end; None if it did not.
         exceeded_scopes: The scopes of its consent, where others were requested.
+        issued_for: The path of its resource, empty for the REST API, where the request names another one.
     """
 
     user_id: int | None = None
     is_repeated: bool = False
     ended_at: datetime | None = None
     exceeded_scopes: Sequence[str] | None = None
+    issued_for: str | None = None
 
 
 _CONSENT = """
 WITH consent AS (
-    INSERT INTO service.authorizations (family, client_id, user_id, scopes, accounts, resource, expires_at)
-    VALUES (%(family)s, %(client_id)s, %(user_id)s, %(scopes)s, %(accounts)s, %(resource)s,
+    INSERT INTO service.authorizations
+        (family, client_id, user_id, scopes, accounts, resource, is_resource_assumed, expires_at)
+    VALUES (%(family)s, %(client_id)s, %(user_id)s, %(scopes)s, %(accounts)s, %(resource)s, %(is_resource_assumed)s,
             now() + %(consent_lifetime)s)
     RETURNING family, expires_at
 )
@@ -70,12 +75,16 @@ class _SingleUse:
     Attributes:
         condition: SQL that must be true, beside what is true of all kinds.
         unused: SQL that is true where it may be used.
+        use: SQL that notes a use.
+        key: SQL of the key with which the tokens of the use are derived.
     """
 
     table: str
     hash_column: str
     condition: LiteralString
     unused: LiteralString = "once.used_at IS NULL"
+    use: LiteralString = "used_at = now()"
+    key: LiteralString = "%(key)s::bytea"
 
 
 _CODE = _SingleUse(
@@ -83,38 +92,53 @@ _CODE = _SingleUse(
     "code_hash",
     "once.redirect_uri = %(redirect_uri)s AND once.code_challenge IS NOT DISTINCT FROM %(code_challenge)s",
 )
-# The processes of an agent's host refresh one grant at once. Within a minute of its first use a token works again.
+# The processes of an agent's host refresh one grant at once. All uses within a minute get the same tokens.
 _REFRESH_TOKEN = _SingleUse(
     "refresh_tokens",
     "token_hash",
     "true",
     "(once.used_at IS NULL OR consent.resource IS NOT NULL AND once.used_at > now() - interval '1 minute')",
+    """
+    used_at = coalesce(once.used_at, now()),
+    successor_key = CASE WHEN consent.resource IS NOT NULL THEN coalesce(once.successor_key, %(key)s::bytea) END
+    """,
+    "coalesce(once.successor_key, %(key)s::bytea)",
 )
+
+_OTHER_RESOURCE: LiteralString = """
+%(resource)s <> coalesce(consent.resource, '') AND NOT (%(resource)s = '' AND consent.is_resource_assumed)
+"""
 
 # The UPDATE locks the row: of simultaneous requests, one uses it and the others see that it was used.
 _USE = """
-WITH used AS (
-    UPDATE {table} AS once
-    SET used_at = coalesce(once.used_at, now())
-    FROM service.authorizations AS consent
-    JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
-    WHERE once.{hash} = %(hash)s AND {unused} AND once.expires_at > now() AND {condition}
-      AND (%(resource)s::text IS NULL OR coalesce(consent.resource, '') = %(resource)s)
-      AND consent.family = once.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
-      AND consent.expires_at > now() AND coalesce(%(scopes)s::text[] <@ consent.scopes, true)
-    RETURNING once.family, consent.user_id, consent.scopes, consent.expires_at
-),
-access AS (
-    INSERT INTO service.access_tokens (token_hash, family, expires_at, scopes)
-    SELECT %(access_hash)s, family, least(now() + %(access_lifetime)s, expires_at), %(scopes)s FROM used
-),
-refresh AS (
+UPDATE {table} AS once
+SET {use}
+FROM service.authorizations AS consent
+JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
+WHERE once.{hash} = %(hash)s AND {unused} AND once.expires_at > now() AND {condition}
+  AND (%(resource)s::text IS NULL OR NOT ({other_resource}))
+  AND consent.family = once.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+  AND consent.expires_at > now() AND coalesce(%(scopes)s::text[] <@ consent.scopes, true)
+RETURNING once.family, {key}
+"""
+
+_ISSUE = """
+WITH refresh AS (
     INSERT INTO service.refresh_tokens (token_hash, family, expires_at)
-    SELECT %(refresh_hash)s, family, least(now() + %(refresh_lifetime)s, expires_at) FROM used
+    SELECT %(refresh_hash)s, family, least(now() + %(refresh_lifetime)s, expires_at)
+    FROM service.authorizations WHERE family = %(family)s
 )
-SELECT user_id, coalesce(%(scopes)s::text[], scopes),
-       extract(epoch FROM least(%(access_lifetime)s, expires_at - now()))::integer
-FROM used
+INSERT INTO service.access_tokens (token_hash, family, expires_at, scopes)
+SELECT %(access_hash)s, family, least(now() + %(access_lifetime)s, expires_at), %(scopes)s::text[]
+FROM service.authorizations WHERE family = %(family)s
+"""
+
+_ISSUED = """
+SELECT consent.user_id, coalesce(token.scopes, consent.scopes),
+       extract(epoch FROM token.expires_at - now())::integer
+FROM service.access_tokens AS token
+JOIN service.authorizations AS consent USING (family)
+WHERE token.token_hash = %(access_hash)s
 """
 
 _REVOKE_CONSENT = """
@@ -127,8 +151,10 @@ RETURNING consent.user_id
 """
 
 _WHY_REFUSED = """
-SELECT consent.user_id, CASE WHEN consent.expires_at <= now() THEN consent.expires_at END AS ended_at,
-       CASE WHEN NOT %(scopes)s::text[] <@ consent.scopes THEN consent.scopes END AS exceeded_scopes
+SELECT consent.user_id, false AS is_repeated,
+       CASE WHEN consent.expires_at <= now() THEN consent.expires_at END AS ended_at,
+       CASE WHEN NOT %(scopes)s::text[] <@ consent.scopes THEN consent.scopes END AS exceeded_scopes,
+       CASE WHEN {other_resource} THEN coalesce(consent.resource, '') END AS issued_for
 FROM {table} AS once
 JOIN service.authorizations AS consent USING (family)
 WHERE once.{hash} = %(hash)s AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
@@ -152,6 +178,7 @@ async def issue_code(
     redirect_uri: str,
     code_challenge: str | None,
     resource: str | None = None,
+    is_resource_assumed: bool = False,
 ) -> str:
     """Store a user's consent and return the code for it.
 
@@ -159,6 +186,7 @@ async def issue_code(
         accounts: The keys of the accounts; None: all of the user's, also later ones.
         lifetime: How long any token of it may be valid.
         resource: The path of the resource that its tokens are for; None stands for the REST API.
+        is_resource_assumed: Whether the request did not name it.
     """
     code = secrets.token_urlsafe(_RANDOM_BYTES)
     values = {
@@ -168,6 +196,7 @@ async def issue_code(
         "scopes": list(scopes),
         "accounts": None if accounts is None else list(accounts),
         "resource": resource,
+        "is_resource_assumed": is_resource_assumed,
         "consent_lifetime": lifetime,
         "code_hash": hash_of(code),
         "redirect_uri": redirect_uri,
@@ -202,7 +231,7 @@ async def exchange_code(
         "scopes": None,
         "resource": resource,
     }
-    return await _use_once(connection, _CODE, values)
+    return await _use_once(connection, _CODE, code, values)
 
 
 async def rotate(
@@ -215,8 +244,8 @@ async def rotate(
 ) -> IssuedTokens | RefusedUse:
     """Use a refresh token and return the next tokens.
 
-    A second use of a refresh token revokes the consent, with its token family. That of a grant for agents works again
-    within a minute.
+    A second use of a refresh token revokes the consent, with its token family. That of a grant for agents gives the
+    same tokens again within a minute: they are derived from it, so that only hashes are stored.
 
     Args:
         scopes: What the next access token may do; by default what its consent permits (RFC 6749 section 6).
@@ -228,7 +257,7 @@ async def rotate(
         "scopes": None if scopes is None else [scope.value for scope in scopes],
         "resource": resource,
     }
-    return await _use_once(connection, _REFRESH_TOKEN, values)
+    return await _use_once(connection, _REFRESH_TOKEN, refresh_token, values)
 
 
 async def revoke(connection: Connection, application: RegisteredApplication, token: str) -> int | None:
@@ -247,32 +276,47 @@ async def revoke(connection: Connection, application: RegisteredApplication, tok
 
 
 async def _use_once(
-    connection: Connection, once: _SingleUse, values: Mapping[str, object]
+    connection: Connection, once: _SingleUse, secret: str, values: Mapping[str, object]
 ) -> IssuedTokens | RefusedUse:
-    tokens = (secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
-    token_values = {
-        "access_hash": hash_of(tokens[0]),
-        "refresh_hash": hash_of(tokens[1]),
-        "access_lifetime": timedelta(seconds=ACCESS_TOKEN_SECONDS),
-        "refresh_lifetime": timedelta(seconds=REFRESH_TOKEN_SECONDS),
-    }
-    used = await connection.execute(_statement(_USE, once, once.condition), {**values, **token_values})
+    key = secrets.token_bytes(_RANDOM_BYTES)
+    used = await connection.execute(_statement(_USE, once, once.condition), {**values, "key": key})
     row = await used.fetchone()
     if row is not None:
-        return IssuedTokens(*tokens, *row)
+        family, used_key = row
+        access, refresh = (_derived(used_key, use, secret) for use in (b"access", b"refresh"))
+        issued = {
+            "family": family,
+            "scopes": values["scopes"],
+            "access_hash": hash_of(access),
+            "refresh_hash": hash_of(refresh),
+            "access_lifetime": timedelta(seconds=ACCESS_TOKEN_SECONDS),
+            "refresh_lifetime": timedelta(seconds=REFRESH_TOKEN_SECONDS),
+        }
+        if used_key == key:
+            await connection.execute(_ISSUE, issued)
+        row = await (await connection.execute(_ISSUED, issued)).fetchone()
+        return IssuedTokens(access, refresh, *row) if row is not None else RefusedUse()
     user_id = await _revoke_consent(connection, once, values, only_used=True)
     if user_id is not None:
         return RefusedUse(user_id, is_repeated=True)
-    reason = await (await connection.execute(_statement(_WHY_REFUSED, once, "true"), values)).fetchone()
-    return RefusedUse() if reason is None else RefusedUse(reason[0], ended_at=reason[1], exceeded_scopes=reason[2])
+    why = await (await connection.execute(_statement(_WHY_REFUSED, once, "true"), values)).fetchone()
+    return RefusedUse() if why is None else RefusedUse(*why)
+
+
+def _derived(key: bytes, use: bytes, secret: str) -> str:
+    return urlsafe_b64encode(hmac.digest(key, use + secret.encode(), "sha256")).rstrip(b"=").decode()
 
 
 async def _revoke_consent(
     connection: Connection, once: _SingleUse, values: Mapping[str, object], *, only_used: bool = False
 ) -> int | None:
-    """Revoke the consent of a code or refresh token, and return its user; with `only_used`, only after its use."""
-    condition: LiteralString = "once.used_at IS NOT NULL" if only_used else "true"
-    revoked = await connection.execute(_statement(_REVOKE_CONSENT, once, condition), values)
+    """Revoke the consent of a code or refresh token, and return its user.
+
+    Args:
+        only_used: Only where it was used, and may not be used again.
+    """
+    statement = _statement(_REVOKE_CONSENT, once, f"NOT {once.unused}" if only_used else "true")
+    revoked = await connection.execute(statement, values)
     row = await revoked.fetchone()
     return None if row is None else int(row[0])
 
@@ -283,4 +327,7 @@ def _statement(template: LiteralString, once: _SingleUse, condition: LiteralStri
         hash=sql.Identifier(once.hash_column),
         condition=sql.SQL(condition),
         unused=sql.SQL(once.unused),
+        use=sql.SQL(once.use),
+        key=sql.SQL(once.key),
+        other_resource=sql.SQL(_OTHER_RESOURCE),
     )

@@ -75,7 +75,7 @@ async def issue_tokens(store: Store, request: Request) -> Response:
                 problem = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
                 raise TokenEndpointError("unsupported_grant_type", problem)
     if isinstance(issued, RefusedUse):
-        raise _refusal(issued, problem)
+        raise _refusal(issued, problem, base_url_of(request))
     return token_answer(
         {
             "token_type": "Bearer",
@@ -104,7 +104,7 @@ async def revoke_token(store: Store, request: Request) -> Response:
     return token_answer({})
 
 
-def _refusal(refused: RefusedUse, problem: str) -> TokenEndpointError:
+def _refusal(refused: RefusedUse, problem: str, base: str) -> TokenEndpointError:
     """Return the error for a code or refresh token that gives no tokens."""
     if refused.ended_at is not None:
         day = f"{refused.ended_at.astimezone(UTC):%Y-%m-%d}"
@@ -112,6 +112,12 @@ def _refusal(refused: RefusedUse, problem: str) -> TokenEndpointError:
     elif refused.exceeded_scopes is not None:
         problem = f"scope may name only what the user approved: {' '.join(refused.exceeded_scopes)}"
         return TokenEndpointError("invalid_scope", problem)
+    elif refused.issued_for is not None:
+        problem = (
+            f"it was issued for the resource {base}{refused.issued_for}, and the request names another one; name that "
+            "one, or none"
+        )
+        return TokenEndpointError("invalid_target", problem)
     return TokenEndpointError("invalid_grant", problem)
 
 

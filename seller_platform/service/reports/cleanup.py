@@ -16,6 +16,11 @@ from seller_platform.service.reports.jobs import KEPT_LONGER
 _DELETIONS: Mapping[str, LiteralString] = {
     "access tokens": "DELETE FROM service.access_tokens WHERE expires_at <= now() - %(longer)s",
     "refresh tokens": "DELETE FROM service.refresh_tokens WHERE expires_at <= now() - %(longer)s",
+    # Within the minute after its use, a refresh token of agents may be used again.
+    "keys of successors": """
+            UPDATE service.refresh_tokens SET successor_key = NULL
+            WHERE successor_key IS NOT NULL AND used_at <= now() - interval '1 minute'
+        """,
     # Its code, used or not, is deleted with it.
     "consents": """
             DELETE FROM service.authorizations AS consent

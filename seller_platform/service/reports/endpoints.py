@@ -51,7 +51,7 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
 
     async def answer_request(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers, Scope.REPORTS)
+            caller = await authenticate(connection, request, Scope.REPORTS)
         body, query = await read_json(request), Query(request.scope["query_string"])
 
         async def store_request(connection: Connection) -> Response:
@@ -105,7 +105,7 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
 async def _find(store: Store, request: Request, kept_days: int) -> tuple[str, ReportRequestJob]:
     """Return the requested format, and the report."""
     async with store.connection() as connection:
-        caller = await authenticate(connection, request.headers)
+        caller = await authenticate(connection, request)
         query = Query(request.scope["query_string"])
         selector, report_id, form = read_selector(query), query.value(REPORT_ID), query.value(FORMAT)
         if not query.has(REPORT_ID):

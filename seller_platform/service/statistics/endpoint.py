@@ -125,7 +125,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
 
     async def answer(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers)
+            caller = await authenticate(connection, request)
             list_request, grouping = read_request(request.scope["query_string"])
             selected = await select_accounts(connection, caller, list_request.selector)
             now = clock()

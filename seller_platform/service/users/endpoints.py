@@ -46,14 +46,14 @@ def user_routes(store: Store) -> tuple[Route, ...]:
 
     async def answer_me(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers)
+            caller = await authenticate(connection, request)
         user = {name: getattr(caller, name) for name in ("id", "name", "email", "status")}
         user["active"] = caller.status == "active"
         return success_answer("The user of this token.", user=user)
 
     async def answer_accounts(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers)
+            caller = await authenticate(connection, request)
             accounts = await accounts_of(connection, caller)
         names = [column.name for column in ACCOUNTS.columns]
         return json_answer({"accounts": [{name: getattr(account, name) for name in names} for account in accounts]})

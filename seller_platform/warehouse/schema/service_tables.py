@@ -118,6 +118,7 @@ APPLICATIONS = Table(
         DateTime(timezone=True),
         comment="When the document at its client id was read; null: it was registered here.",
     ),
+    Column("resource", Text, comment="The path of the only resource that its tokens are for; null: any."),
     schema=SERVICE,
     comment="Registered OAuth clients (RFC 6749 section 2).",
 )
@@ -167,6 +168,13 @@ AUTHORIZATIONS = Table(
     Column(
         "resource", Text, comment="The path of the resource that its tokens are for (RFC 8707); null: the REST API."
     ),
+    Column(
+        "is_resource_assumed",
+        Boolean,
+        nullable=False,
+        server_default="false",
+        comment="Whether the request named no resource, or that of the REST API, and got another.",
+    ),
     schema=SERVICE,
     comment="One consent: the family of the code and all tokens that came of it; revoked as a whole.",
 )
@@ -214,8 +222,13 @@ REFRESH_TOKENS = Table(
     _family(),
     Column("expires_at", DateTime(timezone=True), nullable=False, comment="When it expires."),
     Column("used_at", DateTime(timezone=True), comment="When it was exchanged; null until then."),
+    Column(
+        "successor_key",
+        LargeBinary,
+        comment="The key with which its successors are derived from it; deleted a minute after its first use.",
+    ),
     schema=SERVICE,
-    comment="Refresh tokens, single use; a second use revokes the family.",
+    comment="Refresh tokens, single use; a second use revokes the family, but for a minute where agents ask.",
 )
 
 SESSIONS = Table(

@@ -2,12 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from random import Random
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from seller_platform.service.access import hash_of
+from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.agent_hosts import Host
 from seller_platform_tests.support.client_documents import Documents, hosted_documents
@@ -15,7 +19,16 @@ from seller_platform_tests.support.demo_company import AU, DE, US
 from seller_platform_tests.support.demo_company import NOW as READ_AT
 from seller_platform_tests.support.hostile_calls import hostile_messages, leaks, result_of
 from seller_platform_tests.support.questions import problems_of, questions
-from seller_platform_tests.support.served import ANN, Served, add_user, execute, running_app, stored
+from seller_platform_tests.support.served import (
+    ANN,
+    Served,
+    add_user,
+    execute,
+    issue_token,
+    running_app,
+    stored,
+    with_connection,
+)
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 
@@ -81,39 +94,122 @@ def test_a_grant_of_one_account_explains_no_rows_of_another(agents: Served, docu
     assert ([each.is_error for each in others], len(rows)) == ([True, True], 20)
 
 
-def test_the_tokens_of_agents_are_for_agents_alone(agents: Served, host: Host) -> None:
+def test_a_token_of_another_resource_is_refused_with_both_names(agents: Served, host: Host) -> None:
     assert host.tokens
-    plain = {"Authorization": f"Bearer {host.tokens.access_token}"}
-    of_agents = httpx.get(f"{agents.base_url}/user/me", headers=plain, timeout=PATIENCE_SECONDS)
+    of_agents = _me(agents, host.tokens.access_token)
     without, unknown = host.post(None), host.post("unknown")
-    # A grant of the same client for the REST API.
-    swap = "UPDATE service.authorizations SET resource = %s WHERE client_id = %s"
-    execute(agents.database, swap, None, host.client_id)
-    of_rest = host.post(host.tokens.access_token)
-    execute(agents.database, swap, "/mcp", host.client_id)
+    of_rest = host.post(issue_token(agents.database, ANN))
+    base = agents.base_url
 
     assert [each.status_code for each in (of_agents, without, unknown, of_rest)] == [401] * 4
-    metadata = f'resource_metadata="{agents.base_url}/.well-known/oauth-protected-resource/mcp", scope="read"'
+    metadata = f'resource_metadata="{base}/.well-known/oauth-protected-resource/mcp", scope="read"'
     assert metadata in without.headers["www-authenticate"]
     assert 'error="invalid_token"' in unknown.headers["www-authenticate"]
+    assert f"is for the resource {base}/mcp, and one for {base} is needed here" in of_agents.json()["message"]
+    assert f"is for the resource {base}, and one for {base}/mcp is needed here" in of_rest.json()["message"]
+    assert f"with resource={base}/mcp" in of_rest.headers["www-authenticate"]
     assert host.post(host.tokens.access_token).status_code == 200
 
 
-def test_sixteen_refreshes_at_once_keep_the_grant(agents: Served, host: Host) -> None:
-    assert host.tokens
-    assert host.tokens.refresh_token
-    first = host.tokens.refresh_token
-    works = host.refresh_at_once(16)
-    later = "UPDATE service.refresh_tokens SET used_at = now() - interval '61 seconds' WHERE used_at IS NOT NULL"
-    execute(agents.database, later)
-    replayed = host.refresh(first)
-    revoked = "SELECT count(*) FROM service.authorizations WHERE revoked_at IS NOT NULL AND client_id = %s"
+def _me(agents: Served, token: str) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {token}"}
+    return httpx.get(f"{agents.base_url}/user/me", headers=headers, timeout=PATIENCE_SECONDS)
 
-    assert works == [True] * 16
-    assert (replayed.status_code, replayed.json()["error"]) == (400, "invalid_grant")
-    assert stored(agents.database, revoked, host.client_id) == [(1,)]
-    host.tokens = None
+
+def test_a_token_tried_at_both_resources_is_valid_at_its_own(agents: Served, documents: Documents) -> None:
+    host = Host(agents.base_url, documents)
     host.ask()
+    assert host.tokens
+    tokens = [host.tokens.access_token, *(issue_token(agents.database, ANN) for _ in range(19))]
+
+    def both(token: str) -> list[tuple[int, int]]:
+        with ThreadPoolExecutor(4) as threads:
+            tried = [threads.submit(call, token) for call in (host.post, partial(_me, agents)) * 2]
+            asked, read = ([each.result().status_code for each in tried[half::2]] for half in (0, 1))
+        return list(zip(asked, read, strict=True))
+
+    for token in tokens:
+        expected = (200, 401) if token == host.tokens.access_token else (401, 200)
+        assert both(token) == [expected] * 2
+
+
+def test_refreshes_within_a_minute_keep_one_chain(agents: Served, documents: Documents) -> None:
+    host = Host(agents.base_url, documents)
+    host.ask()
+    assert host.tokens
+    first = str(host.tokens.refresh_token)
+    chain = [first]
+    for _ in range(3):
+        pairs = host.refresh_at_once(8, chain[-1])
+        assert {(pair["access_token"], pair["refresh_token"]) for pair in pairs} == {
+            (pairs[0]["access_token"], pairs[0]["refresh_token"])
+        }
+        assert host.post(pairs[0]["access_token"]).status_code == 200
+        chain.append(pairs[0]["refresh_token"])
+    again = host.refresh_at_once(2, first)
+    family = f"""
+        SELECT family FROM service.refresh_tokens JOIN service.authorizations USING (family)
+        WHERE token_hash = decode('{hash_of(first).hex()}', 'hex')
+    """
+    of_family = f"SELECT count(*), count(used_at) FROM service.refresh_tokens WHERE family = ({family})"
+    stored_tokens = stored(agents.database, of_family)
+    revoke = {"token": pairs[0]["access_token"], "client_id": host.client_id}
+    httpx.post(f"{agents.base_url}/oauth/revoke", data=revoke, timeout=PATIENCE_SECONDS)
+    revoked = host.refresh(chain[-2])
+    still = host.refresh(chain[-1])
+    execute(agents.database, "UPDATE service.refresh_tokens SET used_at = used_at - interval '61 seconds'")
+    with_connection(agents.database.url, partial(delete_expired, kept_days=7))
+    keys = stored(agents.database, "SELECT count(successor_key) FROM service.refresh_tokens")
+    late = host.refresh(first)
+    ended = host.refresh(still.json()["refresh_token"])
+    event = "SELECT count(*) FROM service.security_events WHERE kind = 'refresh_token_reused' AND client_id = %s"
+
+    assert [pair["refresh_token"] for pair in again] == [chain[1]] * 2
+    assert (stored_tokens, keys) == ([(4, 3)], [(0,)])  # one chain
+    assert [each.status_code for each in (revoked, still, late, ended)] == [400, 200, 400, 400]
+    assert stored(agents.database, event, host.client_id) == [(1,)]
+    assert host.post(still.json()["access_token"]).status_code == 401
+
+
+@pytest.mark.parametrize("resource", [None, "", "/"])
+def test_a_reader_that_names_no_resource_gets_a_token_of_mcp(
+    agents: Served, documents: Documents, resource: str | None
+) -> None:
+    host = Host(agents.base_url, documents)
+    named = {} if resource is None else {"resource": f"{agents.base_url}{resource}"}
+
+    pair = host.exchange(host.code(scope="read", **named), **named).json()
+    wider = host.exchange(host.code(**named), **named).json()
+
+    assert (host.post(pair["access_token"]).status_code, pair["scope"]) == (200, "read")
+    assert host.refresh(pair["refresh_token"]).status_code == 200
+    assert _me(agents, wider["access_token"]).status_code == 200
+
+
+@pytest.mark.parametrize(("asked", "named"), [("/mcp", ""), ("/mcp/", "/"), ("", "/mcp")])
+def test_a_code_exchanged_for_another_resource_is_refused(
+    agents: Served, documents: Documents, asked: str, named: str
+) -> None:
+    host, base = Host(agents.base_url, documents), agents.base_url
+    code = host.code(resource=f"{base}{asked}")
+
+    refused = host.exchange(code, resource=f"{base}{named}")
+    taken = host.exchange(code, resource=f"{base}{asked}")
+
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_target")
+    issued_for = f"{base}{asked.removesuffix('/')}"
+    assert f"it was issued for the resource {issued_for}, and" in refused.json()["error_description"]
+    assert taken.status_code == 200
+
+
+def test_mcp_with_a_slash_is_mcp(agents: Served, documents: Documents) -> None:
+    host = Host(agents.base_url, documents, "/mcp/")
+
+    [answer] = host.ask(("accounts", {}))
+
+    assert not answer.is_error
+    metadata = httpx.get(f"{agents.base_url}/.well-known/oauth-protected-resource/mcp/").json()
+    assert metadata["resource"] == f"{agents.base_url}/mcp"
 
 
 def test_hostile_requests_get_no_rows_of_others_and_show_no_sql(agents: Served, documents: Documents) -> None:
@@ -137,7 +233,10 @@ def test_hostile_requests_get_no_rows_of_others_and_show_no_sql(agents: Served, 
 
 
 def test_without_the_option_the_service_says_so(reading: Served) -> None:
-    answer = httpx.post(f"{reading.base_url}/mcp", json={})
+    answers = [httpx.post(f"{reading.base_url}{path}", json={}) for path in ("/mcp", "/mcp/")]
+    with reading.logged_in() as browser:
+        page = reading.request_code(browser, resource=f"{reading.base_url}/mcp")
 
-    assert answer.status_code == 404
-    assert "--mcp" in answer.json()["message"]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert "--mcp" in answers[0].json()["message"]
+    assert (page.status_code, "agents are not served here" in page.text) == (400, True)
