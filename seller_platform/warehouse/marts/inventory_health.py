@@ -11,7 +11,8 @@ _OF_UNITS = ("daily_product_sales.units_ordered", "daily_product_sales.date")
 _OF_COVER = ("inventory.afn_fulfillable_quantity", *_OF_UNITS)
 _OF_RISK = ("inventory.afn_inbound_quantity", *_OF_COVER)
 
-# Beyond ten years of cover there is no stock-out to plan for, and its day may lie beyond the calendar.
+# Beyond ten years of cover there is no stock-out to plan for, and its day may lie beyond the calendar. Cover is computed
+# from the units, not from the velocity, and only what is shown is rounded: 13.96 days are fewer than 14.
 _QUERY = """
 WITH {stock},
 sales_days AS (
@@ -33,14 +34,14 @@ snapshots AS (
 ),
 covered AS (
     SELECT stock.*, sales_days.days AS sales_days, snapshots.days AS snapshot_days, snapshots.empty_days,
-           round(fulfillable / nullif(velocity, 0), 1) AS cover,
-           round((fulfillable + inbound) / nullif(velocity, 0), 1) AS cover_with_inbound
+           fulfillable * 30.0 / nullif(units_30, 0) AS cover,
+           (fulfillable + inbound) * 30.0 / nullif(units_30, 0) AS cover_with_inbound
     FROM stock
     CROSS JOIN sales_days
     LEFT JOIN snapshots ON snapshots.sku = stock.sku
 )
 SELECT sku, snapshot_day, asin, product_name, fulfillable, reserved, inbound, on_shelves, units_30, units_90,
-       sales_days, round(velocity, 2), stated_velocity, cover, cover_with_inbound,
+       sales_days, round(velocity, 2), stated_velocity, round(cover, 1), round(cover_with_inbound, 1),
        CASE WHEN cover < 3650 THEN snapshot_day + floor(cover)::integer END,
        CASE WHEN fulfillable IS NULL THEN 'unknown'
             WHEN fulfillable <= 0 AND units_90 > 0 THEN 'out of stock'

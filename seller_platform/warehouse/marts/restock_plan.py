@@ -14,7 +14,7 @@ _QUERY = """
 WITH {stock},
 positions AS (
     SELECT *, coalesce(fulfillable, 0) + coalesce(inbound, 0) AS position,
-           (coalesce(fulfillable, 0) + coalesce(inbound, 0)) / nullif(velocity, 0) AS cover
+           (coalesce(fulfillable, 0) + coalesce(inbound, 0)) * 30.0 / nullif(units_30, 0) AS cover
     FROM stock
 ),
 planned AS (
@@ -24,11 +24,11 @@ planned AS (
                     0, floor(cover - %(lead_time_days)s::integer - %(safety_days)s::integer)
                 )::integer END AS order_date,
            CASE WHEN velocity > 0 AND cover < 3650
-                THEN ceil(round(
-                    velocity * %(target_cover_days)s::integer + greatest(
-                        0, velocity * (%(lead_time_days)s::integer + %(safety_days)s::integer) - position
-                    ), 6
-                ))::bigint ELSE 0 END AS order_units
+                THEN ceil((
+                    units_30 * %(target_cover_days)s::numeric + greatest(
+                        0, units_30 * (%(lead_time_days)s::numeric + %(safety_days)s::numeric) - 30.0 * position
+                    )
+                ) / 30)::bigint ELSE 0 END AS order_units
     FROM positions
 )
 SELECT sku, snapshot_day, asin, product_name, round(velocity, 2), position::bigint, round(cover, 1), order_date,
