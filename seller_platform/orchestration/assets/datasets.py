@@ -51,14 +51,8 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
     # The products that are looked up are those of the inventory.
     deps = [placement.asset_key(INVENTORY)] if dataset.source is Source.PRODUCT_LOOKUP else []
 
-    @dataset_asset(
-        dataset,
-        partitions,
-        placement,
-        deps=deps,
-        # For outages of Dagster's storage; slices that failed end in a Failure that forbids retries.
-        retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
-    )
+    # Without a retry policy: Dagster would also start a load again that was terminated.
+    @dataset_asset(dataset, partitions, placement, deps=deps)
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:

@@ -14,6 +14,7 @@ from sqlalchemy import text
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG, REQUESTED_BY_TAG
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
@@ -183,3 +184,26 @@ def test_a_job_and_its_runs_end_when_they_are_terminated(location: Location) -> 
 
     assert ended is dg.DagsterRunStatus.CANCELED
     assert {location.run(run.run_id).status for run in runs} == {dg.DagsterRunStatus.CANCELED}
+
+
+def test_a_load_that_is_terminated_ends_and_keeps_what_it_has_loaded(location: Location) -> None:
+    orders, months = dataset_named("orders"), [Window.month_of(date(2026, month, 1)) for month in range(9, 0, -1)]
+    (run,) = location.requested(
+        "backfill_history", "load_months", from_month="2026-01", to_month="2026-09", accounts=[OTHER],
+        datasets=["orders"],
+    )  # fmt: skip
+    newest, waiting = partition_key(OTHER, months[0]), months[2].start
+
+    with location.platform.database.connect() as connection, releasing(connection):
+        hold(connection, f"orders|{OTHER}|{waiting:%Y-%m}")
+        location.dequeue(run.run_id)
+        wait_for(lambda: newest in location.platform.materialized(orders))
+        location.terminate(run.run_id)
+    ended = location.end_of(run.run_id)
+
+    events = {entry.dagster_event_type for entry in location.instance.all_logs(run.run_id)}
+    kept = location.platform.materialized(orders) & {partition_key(OTHER, month) for month in months}
+    assert ended is dg.DagsterRunStatus.CANCELED, location.messages(run.run_id)
+    assert events.isdisjoint({dg.DagsterEventType.STEP_UP_FOR_RETRY, dg.DagsterEventType.STEP_RESTARTED})
+    assert newest in kept
+    assert partition_key(OTHER, months[-1]) not in kept
