@@ -578,7 +578,8 @@ def open_load(database: Database, slice_: Slice, *, by_value: bool = False) -> I
     killed leaves none behind.
 
     Args:
-        by_value: Nothing that former loads kept is believed, neither pages nor hashes of rows.
+        by_value: Nothing that former loads kept is believed, neither pages nor hashes of rows. Nor is it while a
+            reading of the slice is held: by their hashes, rows that were changed by hand would be those of the list.
 
     Raises:
         WarehouseUnavailableError: The server cannot be reached.
@@ -586,8 +587,11 @@ def open_load(database: Database, slice_: Slice, *, by_value: bool = False) -> I
     with database.connect() as connection, releasing(connection):
         for window in slice_.window.months():
             hold(connection, f"{slice_.dataset.name}|{slice_.account}|{Window.month_of(window.start).start:%Y-%m}")
+        of_days = _days_of(slice_.dataset, slice_.account, slice_.window)
+        load_id, is_held = connection.execute(_OPEN_LOAD, of_days).one()
+        by_value = by_value or is_held
         known = NO_PAGES if by_value else recall_pages(connection, slice_.dataset, slice_.account, slice_.window)
-        load = Load(connection, slice_, _next_load(connection), known, by_value=by_value)
+        load = Load(connection, slice_, load_id, known, by_value=by_value)
         begin_sums(connection, slice_.dataset, slice_.account)
         connection.commit()
         try:
@@ -615,6 +619,15 @@ def held_since(connection: Connection, receipt: Receipt) -> datetime:
     readings = held_readings(connection, dataset, receipt.account, receipt.window)
     moments = [moment for day in doubt_of(receipt).claim for moment, _ in readings.get(day, ())]
     return min(moments, default=receipt.started_at)
+
+
+_OPEN_LOAD = text("""
+    SELECT nextval(pg_get_serial_sequence('platform.loads', 'id')), EXISTS (
+        SELECT FROM platform.slices
+        WHERE dataset = :of_dataset AND account = :of_account AND held_load_ids <> '{}'
+          AND coalesce(month + interval '1 month' > :first_day AND month < :before_day, true)
+    )
+""")
 
 
 def _next_load(connection: Connection) -> int:

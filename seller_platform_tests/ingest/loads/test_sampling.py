@@ -9,9 +9,16 @@ from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import use_clock
+from seller_platform.contract import Window
+from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import UpstreamError
-from seller_platform.ingest.loads.loading import SliceLoader, SliceResult
+from seller_platform.ingest.loads.acceptance import accept_load
+from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.sampling import compare_sample, requests_for_comparisons
+from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.warehouse.loads.holds import READINGS_TO_BELIEVE
+from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.monitoring.sampling import Stratum, requests_of_comparisons, sample
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.sampling import Installation
@@ -152,6 +159,38 @@ def test_a_reading_that_is_held_counts_as_different(installation: Installation) 
 
     assert [each.receipt for each in results] == [None]
     assert sample(installation.database, installation.now).strata[Stratum.SETTLED].different == 1
+
+
+@pytest.mark.parametrize("ended_by", ["accept", "sync"])
+@pytest.mark.parametrize("change", ["amount = amount * -3", "sku = 'x' || sku"])
+def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
+    installation: Installation, change: str, ended_by: str
+) -> None:
+    def rows() -> object:
+        with installation.database.begin() as connection:
+            of_list = text("SELECT posted_date, sku, amount FROM seller.transactions ORDER BY 1, 2, 3")
+            return connection.execute(of_list).all()
+
+    def load(*, by_value: bool = False) -> Receipt | None:
+        loader = SliceLoader(installation.database, lambda _: api, installation.now, adaptive=False)
+        request = SliceRequest(TRANSACTIONS, account, month, by_value=by_value)
+        (result,) = load_each([request], loader, second_reading_seconds=0)
+        return result.receipt
+
+    before, (account,), month = rows(), installation.keys, Window.month_of(installation.months[0])
+    _execute(installation, f"UPDATE seller.transactions SET {change} WHERE local_day < '{month.end}'")
+    with api_of(installation.answer) as api:
+        assert load(by_value=True) is None
+        (held,) = open_holds(installation.database)
+        if ended_by == "accept":
+            accept_load(lambda _: api, installation.database, held.id, now=installation.now, adaptive=False)
+        else:
+            for reading in range(2, READINGS_TO_BELIEVE + 1):
+                installation.now += 21 * HOUR
+                assert (load() is None) is (reading < READINGS_TO_BELIEVE)
+
+    assert open_holds(installation.database) == ()
+    assert rows() == before
 
 
 def test_sums_of_receipts_are_right_after_a_change_by_hand(installation: Installation) -> None:
