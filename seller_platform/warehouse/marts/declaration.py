@@ -1,6 +1,5 @@
 """What a mart is: a table that is computed from datasets and declared once."""
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -15,7 +14,6 @@ MARTS_SCHEMA = "marts"
 
 Query: TypeAlias = sql.SQL | sql.Composed
 
-_COMMENT = re.compile(r"--[^\n]*")
 _VERSION_DIGITS = 12
 
 _DUPLICATES = """
@@ -182,11 +180,11 @@ class Mart:
 
     @property
     def version(self) -> str:
-        """A digest of what decides the rows: columns, inputs, parameters and query, without spaces and descriptions."""
+        """A digest of what decides the rows: columns, inputs, parameters, and the query with its rules, byte by byte."""
         columns = [(each.name, each.kind.name, each.key, each.nullable) for each in self.columns]
         inputs = [(each.dataset.name, each.months_before, each.months_after) for each in self.inputs]
         parameters = [(each.name, each.default) for each in self.parameters]
-        query = " ".join(_COMMENT.sub("", self.query.as_string(None)).split())
+        query = self.query.as_string(None)
         return sha256(repr((columns, inputs, parameters, self.day, query)).encode()).hexdigest()[:_VERSION_DIGITS]
 
     @property

@@ -140,7 +140,27 @@ def test_a_file_says_to_which_accounts_the_ledger_is_posted(shop: Shop, tmp_path
         ("payouts", "Bank in transit", "", "No VAT", Decimal("80.00")),
     ]
     assert _failed(build) == []
-    assert marts["journal_entries"].version != JOURNAL.version
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ('"Marketplace -- clearing", code: "200"', '"Marketplace -- clearing", code: "999"'),
+        ('"Marketplace /* clearing", code: "200"', '"Marketplace /* clearing", code: "999"'),
+        ("A  B", "A B"),
+        ("A ' -- B", "A ' -- C"),
+        ("a", "A"),
+    ],
+)
+def test_each_character_of_a_file_changes_the_version_of_its_mart(tmp_path: Path, first: str, second: str) -> None:
+    given = 'Owed by the market, code: "1100"'
+
+    versions = [
+        {mart.name: mart.version for mart in marts_with(None, _written(tmp_path, OWN.replace(given, written)))}
+        for written in (first, second)
+    ]
+
+    assert [name for name, version in versions[0].items() if versions[1][name] != version] == [JOURNAL.name]
 
 
 @pytest.mark.parametrize(
