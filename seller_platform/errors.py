@@ -932,7 +932,7 @@ class ReadingHeldError(CheckFailedError):
 
 
 class InputProblemError(CheckFailedError):
-    """A partition of a mart was not built, because an input's slice is held, mismatched or failed."""
+    """A partition of a mart was not built, because the slice of an input has a problem."""
 
     next_step = "Load the input's partition again, or accept it if it is held; then the mart is built."
     begin = "not built: "

@@ -105,7 +105,7 @@ def following_definitions(
             context.update_cursor(f"{newest}@{now.isoformat()}")
         if not requests:
             blocked = _count(due) - _count(ready)
-            reasons = {"a run under way": _count(ready), "an input that is held, mismatched or failed": blocked}
+            reasons = {"a run under way": _count(ready), "an input that has a problem": blocked}
             waits = [f"{count_of(count, 'partition', 'waits')} for {of}" for of, count in reasons.items() if count]
             yield dg.SkipReason("; ".join(waits) or "nothing is due")
 

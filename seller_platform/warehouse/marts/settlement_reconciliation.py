@@ -174,9 +174,10 @@ compared AS (
     FROM sold FULL JOIN statistics USING (local_day, currency) CROSS JOIN has_statistics
     UNION ALL
     SELECT local_day, currency, 'fees and statistics',
-           CASE WHEN NOT coalesce(charged.is_mixed, false) THEN coalesce(charged.fees, 0) END,
+           CASE WHEN ledger_end.last_day IS NOT NULL AND NOT coalesce(charged.is_mixed, false)
+                THEN coalesce(charged.fees, 0) END,
            CASE WHEN has_statistics.known THEN coalesce(statistics.fees, 0) END, 0
-    FROM charged FULL JOIN statistics USING (local_day, currency) CROSS JOIN has_statistics
+    FROM charged FULL JOIN statistics USING (local_day, currency) CROSS JOIN has_statistics CROSS JOIN ledger_end
     UNION ALL
     SELECT local_day, currency, 'earnings and payouts', earned, amount, coalesce(carried_over, 0) FROM settled
 ),

@@ -3,7 +3,7 @@
 - `coverage`: what should be stored, and what is
 - `doubtful_slices`: slices of which a check may fail
 - `problems`: what is wrong, by dataset and reason
-- `slice_problems`: slices that are held, mismatched or failed
+- `slice_problems`: slices whose rows may not be those of the upstream
 - `mart_inputs`: builds of marts, unless an input has a problem
 - `slice_states`: the state of every slice that should be stored
 - `repeated_ledgers`: accounts of one seller that have the same ledger

@@ -56,14 +56,14 @@ def failed_input(
 ) -> InputProblemError | None:
     """Return why a partition of a mart must not be built: the slice of an input has a problem.
 
-    A mart of whole accounts reads no month that is older than three. An input that is not required and was never loaded
-    stops no mart.
+    A mart of whole accounts reads no month that is older than three. An input that is not required stops a mart, too,
+    unless it was never tried.
     """
     for source in mart.inputs:
         of_input = problems.get((source.dataset.name, account), {})
         for read in _months_read(source, month) if of_input else ():
             problem = of_input.get(None if read is None else read.start)
-            if problem is not None and (source.required or problem.was_loaded):
+            if problem is not None:
                 asset = key_prefix + source.dataset.table.replace(".", "/")
                 partition = account if read is None else f"{account}|{read.start}"
                 return InputProblemError(problem.kind, asset, partition, problem.sentence)

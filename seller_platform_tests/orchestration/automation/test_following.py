@@ -105,7 +105,7 @@ def test_a_partition_whose_input_has_a_problem_is_requested_after_it(ticks: Tick
     mark_loaded(database, dataset_named("transactions"), ACCOUNT, JANUARY)
 
     assert (during, ticks.tick()) == ({}, DUE)
-    assert message == "1 partition waits for an input that is held, mismatched or failed"
+    assert message == "1 partition waits for an input that has a problem"
 
 
 def test_a_tick_without_new_loads_asks_for_nothing_but_the_newest(ticks: Ticks, database: Database) -> None:

@@ -356,6 +356,9 @@ def test_without_a_ledger_or_statistics_nothing_is_compared_with_them(shop: Shop
 
     assert _settled(shop, "orders and payments") == [(Decimal("10.00"), None, None, None, "not comparable")]
     assert _settled(shop, "daily sales and statistics") == [(Decimal("10.00"), None, None, None, "not comparable")]
+    shop.insert("sales_by_date", ("2026-03-01", 1, "10.00", "0", "2.00", "0", None, None, None, "2026-03-01"))
+    shop.build(SETTLEMENT)
+    assert _settled(shop, "fees and statistics") == [(None, Decimal("2.00"), None, None, "not comparable")]
 
 
 def test_sales_and_fees_are_compared_with_the_statistics(shop: Shop) -> None:
