@@ -199,18 +199,18 @@ def test_a_program_that_dies_is_started_again(place: Deployment) -> None:
 
 def test_it_ends_in_order_and_opens_again_with_the_same(place: Deployment) -> None:
     place.await_quiet()
-    loads = _loads(place)
+    loads, maps = _loads(place), _maps(place)
     with place.databases() as (_, warehouse), warehouse.begin() as connection:
         later = text("UPDATE platform.history_start SET first_day = first_day + interval '1 month' RETURNING first_day")
         first_day = connection.execute(later).scalar_one()
     code = place.end()
     with deployment(place.home, *OPTIONS) as again:
-        loads_again = _loads(again)
+        loads_again, maps_again = _loads(again), _maps(again)
         with again.databases() as (_, warehouse):
             first_day_again = stored_history_start(warehouse)
         end = again.end()
 
-    assert (loads_again, first_day_again) == (loads, first_day)
+    assert (loads_again, first_day_again, maps_again > maps) == (loads, first_day, True)
     assert (code, end, left_behind(place.home)) == (0, 0, [])
 
 
@@ -370,3 +370,13 @@ def _closed_month(place: Deployment) -> tuple[str, str]:
             text("SELECT account, to_char(min(local_day), 'YYYY-MM-01') FROM seller.orders GROUP BY 1")
         ).one()
     return str(account), str(month)
+
+
+def _maps(place: Deployment) -> int:
+    """Return how often `platform/coverage` was materialized."""
+    statement = """
+        SELECT count(*) FROM dagster.event_logs
+        WHERE dagster_event_type = 'ASSET_MATERIALIZATION' AND asset_key = '["platform", "coverage"]'
+    """
+    with place.databases() as (_, warehouse), warehouse.begin() as connection:
+        return int(connection.execute(text(statement)).scalar_one())

@@ -49,22 +49,20 @@ def load_last_month(installation: Installation, output: Output) -> Sequence[str]
         is_known = bool(pairs_read(database, REFRESHED))
         planner = Planner(database, accounts(database), since, now)
         planned = plan_loads(planner.due(REFRESHED, scheduled=is_known), listed=listed)
-        if not planned:
-            return []
-        keys_read = [key for key in listed if key in {each.key for each in planner.accounts}]
-        first, last = keys_read[0], keys_read[-1]
-
-        with output.progress("Loading the last month", len(planned) + 1) as show:
-            for number, run in enumerate([PlannedRun((ACCOUNTS,)), *planned]):
-                show(number)
-                problems.update(execute(run, job, instance).failures)
-        with output.progress("Building the marts", None):
-            monthly = tuple(mart for mart in MARTS if mart.is_monthly)
-            others = tuple(mart for mart in MARTS if not mart.is_monthly)
-            ends = partition_key(first, months[0]), partition_key(last, months[-1])
-            for run in (PlannedRun(monthly, *ends), PlannedRun(others, first, last)):
-                problems.update(execute(run, job, instance).failures)
-            report_coverage(instance, database)
-            report_checks(instance, database, WHOLE, [*DATASETS, *MARTS])
-            report_freshness(instance, database, REFRESHED)
+        if planned:
+            with output.progress("Loading the last month", len(planned) + 1) as show:
+                for number, run in enumerate([PlannedRun((ACCOUNTS,)), *planned]):
+                    show(number)
+                    problems.update(execute(run, job, instance).failures)
+            with output.progress("Building the marts", None):
+                monthly = tuple(mart for mart in MARTS if mart.is_monthly)
+                others = tuple(mart for mart in MARTS if not mart.is_monthly)
+                keys_read = [key for key in listed if key in {each.key for each in planner.accounts}]
+                first, last = keys_read[0], keys_read[-1]
+                ends = partition_key(first, months[0]), partition_key(last, months[-1])
+                for run in (PlannedRun(monthly, *ends), PlannedRun(others, first, last)):
+                    problems.update(execute(run, job, instance).failures)
+        report_coverage(instance, database)
+        report_checks(instance, database, WHOLE, [*DATASETS, *MARTS])
+        report_freshness(instance, database, REFRESHED)
     return [f"{name}: {problem}" for name, problem in problems.items()]

@@ -180,7 +180,7 @@ class Mart:
 
     @property
     def version(self) -> str:
-        """A digest of what decides the rows: columns, inputs, parameters, and the query with its rules, byte by byte."""
+        """A digest of what decides the rows: columns, inputs, parameters, and the query with its rules to the byte."""
         columns = [(each.name, each.kind.name, each.key, each.nullable) for each in self.columns]
         inputs = [(each.dataset.name, each.months_before, each.months_after) for each in self.inputs]
         parameters = [(each.name, each.default) for each in self.parameters]

@@ -11,8 +11,8 @@ _OF_UNITS = ("daily_product_sales.units_ordered", "daily_product_sales.date")
 _OF_COVER = ("inventory.afn_fulfillable_quantity", *_OF_UNITS)
 _OF_RISK = ("inventory.afn_inbound_quantity", *_OF_COVER)
 
-# Beyond ten years of cover there is no stock-out to plan for, and its day may lie beyond the calendar. Cover is computed
-# from the units, not from the velocity, and only what is shown is rounded: 13.96 days are fewer than 14.
+# Beyond ten years of cover there is no stock-out to plan for, and its day may lie beyond the calendar. Only what is
+# shown is rounded: 13.96 days are fewer than 14, and a velocity of 20 / 30 would have no last digit.
 _QUERY = """
 WITH {stock},
 sales_days AS (
