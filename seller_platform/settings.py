@@ -199,7 +199,7 @@ class Settings(BaseSettings):
         120, description="how long a session may be unused before it ends", ge=1, le=43_200
     )
     celery_broker_url: SecretStr | None = Field(
-        None, description="the broker that queues runs for Celery's workers; by default the warehouse's PostgreSQL"
+        None, description="the Redis server that queues runs for Celery's workers"
     )
     secret_key: SecretStr | None = Field(
         None,

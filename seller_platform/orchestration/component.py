@@ -35,7 +35,7 @@ from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIO
 from seller_platform.orchestration.jobs.acceptance import accept_job
 from seller_platform.orchestration.jobs.run_requests import AssetJob, loading_jobs
 from seller_platform.orchestration.jobs.today import today_definitions
-from seller_platform.orchestration.placement import Placement, Shard
+from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.loads.history_start import history_start_of
@@ -73,10 +73,6 @@ attributes:
   # datasets: [orders, transactions, inventory]
   # connections: [default]
   # accounts: [A1B2C3.US]
-  # With thousands of accounts, several components read a part of them each, with key prefixes of their own: the first
-  # has `shard: 1`, the last of five `shard: 5`.
-  # shard: 1
-  # shards: 5
   # Whether the schedules are on when they are first loaded.
   schedules: true
   # Whether sensors report what is wrong with slices, and failed runs and checks of the instance, to
@@ -136,16 +132,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     )
     accounts: Sequence[str] | None = Field(
         default=None, description="The keys of the accounts to read; by default all accounts of the connections."
-    )
-    shard: int | None = Field(
-        default=None,
-        description="The number, from 1 to `shards`, of the part of the accounts to read. To which part an account "
-        "belongs is decided by its key alone.",
-    )
-    shards: int | None = Field(
-        default=None,
-        description="How many components share the accounts. Each has another `shard` and another `key_prefix`, and "
-        "otherwise the same attributes.",
     )
     datasets: Sequence[str] | None = Field(
         default=None,
@@ -251,7 +237,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 parts.append(coverage_definitions(placement, datasets=refreshed, schedules=running))
             if _ORDERS_TODAY in extras:
                 parts.append(today_definitions(placement, refreshed=refreshed))
-            if _SAMPLE in extras and placement.of_all_shards.is_whole and placement.is_first_shard:
+            if _SAMPLE in extras and placement.is_whole:
                 parts.append(sample_definitions(placement, schedules=running))
             if COST_PERIODS in datasets:
                 parts.append(cost_definitions(placement))
@@ -278,23 +264,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             return None if names is None else frozenset(names)
 
         connections, accounts = chosen(self.connections), chosen(self.accounts)
-        return Placement(tuple(self.key_prefix), self.group, connections, accounts, self._shard())
-
-    def _shard(self) -> Shard | None:
-        """Return the part of the accounts to read; None for all."""
-        if self.shard is None and self.shards is None:
-            return None
-        if self.shard is None or self.shards is None:
-            raise _invalid("shard", "shard and shards belong together; give both, such as shard: 1 and shards: 5")
-        if not 1 <= self.shard <= self.shards:
-            raise _invalid(
-                "shard", f"{self.shard} is not one of {self.shards} shards; choose a number from 1 to shards"
-            )
-        if self.accounts is not None:
-            raise _invalid("shard", "accounts are listed, too; give a list of accounts or a shard of all")
-        if not self.key_prefix:
-            raise _invalid("shard", "the components of all shards would have equal keys; give each a key_prefix")
-        return Shard(self.shard, self.shards)
+        return Placement(tuple(self.key_prefix), self.group, connections, accounts)
 
     def _datasets(self) -> Sequence[Dataset]:
         """Return the datasets to read, in their usual order; the accounts are always read."""

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from hashlib import sha256
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import dagster as dg
@@ -23,33 +22,6 @@ Reader = TypeVar("Reader", KnownAccount, KnownConnection)
 
 
 @dataclass(frozen=True)
-class Shard:
-    """One of several parts of the accounts, each of which belongs to exactly one part.
-
-    Attributes:
-        number: From 1 on.
-        count: How many parts there are.
-    """
-
-    number: int
-    count: int
-
-    def has(self, account: str) -> bool:
-        """Return whether the account of a key belongs to it."""
-        return _shard_of(account, self.count) == self.number
-
-
-@cache
-def _shard_of(account: str, count: int) -> int:
-    """Return the number of the shard whose digest with the key is the largest.
-
-    A further shard takes accounts from the others, and no account moves between these. The rule must never change:
-    users have the numbers in their projects.
-    """
-    return max(range(1, count + 1), key=lambda number: sha256(f"{account}|{number}".encode()).digest())
-
-
-@dataclass(frozen=True)
 class Placement:
     """How the definitions of a component are named, and which accounts they read.
 
@@ -58,14 +30,12 @@ class Placement:
         group: The group of all assets; by default each area has a group.
         connections: The names of the connections to read; None for all.
         accounts: The keys of the accounts to read; None for all accounts of these connections.
-        shard: The part of these accounts to read; None for all of them.
     """
 
     key_prefix: tuple[str, ...] = ()
     group: str | None = None
     connections: frozenset[str] | None = None
     accounts: frozenset[str] | None = None
-    shard: Shard | None = None
 
     def key(self, key: dg.AssetKey) -> dg.AssetKey:
         """Return an asset's key with the prefix."""
@@ -91,26 +61,11 @@ class Placement:
     @property
     def is_whole(self) -> bool:
         """Whether all accounts are read."""
-        return self.connections is None and self.accounts is None and self.shard is None
-
-    @property
-    def is_first_shard(self) -> bool:
-        """Whether it does what is done once for all shards; true without shards, too."""
-        return self.shard is None or self.shard.number == 1
-
-    @cached_property
-    def of_all_shards(self) -> "Placement":
-        """The placement with the accounts of all shards."""
-        return replace(self, shard=None)
+        return self.connections is None and self.accounts is None
 
     @cached_property
     def accounts_name(self) -> str:
-        """The name of the dynamic partitions: chosen accounts have partitions of their own.
-
-        With another number of shards it is another name, because accounts have moved.
-        """
-        if self.shard is not None:
-            return self.name_of(f"{ALL_ACCOUNTS}_of_shard_{self.shard.number}_of_{self.shard.count}")
+        """The name of the dynamic partitions: chosen accounts have partitions of their own."""
         return ALL_ACCOUNTS if self.is_whole else self.name_of(f"selected_{ALL_ACCOUNTS}")
 
     @cached_property
@@ -133,10 +88,6 @@ class Placement:
         """Return the accounts or the connections that are read."""
         return [each for each in known if self._reads(each)]
 
-    def of_other_shards(self, known: Iterable[KnownAccount]) -> list[KnownAccount]:
-        """Return the accounts that the components of the other shards read; they share the requests of a day."""
-        return [each for each in self.of_all_shards.chosen(known) if not self._reads(each)]
-
     @property
     def _only_connection(self) -> str | None:
         """The name of the only connection, as a value of a tag."""
@@ -148,8 +99,7 @@ class Placement:
         if isinstance(each, KnownConnection):
             return self.connections is None or each.name in self.connections
         is_of_connection = self.connections is None or each.connection in self.connections
-        is_of_shard = self.shard is None or self.shard.has(each.key)
-        return is_of_connection and is_of_shard and (self.accounts is None or each.key in self.accounts)
+        return is_of_connection and (self.accounts is None or each.key in self.accounts)
 
 
 WHOLE = Placement()

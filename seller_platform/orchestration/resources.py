@@ -91,11 +91,9 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         """How many requests each connection may send on one day; None for any number."""
         return read_settings().requests_per_day
 
-    def planner(
-        self, chosen: Sequence[KnownAccount], since: date, now: datetime, sharing: Sequence[KnownAccount] = ()
-    ) -> Planner:
+    def planner(self, chosen: Sequence[KnownAccount], since: date, now: datetime) -> Planner:
         """Return what plans the loads of accounts at a moment, from the first day of history on."""
-        return Planner(self.database, chosen, since, now, self.adapts_lookback, self.requests_per_day, sharing)
+        return Planner(self.database, chosen, since, now, self.adapts_lookback, self.requests_per_day)
 
     @property
     def home(self) -> Path:

@@ -1,11 +1,11 @@
-"""Tests runs on several Celery workers: a backfill goes on after one is killed, with each broker."""
+"""Tests runs on several Celery workers: a backfill goes on after one is killed."""
 
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from seller_platform.warehouse.postgres.database import Database, driver_url
+from seller_platform.warehouse.postgres.advisory_locks import hold_within, releasing
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.health import CONNECTIONS, CONNECTIONS_OF_A_RUN
-from seller_platform.warehouse.postgres.process_locks import hold_run
 from seller_platform_tests.deployment.compose_machine import TOP, open_machine, services_with_celery
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.brokers import rabbitmq, redis, require_redis
+from seller_platform_tests.support.brokers import redis, require_redis
 from seller_platform_tests.support.deployment import Deployment
 from seller_platform_tests.support.independent_upstream import IndependentUpstream, open_independent_upstream
 from seller_platform_tests.support.processes import connect, environment, foreign_environment, free_port, run
@@ -99,32 +99,15 @@ def open_upstream() -> Iterator[tuple[IndependentUpstream, Requests]]:
         yield upstream, requests
 
 
-@contextmanager
-def of_the_file(_: Path, __: str) -> Iterator[None]:
-    """Yield no URL: the broker is Redis, with the command of the compose file."""
-    require_redis()
-    yield None
-
-
-@contextmanager
-def postgresql(_: Path, database_url: str) -> Iterator[str]:
-    """Yield the URL of the warehouse as a broker."""
-    yield f"sqla+{driver_url(database_url, 'psycopg2').render_as_string()}"
-
-
 @pytest.mark.nightly  # five programs that import Dagster
-@pytest.mark.parametrize("broker", [of_the_file, rabbitmq, postgresql])
-def test_a_backfill_ends_green_though_a_worker_is_killed(
-    broker: Callable[[Path, str], AbstractContextManager[str | None]], database_url: str, tmp_path: Path
-) -> None:
-    with broker(tmp_path / "broker", database_url) as url, open_upstream() as (upstream, requests):
+def test_a_backfill_ends_green_though_a_worker_is_killed(database_url: str, tmp_path: Path) -> None:
+    require_redis()
+    with open_upstream() as (upstream, requests):
         shell = foreign_environment(upstream, database_url, tmp_path / "home")
         chosen = {name: shell[name] for name in shell if name.startswith(("SELLER_API_", "SELLER_PLATFORM_HISTORY"))}
         chosen["SELLER_API_REQUESTS_PER_DAY"] = "100000"
-        if url is not None:
-            chosen["SELLER_PLATFORM_CELERY_BROKER_URL"] = url
         with open_machine(database_url, tmp_path, services_with_celery(), **chosen) as machine:
-            programs = ["code-location", "webserver", "daemon", *(["redis"] if url is None else [])]
+            programs = ["code-location", "webserver", "daemon", "redis"]
             run(["migrate"], machine.variables)
             connect(machine.variables)
             for name in programs:
@@ -185,19 +168,6 @@ def variables(database_url: str, tmp_path: Path) -> dict[str, str]:
     return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url, PYTHONPATH=str(TOP))
 
 
-@pytest.mark.nightly  # two programs that import Dagster
-def test_workers_that_start_at_once_on_a_new_database_all_run(variables: dict[str, str]) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "seller_platform_tests.deployment.workers_at_once"],
-        check=False,
-        env=variables,
-        capture_output=True,
-        text=True,
-    )
-
-    assert ended.returncode == 0, ended.stderr
-
-
 def test_a_run_is_left_alone_while_another_worker_executes_it(
     variables: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
@@ -211,7 +181,8 @@ def test_a_run_is_left_alone_while_another_worker_executes_it(
         run = pack_value(ExecuteRunArgs(JobPythonOrigin("job", location), "1", None))
         print(app.conf.broker_transport_options, app.tasks["execute_job"](execute_job_args_packed=run))
     """
-    with hold_run(database, "1") as is_alone, redis(tmp_path) as url:
+    with database.connect() as connection, releasing(connection), redis(tmp_path) as url:
+        assert hold_within(connection, "run|1", 0)
         ended = subprocess.run(
             [sys.executable, "-c", program],
             check=False,
@@ -220,5 +191,4 @@ def test_a_run_is_left_alone_while_another_worker_executes_it(
             text=True,
         )
 
-    assert is_alone
     assert (ended.returncode, ended.stdout) == (0, "{'visibility_timeout': 300} None\n"), ended.stderr

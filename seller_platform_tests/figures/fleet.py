@@ -13,7 +13,6 @@ from sqlalchemy import text
 from seller_platform.contract import REFRESHED, Account, Window
 from seller_platform.ingest.loads.planner import REFRESH_HOUR
 from seller_platform.orchestration.component import SellerPlatformComponent
-from seller_platform.orchestration.placement import Placement
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -93,21 +92,15 @@ def fill_warehouse(database: Database, keys: Sequence[str], months: Sequence[Win
         connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("VACUUM ANALYZE"))
 
 
-def ticks(folder: Path, variables: Mapping[str, str], placement: Placement) -> dict[str, Callable[[], object]]:
-    """Return the evaluation of each schedule and sensor of a component, by name.
+def ticks(folder: Path, variables: Mapping[str, str]) -> dict[str, Callable[[], object]]:
+    """Return the evaluation of each schedule and sensor, by name.
 
     Args:
         folder: The folder of the Dagster instance.
         variables: Of the environment; they are set in this process.
     """
     os.environ.update(variables)
-    shard = placement.shard
-    component = SellerPlatformComponent(
-        key_prefix=placement.key_prefix,
-        shard=shard.number if shard else None,
-        shards=shard.count if shard else None,
-    )
-    definitions, instance = component.definitions(), dg.DagsterInstance.from_config(str(folder))
+    definitions, instance = SellerPlatformComponent().definitions(), dg.DagsterInstance.from_config(str(folder))
     resources = dict(definitions.resources or {})
     due_at = datetime.now(UTC).replace(hour=REFRESH_HOUR) + timedelta(days=1)
 

@@ -1,6 +1,5 @@
 """Measures pages of Dagster's UI, ticks, `sync --plan` and `status`, with many accounts and months.
 
-With shards, components of one project have so many accounts each, and the pages of an asset are those of the first.
 Dagster's tables say that every month of every account of the dated lists was loaded and checked. Then Chromium opens
 pages of the platform's definitions, each twice; the web server has just started before the first, and has emptied
 caches. A page is complete when each of its queries has been answered once; repeated queries do not count. The CPU is
@@ -27,7 +26,7 @@ from seller_platform.orchestration.assets.checks import checks_of, judgement_of
 from seller_platform.orchestration.assets.events import materialization
 from seller_platform.orchestration.assets.reporting import report_judgements
 from seller_platform.orchestration.partitions import add_accounts, partition_key
-from seller_platform.orchestration.placement import WHOLE, Placement, Shard
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.figures.fleet import fill_warehouse, ticks
@@ -54,15 +53,6 @@ _PAGES = {
 _QUIET_SECONDS = 4.0
 _LONGEST_SECONDS = 180.0
 _ASSETS = "{ assetNodes { assetKey { path } isPartitioned isMaterializable } }"
-_PROJECT = """
-import dagster as dg
-from seller_platform import SellerPlatformComponent
-defs = dg.Definitions.merge(*(
-    SellerPlatformComponent(key_prefix=[name], group=name, shard=shard, shards={shards}).definitions()
-    for shard in range(1, {shards} + 1)
-    for name in ["shard_%s" % shard]
-))
-"""
 _LAUNCH = """
 mutation ($assets: [AssetKeyInput!]!) {
   launchPartitionBackfill(backfillParams: {assetSelection: $assets, allPartitions: true}) {
@@ -155,17 +145,12 @@ def fill(url: str, folder: Path, accounts_of: Mapping[Placement, Sequence[str]],
 
 
 @contextmanager
-def webserver(folder: Path, variables: dict[str, str], shards: int) -> Iterator[tuple[str, int]]:
-    """Run Dagster's web server with the platform's definitions; yield its URL and its process id.
-
-    Args:
-        shards: How many components share the accounts; 1 for our own code location.
-    """
+def webserver(variables: dict[str, str]) -> Iterator[tuple[str, int]]:
+    """Run Dagster's web server with the platform's definitions; yield its URL and its process id."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)]
-    (folder / "project.py").write_text(_PROJECT.format(shards=shards))
-    code = ["-m", "seller_platform.orchestration.definitions"] if shards == 1 else ["-f", str(folder / "project.py")]
+    code = ["-m", "seller_platform.orchestration.definitions"]
     with subprocess.Popen([*command, *code], env=variables, stdout=subprocess.DEVNULL) as process:
         try:
             url = f"http://127.0.0.1:{port}"
@@ -198,37 +183,24 @@ def visit(page: Page, url: str, process: int) -> Visit:
     return seen
 
 
-def launch(url: str, placement: Placement) -> None:
-    """Launch a backfill of every partition of all assets of a component, as *Materialize all* does."""
+def launch(url: str) -> None:
+    """Launch a backfill of every partition of all assets, as *Materialize all* does."""
     with httpx.Client(base_url=url, timeout=_LONGEST_SECONDS) as client:
         nodes = client.post("/graphql", json={"query": _ASSETS}).json()["data"]["assetNodes"]
-        prefix = [*placement.key_prefix]
-        assets = [
-            node["assetKey"]
-            for node in nodes
-            if node["isPartitioned"] and node["isMaterializable"]
-            if node["assetKey"]["path"][: len(prefix)] == prefix
-        ]
+        assets = [node["assetKey"] for node in nodes if node["isPartitioned"] and node["isMaterializable"]]
         asked = {"query": _LAUNCH, "variables": {"assets": assets}}
         launched = client.post("/graphql", json=asked).json()["data"]["launchPartitionBackfill"]
     assert launched["__typename"] == "LaunchBackfillSuccess", launched
 
 
-def measure(*, accounts: int = 1_000, months: int = 36, shards: int = 1) -> Samples:
-    """Options: accounts of each component, months of each account, and components that share all accounts."""
-    samples = Samples(f"Pages of Dagster's UI over {shards} x {accounts:,} accounts, {months} months")
+def measure(*, accounts: int = 1_000, months: int = 36) -> Samples:
+    """Options: accounts, and months of each."""
+    samples = Samples(f"Pages of Dagster's UI over {accounts:,} accounts, {months} months")
     listed = [Window.month_of(datetime.now(UTC).date())]
     while len(listed) < months:
         listed.insert(0, Window.month_of(listed[0].start - timedelta(days=1)))
-    keys = [f"S{number:04}.US" for number in range(1, shards * accounts + 1)]
-    parts = [Shard(number, shards) for number in range(1, shards + 1)] if shards > 1 else []
-    placements = [Placement(key_prefix=(f"shard_{each.number}",), shard=each) for each in parts] or [WHOLE]
-    accounts_of = {each: [key for key in keys if each.shard is None or each.shard.has(key)] for each in placements}
-    first = placements[0]
-    values = {
-        "partition": partition_key(accounts_of[first][accounts // 2], listed[-1]),
-        "prefix": first.written_prefix,
-    }
+    keys = [f"S{number:04}.US" for number in range(1, accounts + 1)]
+    values = {"partition": partition_key(keys[accounts // 2], listed[-1]), "prefix": ""}
     with temporary_server() as (server, folder):
         variables = environment(
             folder / "home",
@@ -239,22 +211,21 @@ def measure(*, accounts: int = 1_000, months: int = 36, shards: int = 1) -> Samp
         with Database(server.database("ui")) as database:
             database.migrate()
             fill_warehouse(database, keys, listed)
-        fill(server.database("ui"), folder, accounts_of, listed)
-        with webserver(folder, variables, shards) as (base, process), open_browser() as browser:
+        fill(server.database("ui"), folder, {WHOLE: keys}, listed)
+        with webserver(variables) as (base, process), open_browser() as browser:
             page = browser.new_page(viewport={"width": 1500, "height": 1100})
             page.set_default_timeout(1_000 * _LONGEST_SECONDS)
-            of_group = {"lineage, one component": "/locations/project.py/asset-groups/shard_1/lineage"} if parts else {}
-            for title, path in {**_PAGES, **of_group}.items():
+            for title, path in _PAGES.items():
                 for turn in ("first", "again"):
                     before = processor_seconds(process)
                     seen = visit(page, base + path.format(**values), process)
                     samples.add(title, **{turn: seen.seconds, f"{turn}_CPU": seen.processor_seconds - before})
             before, began = processor_seconds(process), time.perf_counter()
-            launch(base, first)
+            launch(base)
             seconds = time.perf_counter() - began
             samples.add("launch of *Materialize all*", first=seconds, first_CPU=processor_seconds(process) - before)
             samples.add("the web server's memory", MiB=peak_mib(process))
-        for name, work in ticks(folder, variables, first).items():
+        for name, work in ticks(folder, variables).items():
             for turn in ("first", "again"):
                 took = spent(work, server)
                 samples.add(name, **{turn: took.seconds, f"{turn}_CPU": took.own + took.postgres})

@@ -174,15 +174,13 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
 
 @pytest.mark.parametrize(
     ("attributes", "is_brought"),
-    [({"shard": 1}, True), ({"shard": 2}, False), ({"shard": None, "shards": None, "accounts": ["A"]}, False)],
-    ids=["the first shard", "another shard", "chosen accounts"],
+    [({}, True), ({"accounts": ["A"]}, False), ({"connections": ["default"]}, False)],
+    ids=["all accounts", "chosen accounts", "a chosen connection"],
 )
 def test_only_a_component_that_speaks_for_all_accounts_compares_at_random(
     attributes: dict[str, Any], is_brought: bool
 ) -> None:
-    definitions = _definitions(
-        datasets=["orders", "sample"], alerts=False, **{"key_prefix": ["a"], "shards": 2} | attributes
-    )
+    definitions = _definitions(datasets=["orders", "sample"], alerts=False, key_prefix=["a"], **attributes)
 
     assert ("a_sample_hourly" in _names(definitions)["schedules"]) is is_brought
 
@@ -197,10 +195,6 @@ def test_only_a_component_that_speaks_for_all_accounts_compares_at_random(
             {"translation": lambda spec, _: spec.replace_attributes(key="mine")},
             "translation: the key of .* cannot be changed; set key_prefix instead",
         ),
-        ({"shard": 2}, "shard: shard and shards belong together; give both, such as shard: 1 and shards: 5"),
-        ({"shard": 6, "shards": 5}, "shard: 6 is not one of 5 shards; choose a number from 1 to shards"),
-        ({"shard": 1, "shards": 5, "accounts": ["A"]}, "shard: accounts are listed, too; give a list .* or a shard"),
-        ({"shard": 1, "shards": 5}, "shard: the components of all shards would have equal keys; give each a key_pre"),
     ],
 )
 def test_attributes_that_cannot_be_used_are_refused(attributes: dict[str, Any], message: str) -> None:

@@ -105,7 +105,6 @@ class Planner:
 
     Attributes:
         accounts: The accounts to read.
-        sharing: The accounts that others read with the requests of the same connections.
         since: The first day of interest of dated datasets.
         adaptive: Days are read again for as long as such days changed so far; otherwise for the dataset's lookback.
         requests_per_day: How many requests each connection may send on one day; None for any number.
@@ -117,7 +116,6 @@ class Planner:
     now: datetime
     adaptive: bool = True
     requests_per_day: int | None = None
-    sharing: Sequence[KnownAccount] = ()
 
     @cached_property
     def days(self) -> Sequence[AccountDay]:
@@ -221,16 +219,14 @@ class Planner:
     def of_refresh(self, read: Sequence[Dataset], datasets: Sequence[Dataset]) -> Division:
         """Divide the slices of some of the datasets of the daily refresh, and return those of these datasets.
 
-        Where requests are limited, all slices of the refresh are planned, also those of the accounts that share them.
+        Where requests are limited, all slices of the refresh are planned.
         A dataset that takes a request for each product waits until one of the lists with the products was loaded.
         """
         if self.requests_per_day is None:
             return Division(self._with_products(self.refreshed(read), datasets))
         names = {dataset.name for dataset in read}
-        refreshed = self._with_products(self._with_sharing.refreshed(datasets), datasets)
-        return self._own(
-            self._with_sharing.divide(refreshed), [each for each in refreshed if each.dataset.name in names]
-        )
+        refreshed = self._with_products(self.refreshed(datasets), datasets)
+        return self._of(self.divide(refreshed), [each for each in refreshed if each.dataset.name in names])
 
     def _with_products(self, slices: Sequence[DueSlice], datasets: Sequence[Dataset]) -> Sequence[DueSlice]:
         """Return the slices whose products are known, or will not be by any of the datasets."""
@@ -241,25 +237,15 @@ class Planner:
         return [each for each in slices if each.dataset.source is not Source.PRODUCT_LOOKUP or each.account in known]
 
     def beside_refresh(self, plan: Callable[["Planner"], Sequence[DueSlice]], datasets: Sequence[Dataset]) -> Division:
-        """Divide slices that are planned beside the daily refresh of these datasets, of which they may be a part.
-
-        Where requests are limited, the slices of the accounts that share them are planned, too, and left out.
-        """
+        """Divide slices that are planned beside the daily refresh of these datasets, of which they may be a part."""
         if self.requests_per_day is None:
             return Division(plan(self))
-        every = self._with_sharing
-        slices = plan(every)
+        slices = plan(self)
         at_refresh = max(self.now, self.now.astimezone(UTC).replace(hour=REFRESH_HOUR, minute=0))
-        return self._own(every.divide([*replace(every, now=at_refresh).refreshed(datasets), *slices]), slices)
+        return self._of(self.divide([*replace(self, now=at_refresh).refreshed(datasets), *slices]), slices)
 
-    @cached_property
-    def _with_sharing(self) -> "Planner":
-        return replace(self, accounts=[*self.accounts, *self.sharing])
-
-    def _own(self, division: Division, slices: Sequence[DueSlice]) -> Division:
-        """Return of a division only these slices, and of them only those of its accounts."""
-        own = {each.key for each in self.accounts}
-        slices = [each for each in slices if each.account in own]
+    def _of(self, division: Division, slices: Sequence[DueSlice]) -> Division:
+        """Return of a division only these slices."""
         later = {each: division.later[each] for each in slices if each in division.later}
         return replace(division, fitting=[each for each in slices if each not in later], later=later)
 

@@ -142,10 +142,8 @@ def alert_definitions(
             needs_a_server=True,
         ),
     )
-    # The first shard reports what concerns the instance, or the service.
-    sensors = [_sensor(watch, placement, tick_of) for watch in (watches if placement.is_first_shard else watches[:1])]
-    of_service = [security_sensor(clock, placement)] if placement.is_first_shard else []
-    return dg.Definitions(sensors=[*sensors, *of_service], resources={"alerts": _ALERTS})
+    sensors = [_sensor(watch, placement, tick_of) for watch in watches]
+    return dg.Definitions(sensors=[*sensors, security_sensor(clock, placement)], resources={"alerts": _ALERTS})
 
 
 def _sensor(
@@ -202,10 +200,9 @@ def _messages(tick: Tick, alerts: Alerts, watch: _Watch) -> Iterator[tuple[int, 
 def _read_problems(tick: Tick, _: Alerts) -> Sequence[Failure]:
     database, placement = tick.database, tick.placement
     read = [each.key for each in placement.chosen(accounts(database)) if each.account.problem is None]
-    datasets = [dataset for dataset in DATASETS if dataset != ACCOUNTS or placement.is_first_shard]
     of = None
     if not placement.is_whole:
-        of = {key for keys in keys_read(database, placement, datasets).values() for key in keys or ()}
+        of = {key for keys in keys_read(database, placement, DATASETS).values() for key in keys or ()}
     rows = problems(database, expected=tick.expected, accounts=read, of=of, now=tick.now)
     return [_failure_of(row, placement) for row in rows]
 
@@ -240,8 +237,7 @@ def _read_runs(tick: Tick, alerts: Alerts) -> Sequence[Failure]:
     }
     failures = list(failures_of_runs(tick.instance, alerts, tick.has_settled))
     # A run says the next step together with the reason.
-    of_all_shards = replace(tick, placement=tick.placement.of_all_shards)
-    named = _read_problems(of_all_shards, alerts) if failures else ()
+    named = _read_problems(tick, alerts) if failures else ()
     sentences = {f"{each.sentence} {each.next_step}".rstrip(" .") for each in named}
     return [failure for failure in failures if failure.sentence.rstrip(".") not in sentences]
 

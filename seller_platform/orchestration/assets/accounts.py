@@ -4,7 +4,6 @@ The sensor reads the accounts of every connection and adds partitions within its
 requests and no run. Nothing is ever removed: a missing account is retired in the registry, and its rows, its partitions
 and their history stay.
 
-Of several shards, only the first sends requests. The others take from the warehouse what it has read.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -71,11 +70,8 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         by_name = {connection.name: connection for connection in placement.chosen(connections(warehouse.database))}
-        stored = {} if placement.is_first_shard else newest_receipts(warehouse.database, dataset)
 
         def read(name: str) -> tuple[Sequence[KnownAccount], Receipt]:
-            if not placement.is_first_shard:
-                return accounts(warehouse.database), stored[name]
             with failure_kept(warehouse.database, name, run_id=context.run.run_id):
                 api = seller_api.api(name)
             return discover(
@@ -90,8 +86,7 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         if not by_name:
             loop.add("default", NotConnectedError())
         loaded: list[tuple[KnownConnection, Receipt]] = []
-        chosen = [name for name in by_name if placement.is_first_shard or name in stored]
-        for name, (listed, receipt) in loop.attempt(chosen, read):
+        for name, (listed, receipt) in loop.attempt([*by_name], read):
             readable = [account.key for account in placement.chosen(listed)]
             add_accounts(context.instance, readable, placement.accounts_name)
             loaded.append((by_name[name], receipt))
@@ -165,14 +160,10 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         every = _interval(warehouse.requests_per_day)
         by_name = {connection.name: connection for connection in placement.chosen(connections(database))}
         due = sorted(
-            (name for name in by_name if placement.is_first_shard and stored.is_due(name, now, every)),
+            (name for name in by_name if stored.is_due(name, now, every)),
             key=lambda name: stored.due.get(name, ""),
         )
         answers = _ask([by_name[name] for name in due], seller_api, database.url, tick_seconds)
-        if not placement.is_first_shard:
-            newest = newest_receipts(database, dataset).items()
-            new = {name: each for name, each in newest if name in by_name and each.id != stored.loads.get(name)}
-            answers = _Answers(new, {})
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
@@ -263,5 +254,4 @@ def _events(
                 "dagster/row_count": sum(newest.rows for newest in receipts.values()),
             }
         )
-    if placement.is_first_shard:
-        keep_reported(database, [receipt.id for _, receipt in loaded])
+    keep_reported(database, [receipt.id for _, receipt in loaded])

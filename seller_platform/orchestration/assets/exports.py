@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset
-from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import NotLoadedError, SellerPlatformError
 from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.assets.events import (
@@ -64,7 +63,7 @@ def export_definitions(
     """
     if folder is None:
         return dg.Definitions()
-    exported = exported_of(datasets, placement)
+    exported = exported_of(datasets)
     return dg.Definitions(assets=[export_asset(source, history_start, folder, placement) for source in exported])
 
 
@@ -81,17 +80,14 @@ def export_followers(
             exported_to(source, folder),
             frozenset([placement.asset_key(source)]),
         )
-        for source in exported_of(datasets, placement)
+        for source in exported_of(datasets)
     ]
 
 
-def exported_of(datasets: Collection[Dataset], placement: Placement) -> list[Source]:
-    """Return the tables that are exported where these datasets have assets.
-
-    Of several shards, the first exports the list of all accounts, which is one table.
-    """
+def exported_of(datasets: Collection[Dataset]) -> list[Source]:
+    """Return the tables that are exported where these datasets have assets."""
     exported = (*datasets, *marts_of(datasets))
-    return [source for source in SOURCES if source in exported and (source != ACCOUNTS or placement.is_first_shard)]
+    return [source for source in SOURCES if source in exported]
 
 
 def export_key(source: Source) -> dg.AssetKey:

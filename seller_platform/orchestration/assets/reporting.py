@@ -113,8 +113,6 @@ def report(
     Returns:
         How many loads were reported.
     """
-    if not placement.is_first_shard:
-        datasets = [each for each in datasets if each != ACCOUNTS]
     if not placement.is_whole:
         of_component = {key for keys in keys_read(database, placement, datasets).values() for key in keys or ()}
         accounts = of_component if accounts is None else of_component & set(accounts)

@@ -88,13 +88,8 @@ def schedule_definitions(
                     f"under way: {count_of(under_way, 'run')} of an earlier tick; the next tick requests the rest"
                 )
                 return
-            known = accounts(warehouse.database)
-            planner = warehouse.planner(
-                placement.chosen(known),
-                history_start,
-                context.scheduled_execution_time,
-                placement.of_other_shards(known),
-            )
+            chosen = placement.chosen(accounts(warehouse.database))
+            planner = warehouse.planner(chosen, history_start, context.scheduled_execution_time)
             division = (
                 planner.of_refresh(read, datasets)
                 if slices is None
@@ -110,7 +105,7 @@ def schedule_definitions(
                     run_key=":".join([names, *filter(None, (run.first, run.last))]),
                     asset_selection=[placement.asset_key(dataset) for dataset in run.datasets],
                     asset_check_keys=[],  # the step reports them
-                    tags=run.tags_with(known),
+                    tags=run.tags_with(chosen),
                 )
             if not planned:
                 yield dg.SkipReason(reason or "nothing is due")

@@ -7,8 +7,8 @@ failed if its code server answers and does not have it, and no process holds its
 The server alone does not suffice, because a process survives a server that was killed; nor does the lock, which a
 restart of PostgreSQL releases. Without the tag nothing is known: other processes hold no lock.
 
-The lock is not that of `warehouse.postgres.process_locks`, by which Celery's worker learns whether it is alone: it is
-in Dagster's storage, which may be another database, and the process of a run reads no settings for it.
+The lock is in Dagster's storage, which may be another database than the warehouse: the process of a run reads no
+settings.
 """
 
 import time

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset, dataset_named
-from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.ingest.loads.acceptance import accept_load
@@ -104,8 +103,6 @@ def _chosen(database: Database, config: AcceptHeld, placement: Placement) -> lis
     read = keys_read(database, placement, DATASETS)
 
     def is_read(held: Receipt) -> bool:
-        if held.dataset == ACCOUNTS.name and not placement.is_first_shard:
-            return False
         keys_of_dataset = read[held.dataset]
         return keys_of_dataset is None or held.account in keys_of_dataset
 

@@ -75,8 +75,7 @@ def _division(
     warehouse: WarehouseResource, placement: Placement, refreshed: Sequence[Dataset], now: datetime
 ) -> Division:
     """Return the slices of today, divided by what the daily refresh leaves of the requests."""
-    known = accounts(warehouse.database)
-    planner = warehouse.planner(placement.chosen(known), warehouse.first_day, now, placement.of_other_shards(known))
+    planner = warehouse.planner(placement.chosen(accounts(warehouse.database)), warehouse.first_day, now)
     return planner.beside_refresh(lambda each: today_slices(each.accounts, now), refreshed)
 
 

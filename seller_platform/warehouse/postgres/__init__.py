@@ -14,5 +14,4 @@
 - `dump_programs`: the programs for that, and their connection
 - `health`: the state of the database for `doctor`
 - `advisory_locks`: locks by name or number, held by a transaction or a connection
-- `process_locks`: locks that a process holds while it runs
 """

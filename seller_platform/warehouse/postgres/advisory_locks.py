@@ -5,7 +5,7 @@ side: names and numbers never change. The service executes the statements itself
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import LiteralString
 
@@ -54,8 +54,21 @@ def try_lock(connection: Connection, name: str) -> bool:
 
 def lock_within(connection: Connection, name: str, seconds: float) -> bool:
     """Return whether the lock of a name became free within some seconds. If so, hold it until the transaction ends."""
+    return _becomes_free(try_lock, connection, name, seconds)
+
+
+def hold_within(connection: Connection, name: str, seconds: float) -> bool:
+    """Return whether the lock of a name became free within some seconds. If so, hold it until it is released."""
+    is_held = _becomes_free(try_hold, connection, name, seconds)
+    connection.commit()
+    return is_held
+
+
+def _becomes_free(
+    try_once: Callable[[Connection, str], bool], connection: Connection, name: str, seconds: float
+) -> bool:
     deadline = time.monotonic() + seconds
-    while not try_lock(connection, name):
+    while not try_once(connection, name):
         if time.monotonic() >= deadline:
             return False
         time.sleep(_PAUSE_SECONDS)

@@ -74,7 +74,7 @@ def test_months_that_cannot_be_read_fail_the_step(platform: Platform) -> None:
     assert not result.success
 
 
-def test_only_the_first_shard_has_the_schedule_and_names_follow_the_prefix() -> None:
+def test_names_follow_the_prefix() -> None:
     (schedule,) = sample_definitions(Placement(("shop",)), schedules=False).schedules or ()
 
     assert isinstance(schedule, dg.ScheduleDefinition)
