@@ -24,7 +24,14 @@ from seller_platform.answers.proof import (
 )
 from seller_platform.counts import count_of
 from seller_platform.errors import UnanswerableError
-from seller_platform.warehouse.readers.governed_metrics import METRICS, Dimension, MetricQuery, MetricUnit, metric_named
+from seller_platform.warehouse.readers.governed_metrics import (
+    METRICS,
+    Dimension,
+    MetricQuery,
+    MetricUnit,
+    Order,
+    metric_named,
+)
 
 _PRODUCTS = text("""
     SELECT sku, array_remove(ARRAY[min(asin), min(product_name)], NULL)
@@ -53,7 +60,9 @@ class FigureArguments(ChosenAccounts):
     last_day: date = Field(description="The last day, inclusive.")
     by: tuple[Dimension, ...] = Field(default=(), max_length=4, description="What the metric is divided by.")
     products: Names = Field(default=(), description="SKUs, ASINs or exact names of products; empty for all.")
-    largest_first: bool = Field(default=False, description="Whether the largest values come first.")
+    order: Order = Field(
+        default=Order.KEY, description="`largest` or `smallest` value first, or by `key`: what it is divided by."
+    )
     limit: int = Field(default=100, ge=1, le=1_000, description="The most rows.")
 
 
@@ -137,8 +146,8 @@ def compare_periods(asker: Asker, arguments: CompareArguments) -> ToolAnswer[Com
         notes = [*notes, f"The periods are unequal: {count_of(asked.window.days, 'day')} and {other.days}."]
     keys = [*map(str, query.by), "currency"]
     values, other_values = ({tuple(row[key] for key in keys): row["value"] for row in each} for each in (rows, before))
-    compared = []
-    for key in {**values, **other_values}:
+    every, compared = [*{**values, **other_values}], []
+    for key in sorted(every, key=lambda key: [*map(str, key)]) if query.order is Order.KEY else every:
         value, other_value = values.get(key), other_values.get(key)
         change = value - other_value if value is not None and other_value is not None else None
         percent = round(100 * change / abs(other_value), 2) if change is not None and other_value else None
@@ -173,7 +182,7 @@ def figure_of(asker: Asker, arguments: FigureArguments) -> tuple[Asked, MetricQu
         )
     asked = Asked(asker, accounts, window, table.datasets, table.mart)
     skus = _skus(asked, arguments.products)
-    query = MetricQuery(metric, table, tuple(asked.keys), window, by, skus, arguments.largest_first, arguments.limit)
+    query = MetricQuery(metric, table, tuple(asked.keys), window, by, skus, arguments.order, arguments.limit)
     return asked, query
 
 

@@ -52,7 +52,7 @@ def test_products_are_compared_although_only_the_first_ones_are_listed(asker: As
     months = {"first_day": "2026-03-01", "last_day": "2026-03-31", "other_first_day": "2026-01-01"}
     question = {"metric": "units", "accounts": [US], "by": ["product"], **months, "other_last_day": "2026-01-31"}
 
-    first = call_tool(asker, "compare", {**question, "largest_first": True, "limit": 5}).rows
+    first = call_tool(asker, "compare", {**question, "order": "largest", "limit": 5}).rows
 
     january = {row.product: frames.values(US, date(2026, 1, 1), date(2026, 1, 31), row.product) for row in first}
     assert [row.other_value for row in first] == [january[row.product]["units"] for row in first]

@@ -38,6 +38,14 @@ class Dimension(StrEnum):
     PRODUCT = "product"
 
 
+class Order(StrEnum):
+    """Which rows come first."""
+
+    LARGEST = "largest"
+    SMALLEST = "smallest"
+    KEY = "key"
+
+
 @dataclass(frozen=True)
 class MetricTable:
     """A table that metrics are computed from.
@@ -223,7 +231,7 @@ class MetricQuery:
     window: Window
     by: tuple[Dimension, ...]
     products: tuple[str, ...] = ()
-    is_largest_first: bool = False
+    order: Order = Order.KEY
     limit: int = 100
 
     def __post_init__(self) -> None:
@@ -283,7 +291,8 @@ class MetricQuery:
         by = [sql.SQL(self.table.dimensions[each]) for each in self.by]
         currency = sql.SQL("NULL") if self.metric.unit is _COUNT else sql.Identifier(self.table.currency)
         groups = [sql.SQL(str(number)) for number in range(1, len(by) + 2)]
-        value_first = [sql.SQL("{} DESC NULLS LAST").format(sql.Identifier("value"))] if self.is_largest_first else []
+        value = sql.SQL("value NULLS LAST" if self.order is Order.SMALLEST else "value DESC NULLS LAST")
+        value_first = [] if self.order is Order.KEY else [value]
         of_products = sql.SQL(" AND sku = ANY ({})").format(sql.Literal(list(self.products)))
         return sql.SQL(_QUERY.strip()).format(
             columns=sql.SQL("").join(
