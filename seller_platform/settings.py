@@ -65,6 +65,7 @@ _OF_THE_API = ("base_url", "auth_url", "client_id", "client_secret", "redirect_u
 
 LEADING_ELSEWHERE = (
     "SELLER_PLATFORM_DATABASE_URL",
+    "SELLER_PLATFORM_READER_URL",
     "SELLER_PLATFORM_SERVICE_DATABASE_URL",
     "SELLER_PLATFORM_SERVICE_PUBLIC_URL",
     "SELLER_PLATFORM_HISTORY_START",
@@ -107,6 +108,11 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         None,
         description="the warehouse, also for Dagster's own tables: `postgresql://...`; by default the embedded server",
+    )
+    reader_url: SecretStr | None = Field(
+        None,
+        description="the login of a reader of that warehouse, as which `query` and the tool `sql` of `mcp` connect; "
+        "`database reader` makes one, and the embedded server has its own",
     )
     service_database_url: SecretStr | None = Field(
         None, description="the database that `service` serves; by default the sandbox"

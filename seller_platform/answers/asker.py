@@ -18,14 +18,16 @@ class Asker:
     """Who asks, and what they may see.
 
     Attributes:
-        database: The warehouse with the rights of a reader, as `open_as_reader` lends it.
+        database: The warehouse, as `open_reading` returns it.
         accounts: The keys of the accounts that may be seen; None for every account.
+        reader_url: The login as which statements are executed; None if none are.
         dagster_url: The URL of the Dagster UI, for links; None without one.
         clock: The time.
     """
 
     database: Database
     accounts: frozenset[str] | None = None
+    reader_url: str | None = None
     dagster_url: str | None = None
     clock: Clock = utc_now
 

@@ -69,13 +69,13 @@ def run_sql(asker: Asker, arguments: SqlArguments) -> ToolAnswer[ResultRow]:
 
     Raises:
         UnanswerableError: The asker may not see every account.
-        RequestError: PostgreSQL refused the statement, or it took too long.
+        RequestError: PostgreSQL refused the statement, it took too long, or two of its columns have one name.
     """
-    if asker.accounts is not None:
+    if asker.accounts is not None or asker.reader_url is None:
         raise UnanswerableError("statements are executed only for who may see every account", "Ask another tool.")
-    with open_result(asker.database, arguments.statement, seconds=_SECONDS) as result:
+    with open_result(asker.reader_url, arguments.statement, seconds=_SECONDS) as result:
+        names = result.names()
         rows = list(islice((row for block in result.blocks for row in block), arguments.limit + 1))
-        names = [column.name for column in result.columns]
     return ToolAnswer(
         rows=tuple(ResultRow(values=dict(zip(names, row, strict=True))) for row in rows[: arguments.limit]),
         notes=(

@@ -230,6 +230,10 @@ def _opened(settings: Settings, *, creates: bool, partitions: int = FEW_PARTITIO
             if not creates and readable_version(database) is None:
                 raise nothing_stored(settings)
             database.migrate(partitions, note)
+            if settings.database_url is None:
+                from seller_platform.warehouse.schema.readers import embedded_reader  # it imports every table
+
+                embedded_reader(database)
         except BaseException:
             database.close()
             raise

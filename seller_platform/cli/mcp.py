@@ -12,22 +12,22 @@ from seller_platform.logs import log_configuration
 from seller_platform.reading import open_stored
 from seller_platform.service.mcp.protocol import Server, mcp_server, stdio_server
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.schema.readers import open_as_reader
+from seller_platform.warehouse.schema.readers import open_reading, reader_url
 
 
 @click.command()
 def mcp() -> None:
     """Answer the questions of an agent about the warehouse, over standard input and output.
 
-    An MCP host starts this command. The tools only read, with the rights of `seller-platform database reader`; the page
-    `seller-platform docs agents` says how to add it to a host, and what each tool answers.
+    An MCP host starts this command. The tools only read, and `sql` is a reader of `seller-platform database reader`;
+    the page `seller-platform docs agents` says how to add it to a host, and what each tool answers.
     """
     settings = read_settings()
     # Standard output is the protocol's.
     logging.config.dictConfig(log_configuration(settings.log_format, {"seller_platform": "WARNING"}))
     expect_home()
-    with open_stored() as database, open_as_reader(database) as reader:
-        asker = Asker(reader, dagster_url=settings.dagster_url)
+    with open_stored() as stored, open_reading(stored.url) as database:
+        asker = Asker(database, reader_url=reader_url(stored, settings), dagster_url=settings.dagster_url)
         anyio.run(_serve, mcp_server(lambda _: asker, is_local=True))
 
 

@@ -6,12 +6,14 @@ import pytest
 
 from seller_platform.answers.asker import Asker
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.readers import open_as_reader
+from seller_platform.warehouse.schema.readers import open_reading, save_reader
 from seller_platform_tests.support.demo_company import NOW
 
 
 @pytest.fixture(scope="session")
 def asker(company: Database) -> Iterator[Asker]:
     """The operator, who may see every account."""
-    with open_as_reader(company) as reader:
-        yield Asker(reader, dagster_url="http://dagster.test", clock=lambda: NOW)
+    save_reader(company, "asker", "correct horse battery")
+    with open_reading(company.url) as database:
+        reader_url = company.url_of_user("asker")
+        yield Asker(database, reader_url=reader_url, dagster_url="http://dagster.test", clock=lambda: NOW)

@@ -107,7 +107,7 @@ def test_thousands_of_hostile_calls_see_no_rows_of_others(company: Database, ask
         "DELETE FROM seller.orders",
         "SELECT * FROM platform.grants",
         "SELECT 1; SELECT 2",
-        "SELECT set_config('role', '', true)",
+        "SELECT 1 AS a, 2 AS a",
     ],
 )
 def test_a_statement_of_an_agent_only_reads(asker: Asker, statement: str) -> None:
@@ -115,3 +115,9 @@ def test_a_statement_of_an_agent_only_reads(asker: Asker, statement: str) -> Non
         call_tool(asker, "sql", {"statement": statement}, is_local=True)
     with pytest.raises(UnanswerableError, match="there is no tool 'sql'"):
         call_tool(asker, "sql", {"statement": "SELECT 1"})
+    statement = "SELECT set_config('role', 'none', true) AS role, session_user AS login"
+    [row] = call_tool(asker, "sql", {"statement": statement}, is_local=True).rows
+    assert row.values == {"role": "none", "login": "asker"}
+    with pytest.raises(UnanswerableError, match="Run `seller-platform database reader NAME`"):
+        as_owner = replace(asker, reader_url=asker.database.url)
+        call_tool(as_owner, "sql", {"statement": "SELECT 1"}, is_local=True)

@@ -18,7 +18,7 @@ from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.monitoring.mart_inputs import inputs_of
 from seller_platform.warehouse.monitoring.sampling import DrawnSlice, Stratum, count_slices, keep_comparison
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.readers import open_as_reader
+from seller_platform.warehouse.schema.readers import open_reading
 from seller_platform_tests.support.demo_company import AU, DE, NOW, US
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
@@ -76,7 +76,7 @@ def test_the_rows_of_a_long_period_are_listed_in_part_and_counted(asker: Asker) 
 def test_who_may_see_one_account_gets_no_rows_of_another_explained(asker: Asker, company: Database) -> None:
     march = {"metric": "orders", "first_day": "2026-03-01", "last_day": "2026-03-31"}
 
-    with open_as_reader(company, connections=1) as reader:  # each call needs one at a time
+    with open_reading(company.url, connections=1) as reader:  # each call needs one at a time
         of_us = replace(asker, database=reader, accounts=frozenset({US}))
         rows = call_tool(of_us, "explain", march).rows
         with pytest.raises(UnanswerableError, match="neither the key nor the title"):

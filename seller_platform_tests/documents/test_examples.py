@@ -1,4 +1,4 @@
-"""A reader types every command of the documents, and runs every example in SQL, Python and YAML."""
+"""A reader types every command of the documents, and runs every example in Python and YAML."""
 
 import os
 import shutil
@@ -238,10 +238,9 @@ def test_every_command_and_example_of_the_documents_works_in_their_order(
             patch.chdir(reader.shell.folder)
             for variable, value in reader.shell.variables.items():
                 patch.setenv(variable, value)
-            for example in (*document.blocks("sql"), *document.blocks("python")):
-                is_sql = example in document.blocks("sql")
+            for example in document.blocks("python"):
                 try:
-                    (reader.ask if is_sql else _run_python)(reader.shell.spelled(example))
+                    _run_python(reader.shell.spelled(example))
                 except Exception as error:  # all failures are shown together
                     failures.append(f"{name}: {example}\nfailed: {error!r}")
 

@@ -12,6 +12,7 @@ from seller_platform.cli.database.removal import remove
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
+from seller_platform.warehouse.postgres.urls import READER_URL
 from seller_platform.warehouse.schema.readers import (
     remove_reader,
     rights_of_readers_lack,
@@ -92,6 +93,8 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
     lines.append(psql)
     if is_embedded:
         lines.append("Only your user of this machine reaches the embedded server, while one of its programs runs.")
+    else:
+        lines.append(f"`query` and the tool `sql` log in with {READER_URL}: the URL of that line, with the password.")
     output.document(ReaderDocument(reader=name, password=generated, psql=psql))
     output.line("\n".join(lines))
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.reading import open_stored
 from seller_platform.warehouse.readers.statements import Result, ResultColumn, open_result, statement_error
+from seller_platform.warehouse.schema.readers import reader_url
 
 _INTEGERS = ("int2", "int4", "int8", "oid")
 _FLOATS = ("float4", "float8")
@@ -22,9 +24,22 @@ _JSON = ("json", "jsonb")
 _NUMBERS = (*_INTEGERS, *_FLOATS, "numeric")
 _MOMENTS = ("timestamp", "timestamptz")
 _LONGEST_CELL = 200
+_OPTION = re.compile(r"--[a-z-]*(=.*)?")
 
 
-@click.command()
+class _StatementCommand(click.Command):
+    """A command whose argument may begin with a comment of SQL, which has the form of an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the statement behind all options."""
+        typed = args[: args.index("--")] if "--" in args else args
+        statements = [word for word in typed if word.startswith("--") and not _OPTION.fullmatch(word)]
+        if statements:
+            args = [*(word for word in args if word not in statements), "--", *statements]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_StatementCommand)
 @click.argument("statement", required=False)
 @click.option(
     "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read the statement from a file."
@@ -49,8 +64,8 @@ def query(
 ) -> None:
     """Run a SELECT on the warehouse, and print its rows.
 
-    STATEMENT is SQL, or - for standard input. It can read what `seller-platform database reader` may read: the schemas
-    seller, history and marts, and of platform the receipts. It changes nothing. Times are in UTC.
+    STATEMENT is SQL, or - for standard input. It logs in as a reader of `seller-platform database reader`, who reads
+    the schemas seller, history and marts, and of platform the receipts. It changes nothing. Times are in UTC.
 
     \b
     seller-platform query "SELECT account, count(*) FROM seller.orders GROUP BY 1"
@@ -58,8 +73,8 @@ def query(
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     if as_csv and output.as_json:
         raise click.UsageError("--csv and --json are two forms of the output; give one of them")
-    expect_home()
-    with open_stored() as database, open_result(database, _text(statement, file), seconds=seconds) as result:
+    settings, text = expect_home(), _text(statement, file)
+    with open_stored() as database, open_result(reader_url(database, settings), text, seconds=seconds) as result:
         if as_csv:
             _print_csv(result)
         elif output.as_json:
@@ -101,11 +116,7 @@ def _csv_cell(value: str | None) -> str:
 
 
 def _print_json(result: Result) -> None:
-    names = [column.name for column in result.columns]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise RequestError(f"two columns are named {', '.join(repeated)}; name them apart with AS, or take --csv")
-    keys = [json.dumps(name, ensure_ascii=False) for name in names]
+    keys = [json.dumps(name, ensure_ascii=False) for name in result.names()]
     start = "[\n"
     for block in result.blocks:
         for row in block:

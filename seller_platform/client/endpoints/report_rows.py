@@ -9,19 +9,18 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.decoding.values import reader_of, shape_of, text_of
+from seller_platform.client.decoding.values import reader_of, shape_of
 from seller_platform.client.endpoints.json_stream import JsonText, sent_bytes
 from seller_platform.client.http.characters import storable_json, variants, variants_of_texts
 from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error, shortened
 from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.contract.loads import REPLACED_TEXT, UNREADABLE_VALUES
 from seller_platform.contract.reports import CSV, FORMULA_STARTS
 from seller_platform.contract.wire import ROWS
 from seller_platform.counts import count_of
@@ -50,7 +49,7 @@ class ReportReader:
 
     Attributes:
         other_columns: The columns of the rows read so far that the contract does not name.
-        defects: The defects of the rows so far, as of one page.
+        defects: The rows so far with replaced text, as of one page.
     """
 
     def __init__(self, zone: ZoneInfo) -> None:
@@ -58,7 +57,7 @@ class ReportReader:
         self.defects = RowDefects(REPORT_ROWS)
         self._numbers = {name: number for number, column in enumerate(_SENT) for name in (column.name, *column.aliases)}
         self._readers = [reader_of(column.kind, zone) for column in _SENT]
-        self._position, self._unreadable = 0, dict[str, str]()
+        self._position = 0
 
     def rows(self, text: Iterator[str], form: str) -> Iterator[ReportRow]:
         """Return the rows of a body.
@@ -82,14 +81,14 @@ class ReportReader:
         for self._position, row in enumerate(json_rows(text), start=1):
             rows = [self._json_row(variant) for variant in variants(sent_bytes(row))]
             if len(rows[0][1]) < len(rows[-1][1]):
-                raise self._violation("two of its names differ only in text that cannot be stored")
+                self._refuse("two of its names differ only in text that cannot be stored")
             yield self._noted(rows)
 
     def _json_row(self, row: bytes) -> _Cells:
         try:
             sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
         except msgspec.ValidationError:
-            raise self._violation(f"it is {shape_of(row)}, not an object") from None
+            self._refuse(f"it is {shape_of(row)}, not an object")
         values: list[Any] = [None] * len(_SENT)
         others: dict[str, object] = {}
         for name, value in sent.items():
@@ -153,28 +152,25 @@ class ReportReader:
         try:
             return self._readers[number](sent)
         except (ValueError, ArithmeticError):
-            self._unreadable[_SENT[number].name] = text_of(sent)
-            return None
+            column = _SENT[number]
+            self._refuse(f"{column.name} is {shape_of(sent)}, which is no {column.kind.value} that can be stored")
 
     def _noted(self, variants: Sequence[_Cells]) -> ReportRow:
-        """Return the first variant of a row, and note what differs in the second, and what cannot be read."""
+        """Return the first variant of a row, and note what differs in the second."""
         (values, others), *more = variants
         for other_values, other_others in more:
             pairs = zip(_SENT, values, other_values, strict=True)
             names = [column.name for column, value, other in pairs if value != other]
             names += ["extra"] if others != other_others else []
-            self.defects.add((), {REPLACED_TEXT: {self._position - 1: dict.fromkeys(names, "")}}, page=1)
-        if self._unreadable:
-            self.defects.add((), {UNREADABLE_VALUES: {self._position - 1: self._unreadable}}, page=1)
-            self._unreadable = {}
+            self.defects.add((), {self._position - 1: names}, page=1)
         if not others:
             return values, None
         if not others.keys() <= self.other_columns:
             self.other_columns.update(others)
         return values, msgspec.json.encode(others).decode()
 
-    def _violation(self, problem: str) -> ContractViolationError:
-        return ContractViolationError("the report", f"row {self._position}: {problem}")
+    def _refuse(self, problem: str) -> NoReturn:
+        raise ContractViolationError("the report", f"row {self._position}: {problem}")
 
 
 def json_rows(text: JsonText) -> Iterator[str]:

@@ -1,13 +1,11 @@
 """The endpoint `/mcp` for agents, and the metadata by which clients find its OAuth server (RFC 9728).
 
-Its tokens are those of grants for it alone. A call sees the accounts of its grant, in a warehouse that is read with
-the rights of a reader.
+Its tokens are those of grants for it alone. A call sees the accounts of its grant, in a warehouse that is only read.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
-from threading import Lock
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -30,8 +28,7 @@ from seller_platform.service.mcp.protocol import StreamableHTTPSessionManager, m
 from seller_platform.service.openapi.operations import Description
 from seller_platform.service.openapi.routes import Cost, Route
 from seller_platform.service.pool import Store
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.readers import open_as_reader
+from seller_platform.warehouse.schema.readers import open_reading
 
 _ACCOUNTS = "seller_platform.mcp_accounts"
 _SECONDS = 20.0
@@ -42,14 +39,13 @@ class AgentsEndpoint:
     """Answers agents; each request is complete in itself, so that any process of the service may answer it."""
 
     def __init__(self, database_url: str, store: Store, clock: Clock, *, connections: int) -> None:
-        """Prepare the server; the warehouse is opened at the first question.
+        """Prepare the server; the warehouse is connected to at the first question.
 
         Args:
             connections: How many questions are answered at once.
         """
-        self._database_url, self._store, self._clock, self._connections = database_url, store, clock, connections
-        self._opened, self._lock = ExitStack(), Lock()
-        self._reader: Database | None = None
+        self._store, self._clock = store, clock
+        self._database = open_reading(database_url, seconds=_SECONDS, connections=connections)
         self._manager = StreamableHTTPSessionManager(
             mcp_server(self._asker_of), json_response=True, stateless=True, max_request_body_size=LARGEST_JSON_BYTES
         )
@@ -69,7 +65,7 @@ class AgentsEndpoint:
             try:
                 yield
             finally:
-                await asyncio.to_thread(self._opened.close)
+                await asyncio.to_thread(self._database.close)
 
     async def _answer(self, request: Request) -> Response:
         # A page of another site must not ask with what a browser adds (DNS rebinding is refused by the host).
@@ -94,12 +90,7 @@ class AgentsEndpoint:
         return response
 
     def _asker_of(self, request: Request) -> Asker:
-        with self._lock:
-            if self._reader is None:
-                with Database(self._database_url, connections=1) as database:
-                    reader = open_as_reader(database, seconds=_SECONDS, connections=self._connections)
-                    self._reader = self._opened.enter_context(reader)
-        return Asker(self._reader, accounts=request.scope[_ACCOUNTS], clock=self._clock)
+        return Asker(self._database, accounts=request.scope[_ACCOUNTS], clock=self._clock)
 
 
 def _challenging(endpoint: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Any]]:

@@ -2,6 +2,9 @@
 
 A lock has a number, or a name of which PostgreSQL computes the number. Programs of several versions may run side by
 side: names and numbers never change. The service executes the statements itself, on asynchronous connections.
+
+Every login may take such locks, unless a superuser takes the right from all. So the session of a reader that has one
+is ended as soon as a lock is not free.
 """
 
 import time
@@ -10,6 +13,8 @@ from contextlib import contextmanager
 from typing import LiteralString
 
 from sqlalchemy import Connection
+
+from seller_platform.warehouse.postgres.programs import READER
 
 LOCK: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
 """Waits for the lock of a name and holds it until the transaction ends."""
@@ -27,29 +32,37 @@ _PAUSE_SECONDS = 0.05
 _TRY_SHARE = "SELECT pg_try_advisory_xact_lock_shared(hashtextextended(%(name)s, 0))"
 _LOCK_NUMBER = "SELECT pg_advisory_xact_lock(%(number)s)"
 _SHARE_NUMBER = "SELECT pg_advisory_xact_lock_shared(%(number)s)"
+_TRY_SHARE_NUMBER = "SELECT pg_try_advisory_xact_lock_shared(%(number)s)"
 _HOLD = "SELECT pg_advisory_lock(hashtextextended(%(name)s, 0))"
 _TRY_HOLD = "SELECT pg_try_advisory_lock(hashtextextended(%(name)s, 0))"
 _RELEASE = "SELECT pg_advisory_unlock_all()"
+# One that the owner may not end was made by an administrator, who has not granted it to the owner.
+_END_READERS = """
+SELECT pg_terminate_backend(pid, 1000)
+FROM (SELECT DISTINCT pid FROM pg_locks WHERE locktype = 'advisory') AS holding JOIN pg_stat_activity USING (pid)
+WHERE datname = current_database() AND shobj_description(usesysid, 'pg_authid') = %(reader)s
+  AND pg_has_role(usesysid, 'USAGE')
+"""
 
 
 def lock(connection: Connection, name: str) -> None:
     """Wait for the lock of a name and hold it until the transaction ends."""
-    connection.exec_driver_sql(LOCK, {"name": name})
+    _wait(connection, TRY_LOCK, LOCK, {"name": name})
 
 
 def lock_number(connection: Connection, number: int) -> None:
     """Wait for the lock of a number and hold it until the transaction ends."""
-    connection.exec_driver_sql(_LOCK_NUMBER, {"number": number})
+    _wait(connection, TRY_LOCK_NUMBER, _LOCK_NUMBER, {"number": number})
 
 
 def share_number(connection: Connection, number: int) -> None:
     """Share the lock of a number until the transaction ends. Only `lock_number` waits for that."""
-    connection.exec_driver_sql(_SHARE_NUMBER, {"number": number})
+    _wait(connection, _TRY_SHARE_NUMBER, _SHARE_NUMBER, {"number": number})
 
 
 def try_lock(connection: Connection, name: str) -> bool:
     """Return whether the lock of a name was free. If so, hold it until the transaction ends."""
-    return bool(connection.exec_driver_sql(TRY_LOCK, {"name": name}).scalar_one())
+    return _try(connection, TRY_LOCK, {"name": name})
 
 
 def lock_within(connection: Connection, name: str, seconds: float) -> bool:
@@ -77,7 +90,7 @@ def _becomes_free(
 
 def try_share(connection: Connection, name: str) -> bool:
     """Return whether the lock of a name was free or shared. If so, share it until the transaction ends."""
-    return bool(connection.exec_driver_sql(_TRY_SHARE, {"name": name}).scalar_one())
+    return _try(connection, _TRY_SHARE, {"name": name})
 
 
 @contextmanager
@@ -97,9 +110,22 @@ def releasing(connection: Connection) -> Iterator[None]:
 
 def hold(connection: Connection, name: str) -> None:
     """Wait for the lock of a name and hold it until it is released. It outlasts transactions."""
-    connection.exec_driver_sql(_HOLD, {"name": name})
+    _wait(connection, _TRY_HOLD, _HOLD, {"name": name})
 
 
 def try_hold(connection: Connection, name: str) -> bool:
     """Return whether the lock of a name was free. If so, hold it until it is released."""
-    return bool(connection.exec_driver_sql(_TRY_HOLD, {"name": name}).scalar_one())
+    return _try(connection, _TRY_HOLD, {"name": name})
+
+
+def _wait(connection: Connection, attempt: str, statement: str, bound: dict[str, object]) -> None:
+    if not _try(connection, attempt, bound):
+        connection.exec_driver_sql(statement, bound)
+
+
+def _try(connection: Connection, attempt: str, bound: dict[str, object]) -> bool:
+    """Return whether a lock was free, once no reader has one."""
+    is_free = bool(connection.exec_driver_sql(attempt, bound).scalar_one())
+    if not is_free and connection.exec_driver_sql(_END_READERS, {"reader": READER}).all():
+        return bool(connection.exec_driver_sql(attempt, bound).scalar_one())
+    return is_free

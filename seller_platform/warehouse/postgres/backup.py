@@ -35,7 +35,8 @@ _FIRST_BYTES = b"PGDMP"
 _CONTENTS = "toc.dat"
 """The file with the table of contents, where a backup is a folder."""
 # Lines of pg_restore's table of contents: one about grants, one that creates a schema. And a line that makes a grant.
-_GRANTS = re.compile(r"\d+; \d+ \d+ (ACL|DEFAULT ACL) ")
+# What the owner of an embedded server takes from all others is no grant of the database.
+_GRANTS = re.compile(r"\d+; \d+ \d+ (ACL|DEFAULT ACL) (?!pg_catalog )")
 _SECTIONS = ("--section=pre-data", "--section=data", "--section=post-data")
 # Entries that need no other entry of their section.
 _AT_ONCE = re.compile(r"\d+; \d+ \d+ (?P<kind>TABLE DATA|INDEX) (?!ATTACH)")

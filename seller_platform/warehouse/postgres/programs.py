@@ -16,7 +16,10 @@ CLIENT_USER = "desktop"
 """The role of desktop clients, whose password PostgreSQL checks, whoever asks."""
 
 QUERY_ROLE = "seller_query"
-"""The role whose rights `seller-platform query` takes. It cannot log in."""
+"""The role that `seller-platform query` logs in as, on the embedded server."""
+
+READER = "Reads the tables of Seller Platform; made for `seller-platform database reader`."
+"""The comment of each role that may only read."""
 
 _MAP = "seller_platform"
 

@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError
 from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError
 
 DATABASE_URL = "SELLER_PLATFORM_DATABASE_URL"
+READER_URL = "SELLER_PLATFORM_READER_URL"
 _SCHEMES = ("postgresql", "postgres")
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(\?(?P<query>[^#]*))?"

@@ -1,11 +1,10 @@
-"""Executes a statement of a person, which may read what people may read, and nothing else.
+"""Executes a statement of a person, with the rights of a reader.
 
-The statement has a cursor, in a transaction that is read-only and rolled back, with the rights of a reader. The owner
-of the database makes the role for that. Where the owner may not, the plan of the statement is compared with what
-readers may read. Values are the texts of PostgreSQL, so that no digit is lost.
+Each statement has a connection of its own, as a login that owns nothing, and a cursor in a transaction that is
+read-only and rolled back. So what it sets or locks ends with it. Values are the texts of PostgreSQL, so that no digit
+is lost.
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg import sql
 from psycopg.pq import Format
 
 from seller_platform.errors import RequestError
-from seller_platform.warehouse.postgres.database import PARTITIONS, Database, driver_of
-from seller_platform.warehouse.schema.readers import READABLE_OF_PLATFORM, READABLE_SCHEMAS, make_query_role
+from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.postgres.programs import READER
+from seller_platform.warehouse.schema.readers import open_reading
 
 ROWS_PER_BLOCK = 2_000
 _SHOWN = 70
@@ -29,11 +28,12 @@ _FETCH = f"FETCH {ROWS_PER_BLOCK} FROM shown"
 # Statements that have no cursor, and few rows.
 # Before Python 3.11.5 a group must not be possessive.
 _WITHOUT_CURSOR = re.compile(r"(?:\s++|--[^\n]*+\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/)*(?:explain|show)\b", re.IGNORECASE)
-_SYSTEM_SCHEMAS = ("pg_catalog", "information_schema")
-# They hold values of tables that people may not read.
-_SAMPLES = ("pg_statistic", "pg_statistic_ext_data")
-# A table may be named as in Python, without its schema.
-_SEARCH_PATH = sql.SQL(", ").join(map(sql.Identifier, ("seller", "marts")))
+# A role that is granted to a reader would lend its rights to a statement.
+_IS_READER = """
+SELECT rolname, NOT rolsuper AND shobj_description(oid, 'pg_authid') IS NOT DISTINCT FROM %s
+                AND NOT EXISTS (SELECT FROM pg_auth_members WHERE member = role.oid)
+FROM pg_roles AS role WHERE rolname = session_user
+"""
 
 Value = str | None
 
@@ -57,41 +57,49 @@ class Result:
     columns: Sequence[ResultColumn]
     blocks: Iterator[Sequence[Sequence[Value]]]
 
+    def names(self) -> list[str]:
+        """Return the names of the columns, for rows that are objects.
+
+        Raises:
+            RequestError: Two columns have one name.
+        """
+        names = [column.name for column in self.columns]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise RequestError(f"two columns are named {', '.join(repeated)}", step="Name them apart with AS.")
+        return names
+
 
 @contextmanager
-def open_result(database: Database, statement: str, *, seconds: float) -> Iterator[Result]:
+def open_result(url: str, statement: str, *, seconds: float) -> Iterator[Result]:
     """Execute a statement, and lend its result until the block ends.
 
     Args:
+        url: The database, as `reader_url` returns it.
         seconds: How long PostgreSQL may take for each block of rows.
 
     Raises:
-        RequestError: PostgreSQL refused the statement, it took too long, or it would read what people may not read.
-            Also while blocks are read.
+        RequestError: The login of the URL is no reader. Or PostgreSQL refused the statement, or it took too long, also
+            while blocks are read.
     """
     if not statement.strip():
         raise statement_error("there is no statement", statement)
-    with database.connect() as connection:
-        role = make_query_role(connection)
-        connection.commit()
+    with open_reading(url, seconds=seconds, connections=1) as database, database.connect() as connection:
         driver = driver_of(connection)
-        try:
-            with _own_errors(statement):
-                driver.execute("SET TRANSACTION READ ONLY")
-                for name, value in (("statement_timeout", f"{round(seconds * 1000)}"), ("timezone", "UTC")):
-                    driver.execute(sql.SQL("SET LOCAL {} = {}").format(sql.Identifier(name), sql.Literal(value)))
-                driver.execute("SET LOCAL datestyle = 'ISO'")
-                driver.execute(sql.SQL("SET LOCAL search_path = {}").format(_SEARCH_PATH))
-                if role is None:
-                    _require_readable(driver, statement)
-                else:
-                    driver.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role)))
-            yield _executed(driver, statement, role)
-        finally:
-            connection.rollback()
+        login, is_reader = driver.execute(_IS_READER, [READER]).fetchone() or (None, False)
+        if not is_reader:
+            raise RequestError(
+                f"statements need the login of a reader, and {login} of {database.where} is none",
+                code="NoReaderError",
+                step="Run `seller-platform database reader NAME`, and set SELLER_PLATFORM_READER_URL to its URL "
+                "with its password.",
+            )
+        # A table may be named as in Python, without its schema.
+        driver.execute("SET search_path = seller, marts")
+        yield _executed(driver, statement, f"SET LOCAL statement_timeout = {round(seconds * 1000)}")
 
 
-def _executed(driver: psycopg.Connection[Any], statement: str, role: str | None) -> Result:
+def _executed(driver: psycopg.Connection[Any], statement: str, time_limit: str) -> Result:
     has_cursor = _WITHOUT_CURSOR.match(statement) is None
     prefix = _CURSOR if has_cursor else ""
     with _own_errors(statement, offset=len(prefix)):
@@ -101,26 +109,23 @@ def _executed(driver: psycopg.Connection[Any], statement: str, role: str | None)
             cursor = driver.execute(_FETCH, prepare=True)
     result = cursor.pgresult
     assert result is not None, "a statement that was executed has a result"
-    if role is not None and driver.execute("SELECT current_user").fetchone() != (role,):
-        raise _forbidden("the statement changes the rights that it runs with")
     oids = [result.ftype(index) for index in range(result.nfields)]
     names = dict(driver.execute("SELECT oid, typname FROM pg_type WHERE oid = ANY (%s)", [oids]).fetchall())
     columns = [
         ResultColumn((result.fname(index) or b"").decode(), names.get(oid, "text")) for index, oid in enumerate(oids)
     ]
-    return Result(columns, _blocks(driver, statement, _texts(result), has_cursor=has_cursor))
 
+    def blocks() -> Iterator[Sequence[Sequence[Value]]]:
+        block = _texts(result)
+        while block:
+            yield block
+            if not has_cursor:
+                return
+            with _own_errors(statement):
+                driver.execute(time_limit)  # a function of the statement may have set another
+                block = _texts(driver.execute(_FETCH, prepare=True).pgresult)
 
-def _blocks(
-    driver: psycopg.Connection[Any], statement: str, first: Sequence[Sequence[Value]], *, has_cursor: bool
-) -> Iterator[Sequence[Sequence[Value]]]:
-    block = first
-    while block:
-        yield block
-        if not has_cursor:
-            return
-        with _own_errors(statement):
-            block = _texts(driver.execute(_FETCH, prepare=True).pgresult)
+    return Result(columns, blocks())
 
 
 def _texts(result: Any) -> list[tuple[Value, ...]]:
@@ -130,7 +135,7 @@ def _texts(result: Any) -> list[tuple[Value, ...]]:
 
     def value(row: int, index: int) -> Value:
         sent = result.get_value(row, index)
-        return None if sent is None else bytes(sent).decode()
+        return None if sent is None else bytes(sent).decode(errors="replace")  # it may set another encoding
 
     return [tuple(value(row, index) for index in fields) for row in range(result.ntuples)]
 
@@ -143,6 +148,9 @@ def _own_errors(statement: str, *, offset: int = 0) -> Iterator[None]:
     except psycopg.errors.QueryCanceled as error:
         hint = "Give it more seconds with --timeout"
         raise statement_error("it took too long, and was cancelled", statement, hint=hint) from error
+    except psycopg.errors.AdminShutdown as error:
+        problem = "PostgreSQL ended its session, as it does for a lock that a load waits for"
+        raise statement_error(problem, statement) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise _forbidden(error.diag.message_primary or "permission denied") from error
     except psycopg.OperationalError:
@@ -189,38 +197,3 @@ def _forbidden(problem: str) -> RequestError:
         step="Read the schemas seller, history and marts, and of platform the accounts, receipts, reports and cost "
         "plans; all else has secrets.",
     )
-
-
-def _require_readable(driver: psycopg.Connection[Any], statement: str) -> None:
-    """Check that the plan of a statement names only tables that people may read.
-
-    Raises:
-        RequestError: It names another, or the user is a superuser.
-    """
-    if driver.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone() == (True,):
-        # Its functions read any file, and the plan does not name them.
-        raise _forbidden("a superuser of this server cannot take the rights of a reader for a query")
-    explain = "EXPLAIN (VERBOSE, FORMAT JSON) "
-    if _WITHOUT_CURSOR.match(statement):
-        raise _forbidden("EXPLAIN and SHOW need a role for reading, which this user may not create")
-    with _own_errors(statement, offset=len(explain)):
-        (plan,) = driver.execute(explain + statement, prepare=True).fetchone() or (None,)
-    for schema, table in _relations(plan if not isinstance(plan, str) else json.loads(plan)):
-        # A plan names the partitions of a table, which are all of the schemas seller and history.
-        is_readable = (schema in (*READABLE_SCHEMAS, PARTITIONS, *_SYSTEM_SCHEMAS) and table not in _SAMPLES) or (
-            schema == "platform" and table in READABLE_OF_PLATFORM
-        )
-        if not is_readable:
-            raise _forbidden(f"permission denied for table {schema}.{table}")
-
-
-def _relations(plan: Any) -> Iterator[tuple[str, str]]:
-    match plan:
-        case list():
-            for each in plan:
-                yield from _relations(each)
-        case dict():
-            if "Relation Name" in plan:
-                yield plan.get("Schema", ""), plan["Relation Name"]
-            for each in plan.values():
-                yield from _relations(each)

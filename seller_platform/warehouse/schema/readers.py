@@ -1,12 +1,11 @@
 """Roles of PostgreSQL that may read what people ask for, and nothing else.
 
-A role is a reader if it has the comment of `MARK`. What it may read is granted again after each upgrade, so that
+A role is a reader if it has the comment `READER`. What it may read is granted again after each upgrade, so that
 tables of later versions are readable too. The grants are what protects the rest: a user can end a read-only session.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -14,13 +13,12 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.errors import ReaderError, WarehouseError
+from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.postgres.programs import QUERY_ROLE
+from seller_platform.warehouse.postgres.programs import QUERY_ROLE, READER
+from seller_platform.warehouse.postgres.urls import READER_URL, parsed_url
 from seller_platform.warehouse.schema.tables import HISTORY, PLATFORM, SELLER
-
-MARK = "Reads the tables of Seller Platform; made for `seller-platform database reader`."
-"""The comment of each reader."""
 
 READABLE_SCHEMAS = (SELLER, HISTORY, "marts")
 """The schemas of which a reader may read every table and view."""
@@ -69,6 +67,23 @@ JOIN pg_roles AS role ON role.oid = granted.grantee
 WHERE namespace.nspname = %s AND shobj_description(role.oid, 'pg_authid') = %s
 ORDER BY 1
 """
+_IS_READY = """
+SELECT rolcanlogin AND has_schema_privilege(oid, %s, 'USAGE')
+       AND NOT has_function_privilege('public', 'pg_advisory_lock(bigint)', 'EXECUTE')
+FROM pg_roles WHERE rolname = %s
+"""
+_REVOKE_FROM_ALL = """
+DO $$
+DECLARE routine regprocedure;
+BEGIN
+    FOR routine IN
+        SELECT oid FROM pg_proc
+        WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^(pg_(try_)?advisory_|lo_(creat|from_))'
+    LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', routine);
+    END LOOP;
+END $$
+"""
 
 
 def save_reader(database: Database, name: str, password: str) -> bool:
@@ -100,7 +115,7 @@ def save_reader(database: Database, name: str, password: str) -> bool:
             is_set = True
         except psycopg.errors.InsufficientPrivilege as error:
             if is_new:
-                raise rights_of_readers_lack(name, _statements_of_administrator(name)) from error
+                raise rights_of_readers_lack(name, _statements_of_administrator(driver, name)) from error
             is_set = False
         _grant(driver, name)
     return is_set
@@ -134,57 +149,55 @@ def remove_reader(database: Database, name: str) -> None:
             raise ReaderError(name, f"reads nothing of this database any more, but is not dropped: {where}") from error
 
 
-def make_query_role(connection: Connection) -> str | None:
-    """Return the role whose rights a query takes, made on first use; None if the user of the database may not make it.
+def reader_url(database: Database, settings: Settings) -> str:
+    """Return the URL as which a statement of a person connects, which may turn out to be no reader's.
 
-    Other databases of the server may have made the role: what it may read of this one is granted here.
+    Raises:
+        InvalidSettingError: The URL of the settings cannot be used.
+        ReaderError: A role of the embedded server has the name of its reader, and was made for something else.
+    """
+    if settings.database_url is None:
+        return embedded_reader(database)
+    if settings.reader_url is None:
+        return database.url
+    url = settings.reader_url.get_secret_value()
+    parsed_url(url, READER_URL)  # its errors name the variable
+    return url
+
+
+def embedded_reader(database: Database) -> str:
+    """Return the URL of the embedded server's reader, which is made if it does not exist.
+
+    Its socket admits only the user of this process, so it needs no password. As the owner is a superuser, all others
+    lose the right to take advisory locks and to create large objects.
 
     Raises:
         ReaderError: A role of that name was made for something else.
     """
-    driver = driver_of(connection)
-    can_be_taken = "SELECT pg_has_role(%s, 'MEMBER') FROM pg_roles WHERE rolname = %s"
-    try:
-        is_new = not _is_reader(driver, QUERY_ROLE)
-        if not is_new and QUERY_ROLE in readers_of(connection):
-            return QUERY_ROLE if driver.execute(can_be_taken, [QUERY_ROLE, QUERY_ROLE]).fetchone() == (True,) else None
-        lock(connection, _LOCK)
-        with driver.transaction():
-            role = sql.Identifier(QUERY_ROLE)
-            if not _is_reader(driver, QUERY_ROLE):
-                driver.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(role))
-                driver.execute(sql.SQL("COMMENT ON ROLE {} IS {}").format(role, sql.Literal(MARK)))
-                driver.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(role))
+    with database.begin() as connection:
+        driver = driver_of(connection)
+        if driver.execute(_IS_READY, [SELLER, QUERY_ROLE]).fetchone() != (True,):
+            lock(connection, _LOCK)
+            _alter(driver, QUERY_ROLE, None, is_new=not _is_reader(driver, QUERY_ROLE))
             _grant(driver, QUERY_ROLE)
-    except ReaderError:
-        problem = "is a role that was not made for reading, and queries need the name. Rename or drop that role"
-        raise ReaderError(QUERY_ROLE, problem) from None
-    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
-        return None
-    return QUERY_ROLE if driver.execute(can_be_taken, [QUERY_ROLE, QUERY_ROLE]).fetchone() == (True,) else None
+            driver.execute(_REVOKE_FROM_ALL)
+    return database.url_of_user(QUERY_ROLE)
 
 
-@contextmanager
-def open_as_reader(database: Database, *, seconds: float = 30.0, connections: int = 2) -> Iterator[Database]:
-    """Lend the database with the rights of a reader: every transaction only reads, and a statement ends in time.
-
-    Where the user of the database may not make the role, transactions only read, with the rights of that user.
+def open_reading(url: str, *, seconds: float = 30.0, connections: int = 2) -> Database:
+    """Return a database whose transactions only read, and whose statements end in time, for answers of programs.
 
     Args:
         seconds: How long a statement may take.
         connections: How many connections may be open at once.
     """
-    with database.begin() as connection:
-        role = make_query_role(connection)
-    timeout = f"{round(seconds * 1000)}"
-    settings = {**_SETTINGS, "statement_timeout": timeout, "timezone": "UTC"} | ({"role": role} if role else {})
-    with Database(database.url, connections=connections, settings=settings) as reader:
-        yield reader
+    settings = _SETTINGS | {"statement_timeout": f"{round(seconds * 1000)}", "timezone": "UTC", "datestyle": "ISO"}
+    return Database(url, connections=connections, settings=settings)
 
 
 def readers_of(connection: Connection) -> Sequence[str]:
     """Return the names of the readers of this database."""
-    return [name for (name,) in driver_of(connection).execute(_READERS, [SELLER, MARK]).fetchall()]
+    return [name for (name,) in driver_of(connection).execute(_READERS, [SELLER, READER]).fetchall()]
 
 
 def grant_to_readers(connection: Connection) -> None:
@@ -196,14 +209,14 @@ def grant_to_readers(connection: Connection) -> None:
 
 def _is_reader(driver: psycopg.Connection[Any], name: str) -> bool:
     """Return whether the role exists; a role that is no reader is an error."""
-    role = driver.execute(_ROLE, [MARK, name]).fetchone()
+    role = driver.execute(_ROLE, [READER, name]).fetchone()
     if role == (False,):
         raise ReaderError(name, "is a role that was not made for reading. Choose another name")
     return role is not None
 
 
-def _alter(driver: psycopg.Connection[Any], name: str, password: str, *, is_new: bool) -> None:
-    parts: dict[str, sql.Composable] = {"name": sql.Identifier(name), "mark": sql.Literal(MARK)}
+def _alter(driver: psycopg.Connection[Any], name: str, password: str | None, *, is_new: bool) -> None:
+    parts: dict[str, sql.Composable] = {"name": sql.Identifier(name), "mark": sql.Literal(READER)}
     if is_new:
         driver.execute(sql.SQL("CREATE ROLE {name}").format(**parts))
         driver.execute(sql.SQL("COMMENT ON ROLE {name} IS {mark}").format(**parts))
@@ -213,9 +226,11 @@ def _alter(driver: psycopg.Connection[Any], name: str, password: str, *, is_new:
     for setting, value in _SETTINGS.items():
         statement = sql.SQL("ALTER ROLE {name} SET {setting} = {value}")
         driver.execute(statement.format(**parts, setting=sql.Identifier(setting), value=sql.Literal(value)))
-    # Statements may be logged: PostgreSQL gets what it stores, not the password.
-    stored = driver.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
-    driver.execute(sql.SQL("ALTER ROLE {name} PASSWORD {stored}").format(**parts, stored=sql.Literal(stored)))
+    driver.execute(sql.SQL("GRANT {name} TO CURRENT_USER").format(**parts))  # who may end its sessions then
+    if password is not None:
+        # Statements may be logged: PostgreSQL gets what it stores, not the password.
+        stored = driver.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
+        driver.execute(sql.SQL("ALTER ROLE {name} PASSWORD {stored}").format(**parts, stored=sql.Literal(stored)))
 
 
 def _grant(driver: psycopg.Connection[Any], name: str) -> None:
@@ -243,11 +258,13 @@ def rights_of_readers_lack(name: str, statements: Sequence[str]) -> WarehouseErr
     )
 
 
-def _statements_of_administrator(name: str) -> list[str]:
-    """Return what a user with CREATEROLE types, as psql reads it. The names need no quotes."""
+def _statements_of_administrator(driver: psycopg.Connection[Any], name: str) -> list[str]:
+    """Return what a user with CREATEROLE types, as psql reads it. The names of readers need no quotes."""
+    owner = sql.Identifier(driver.info.user).as_string(driver)
     return [
         f"CREATE ROLE {name} LOGIN CONNECTION LIMIT {_CONNECTIONS};",
         *(f"ALTER ROLE {name} SET {setting} = '{value}';" for setting, value in _SETTINGS.items()),
-        f"COMMENT ON ROLE {name} IS '{MARK}';",
+        f"COMMENT ON ROLE {name} IS '{READER}';",
+        f"GRANT {name} TO {owner};",
         set_password_in_psql(name),
     ]

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
+import psycopg
 import pytest
 from click.testing import Result
-from psycopg import sql
 
-from seller_platform.errors import RequestError, SellerPlatformError
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.errors import SellerPlatformError
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.readers.statements import open_result
+from seller_platform.warehouse.schema.readers import remove_reader, save_reader
+from seller_platform_tests.documentation import PAGES
+from seller_platform_tests.documents.markdown import Document
 from seller_platform_tests.support.command_line import COMMAND_LINE, invoke
 from seller_platform_tests.support.postgres import Databases
 
@@ -28,26 +31,35 @@ FORBIDDEN = (
     "SELECT * FROM platform.connections",
     "SELECT count(*) FROM service.users",
     "SELECT * FROM pg_authid",
-    "SELECT set_config('role', 'none', true)",
-    "SELECT query_to_xml('SELECT * FROM platform.grants', true, true, '')",
-    "SELECT U&\"set\\005fconfig\"('role', 'none', true)",
+    "SELECT set_config('role', 'none', true), query_to_xml('SELECT * FROM platform.grants', true, true, '')",
     "SELECT pg_read_file('/etc/passwd')",
 )
+PASSWORD = "correct horse battery"
 
 
 @pytest.fixture(scope="module")
 def url(postgres: EmbeddedServer, databases: Databases) -> Iterator[str]:
     name = databases.lend()
-    yield postgres.url(name)
+    with Database(postgres.url(name)) as database:
+        save_reader(database, "asks", PASSWORD)
+        yield database.url
+        remove_reader(database, "asks")
     databases.take_back(name)
 
 
-def _query(url: str, *words: str, given: str | None = None) -> Result:
-    return invoke(COMMAND_LINE, ["query", *words], input=given, env={"SELLER_PLATFORM_DATABASE_URL": url})
+def _as_reader(url: str) -> str:
+    with Database(url) as database:
+        return database.url_of_user("asks")
 
 
-def _refused(url: str, *words: str, given: str | None = None) -> str:
-    result = _query(url, *words, given=given)
+def _query(url: str, *words: str, given: str | None = None, reader: str | None = None) -> Result:
+    login = _as_reader(url) if reader is None else reader
+    variables = {"SELLER_PLATFORM_DATABASE_URL": url, "SELLER_PLATFORM_READER_URL": login}
+    return invoke(COMMAND_LINE, ["query", *words], input=given, env=variables)
+
+
+def _refused(url: str, *words: str, given: str | None = None, reader: str | None = None) -> str:
+    result = _query(url, *words, given=given, reader=reader)
     assert isinstance(result.exception, SellerPlatformError), result.output
     assert result.exception.exit_code == 2
     return str(result.exception)
@@ -92,10 +104,8 @@ def test_a_table_shows_the_first_rows(url: str) -> None:
 
 
 def test_a_million_rows_are_printed_in_blocks(url: str) -> None:
-    with (
-        Database(url) as database,
-        open_result(database, "SELECT repeat('x', 100) FROM generate_series(1, 1000000)", seconds=60) as result,
-    ):
+    statement = "SELECT repeat('x', 100) FROM generate_series(1, 1000000)"
+    with open_result(_as_reader(url), statement, seconds=60) as result:
         blocks = [len(next(result.blocks)) for _ in range(3)]
 
     assert blocks == [2000, 2000, 2000]
@@ -196,21 +206,38 @@ def test_a_table_has_no_empty_line_before_it(url: str) -> None:
 
 
 def test_two_columns_of_one_name_are_refused_as_json(url: str) -> None:
-    assert "two columns are named a; name them apart with AS" in _refused(url, "SELECT 1 AS a, 2 AS a", "--json")
+    assert "two columns are named a. Name them apart with AS" in _refused(url, "SELECT 1 AS a, 2 AS a", "--json")
 
 
-def test_an_owner_who_may_make_no_role_reads_the_same_tables(url: str) -> None:
-    with Database(url) as database, database.begin() as connection:
-        driver = driver_of(connection)
-        name = sql.Identifier("plain_owner")
-        driver.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
-        driver.execute(sql.SQL("GRANT pg_read_all_data TO {}").format(name))
-        plain = database.url_of_user("plain_owner")
-    with Database(plain) as database:
-        with open_result(database, "SELECT count(*) FROM seller.orders", seconds=60) as result:
-            assert next(result.blocks) == [("0",)]
-        for statement in ("TABLE platform.grants", "TABLE service.users", "SHOW timezone", "TABLE pg_stats"):
-            with pytest.raises(RequestError), open_result(database, statement, seconds=60):
-                pass
-        with pytest.raises(RequestError, match="line 1, column 8"), open_result(database, "SELECT x", seconds=60):
-            pass
+@pytest.mark.parametrize(
+    "statement", ["-- a comment\nSELECT 1 AS n", "--csv\nSELECT 1 AS n", "--a=b -- c\n-- d\nSELECT 1 AS n"]
+)
+def test_a_statement_may_begin_with_a_comment(url: str, statement: str) -> None:
+    for words in ([statement, "--csv"], ["--csv", statement], ["--csv", "--", statement]):
+        assert _query(url, *words).stdout == "n\n1\n"
+    assert "No such option '--cvs'" in _query(url, "--cvs", statement).stderr
+
+
+def test_a_statement_runs_as_a_login_that_owns_nothing(url: str) -> None:
+    assert _query(url, "SELECT session_user, current_user", "--csv").stdout.splitlines()[1] == "asks,asks"
+    with psycopg.connect(url, autocommit=True) as connection:
+        owner = connection.info.user
+        for other in ("", url):
+            message = _refused(url, "SELECT 1", reader=other)
+            assert f"the login of a reader, and {owner} of " in message
+            assert "Run `seller-platform database reader NAME`, and set SELLER_PLATFORM_READER_URL" in message
+        connection.execute("GRANT pg_read_all_data TO asks")
+        assert "asks of " in _refused(url, "SELECT 1")
+        connection.execute("REVOKE pg_read_all_data FROM asks")
+
+
+def test_every_example_of_the_pages_is_pasted_as_it_stands(company: Database) -> None:
+    blocks = [block for page in sorted(PAGES.rglob("*.md")) for block in Document(page).blocks("sql")]
+    examples = [text for block in blocks for text in block.split("\n\n")]
+
+    save_reader(company, "pastes", PASSWORD)
+    ends = {text: _query(company.url, text, reader=company.url_of_user("pastes")).output for text in examples}
+    remove_reader(company, "pastes")
+
+    assert len(examples) > 10
+    assert {text: output for text, output in ends.items() if " row" not in output} == {}

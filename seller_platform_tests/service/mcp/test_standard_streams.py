@@ -12,6 +12,7 @@ from mcp import Client, StdioServerParameters
 
 from seller_platform.answers.tools import TOOLS
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.readers import save_reader
 from seller_platform_tests.support.processes import environment
 
 _COMMAND = ["-m", "seller_platform.cli", "mcp"]
@@ -19,7 +20,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_stock_client_lists_the_tools_and_calls_them(company: Database, tmp_path: Path) -> None:
-    variables = environment(tmp_path / "home", SELLER_PLATFORM_DATABASE_URL=company.url)
+    save_reader(company, "host", "correct horse battery")
+    urls = {"SELLER_PLATFORM_DATABASE_URL": company.url, "SELLER_PLATFORM_READER_URL": company.url_of_user("host")}
+    variables = environment(tmp_path / "home", **urls)
     server = StdioServerParameters(command=sys.executable, args=_COMMAND, env=variables)
 
     async def ask() -> tuple[Any, ...]:
@@ -30,9 +33,10 @@ def test_a_stock_client_lists_the_tools_and_calls_them(company: Database, tmp_pa
                 await client.call_tool("accounts", {}),
                 await client.call_tool("account", {}),
                 await client.call_tool("accounts", {"statement": "TABLE service.users"}),
+                await client.call_tool("sql", {"statement": "SELECT session_user AS login"}),
             )
 
-    version, tools, accounts, unknown, wrong = anyio.run(ask)
+    version, tools, accounts, unknown, wrong, asked = anyio.run(ask)
 
     assert version == "2026-07-28"
     assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
@@ -43,6 +47,7 @@ def test_a_stock_client_lists_the_tools_and_calls_them(company: Database, tmp_pa
     assert (accounts.is_error, unknown.is_error, wrong.is_error) == (False, True, True)
     assert "accounts" in unknown.structured_content["refused"]["candidates"]
     assert set(wrong.structured_content["refused"]) == {"reason", "remedy", "candidates"}
+    assert asked.structured_content["rows"] == [{"values": {"login": "host"}}]
 
 
 def test_only_the_protocol_is_on_standard_output(company: Database, tmp_path: Path) -> None:
