@@ -79,6 +79,8 @@ def run_service(
     with ExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
         logging.config.dictConfig(log_config)
+        if options.location.undefended:
+            _LOG.warning("%s", options.location.undefended)
         stack.enter_context(_signals_end_quietly())
         folder = stack.enter_context(_folder_of_workers()) if workers > 1 else None
         if metrics is not None:

@@ -164,8 +164,6 @@ OF_SERVICE = [
     Bad("service run --port 99999", "99999 is not in the range"),
     Bad(f"service run --port 0 --host {FOREIGN}", f"cannot listen on {FOREIGN}", FAILED),
     Bad("service run --workers 0", "0 is not in the range"),
-    Bad("service doctor --url nonsense", "must be an http or https URL"),
-    Bad(f"service doctor --url {NOWHERE}", "not met: service", CHECK),
     Bad(
         "service user add bob@shop.example",
         "can only be read",

@@ -4,5 +4,4 @@
 - `findings`: the findings and how they are printed
 - `local_checks`: checks of this machine
 - `connection_checks`: checks of connections
-- `service_checks`: checks of a running service from outside
 """

@@ -13,7 +13,6 @@ _COMMANDS = {
     "events": ("service.events", "List security events: logins, consents, tokens and operators' commands."),
     "rates": ("service.csv_loads", "Manage exchange rates, which convert amounts for `currency`."),
     "products": ("service.csv_loads", "Manage products: their parents, offers and lead times."),
-    "doctor": ("service.doctor", "Check a running service from outside."),
 }
 """The module of each command, and its sentence in `--help`."""
 

@@ -6,6 +6,5 @@
 - `report_rows`: rows of a downloaded report, from JSON or CSV
 - `json_stream`: values of a JSON document that is read in pieces
 - `status`: whether an upstream answers, and its clock
-- `public_service`: a service as it is seen from outside
 - `webhook`: messages posted to a webhook
 """

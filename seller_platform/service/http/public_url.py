@@ -17,6 +17,7 @@ from seller_platform.service.http.responses import BASE_URL
 Refuse = Callable[[Request, MisdirectedRequestError], Awaitable[Response]]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -36,6 +37,21 @@ class Location:
     def is_https(self) -> bool:
         """Whether the public URL is one of TLS."""
         return self.public_url is not None and self.public_url.startswith("https:")
+
+    @property
+    def undefended(self) -> str | None:
+        """A sentence about what the service does not defend where others can reach it; None on the loopback."""
+        if self.public_url is not None and not self.is_https and urlsplit(self.public_url).hostname not in _LOCAL_NAMES:
+            return (
+                f"{self.public_url} is not encrypted: passwords and tokens can be read on the way; put a proxy with "
+                "TLS in front, and set SELLER_PLATFORM_SERVICE_PUBLIC_URL to its https URL"
+            )
+        if url_host(self.listened_host) not in _LOOPBACK:
+            return (
+                f"{self.listened_host} is not the loopback: without a proxy in front, floods of requests, slow senders "
+                "and slow readers are not limited by address; docker/nginx.conf does it"
+            )
+        return None
 
     def base_url(self, scheme: str, host: str) -> str | None:
         """Return the base URL of a request; None if it is for another host."""

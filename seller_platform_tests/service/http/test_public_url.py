@@ -57,6 +57,25 @@ def test_a_host_is_served_or_not(location: Location, host: str, expected: str | 
     assert location.base_url("http", host) == expected
 
 
+@pytest.mark.parametrize(
+    ("location", "sentence"),
+    [
+        (Location(), "None"),
+        (Location(listened_host="::1"), "None"),
+        (Location("http://localhost:8700"), "None"),
+        (Location("https://api.example.com"), "None"),
+        (Location("https://api.example.com", "0.0.0.0"), "0.0.0.0 is not the loopback: without a proxy in front, "),
+        (Location(listened_host="::"), ":: is not the loopback"),
+        (
+            Location("http://api.example.com"),
+            "http://api.example.com is not encrypted: passwords and tokens can be read",
+        ),
+    ],
+)
+def test_what_is_not_defended_is_one_sentence(location: Location, sentence: str) -> None:
+    assert str(location.undefended).startswith(sentence)
+
+
 def test_a_request_for_another_host_gets_421_as_json_or_a_page(public: str, reading: Served) -> None:
     for base_url, host in ((public, "evil.example"), (public, "127.0.0.1"), (reading.base_url, "evil.example")):
         for path in ("/user/me", METADATA, "/openapi.json", "/nothing"):
