@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler
+from mimetypes import guess_type
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
@@ -20,7 +19,7 @@ from seller_platform.documentation import PAGES
 from seller_platform_tests.site import addresses, build
 from seller_platform_tests.support.browsers import AXE, PATIENCE_MILLISECONDS, open_browser
 from seller_platform_tests.support.folders import temporary_folder
-from seller_platform_tests.support.http_server import Handler, serving
+from seller_platform_tests.support.raw_server import Answer, Request, serving
 
 pytestmark = pytest.mark.slow
 
@@ -146,12 +145,15 @@ def chromium() -> Iterator[Browser]:
 def url(site: Path) -> Iterator[str]:
     """The address of the site on a server of files."""
 
-    class Files(Handler, SimpleHTTPRequestHandler):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments, directory=str(site))
+    def answer(request: Request) -> Answer:
+        file = site / unquote(request.path).strip("/")
+        file = file / "index.html" if file.is_dir() else file
+        if not file.is_file():
+            return Answer(404)
+        return Answer(body=file.read_bytes(), headers={"Content-Type": guess_type(file)[0] or "text/plain"})
 
-    with serving(Files) as url:
-        yield url
+    with serving(answer) as server:
+        yield server.url
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from seller_platform.contract import Account
-from seller_platform_tests.support.http_server import Handler, serving
+from seller_platform_tests.support.raw_server import Answer as Sent
+from seller_platform_tests.support.raw_server import Request, serving
 
 ACCOUNTS = [
     (account.key, account)
@@ -124,21 +124,11 @@ def report_upstream() -> Iterator[ReportUpstream]:
     """Serve the upstream on a free port of the loopback interface."""
     upstream = ReportUpstream()
 
-    class Answering(Handler):
-        protocol_version = "HTTP/1.1"
+    def answer(request: Request) -> Sent:
+        body, key = json.loads(request.body or b"{}"), request.headers.get("idempotency-key")
+        status, headers, sent = upstream.answer(request.path, request.query, body, key)
+        return Sent(status, sent, headers)
 
-        def _answer(self, sent: bytes) -> None:
-            url = urlsplit(self.path)
-            query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            key = self.headers["Idempotency-Key"]
-            status, headers, body = upstream.answer(url.path, query, json.loads(sent or b"{}"), key)
-            self.answer(status, body, headers)
-
-        def do_POST(self) -> None:
-            self._answer(self.rfile.read(int(self.headers["Content-Length"])))
-
-        def do_GET(self) -> None:
-            self._answer(b"")
-
-    with serving(Answering) as upstream.url:
+    with serving(answer) as server:
+        upstream.url = server.url
         yield upstream

@@ -15,14 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
-from urllib.parse import parse_qsl, urlsplit
 
 import seller_platform
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import dataset_named
-from seller_platform_tests.support.http_server import Handler, serving
 from seller_platform_tests.support.http_upstream import BERLIN, MARCH, KeptRows, MovingList, day_of_order, orders
+from seller_platform_tests.support.raw_server import Answer, serving
 
 _PRODUCT = f"{Path(seller_platform.__file__).parent}/"
 _ROWS = 7
@@ -90,16 +89,8 @@ def _stack(frame: FrameType | None) -> Iterator[FrameType]:
 @contextmanager
 def _upstream() -> Iterator[str]:
     listed = MovingList(orders(_ROWS), day_of=day_of_order)
-
-    class Answering(Handler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            body = json.dumps(listed.page(dict(parse_qsl(urlsplit(self.path).query)))).encode()
-            self.answer(200, body, {"Content-Type": "application/json"})
-
-    with serving(Answering) as url:
-        yield url
+    with serving(lambda request: Answer.of(listed.page(request.query))) as server:
+        yield server.url
 
 
 def main() -> None:

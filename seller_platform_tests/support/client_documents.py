@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from seller_platform_tests.support.http_server import Handler, serving
+from seller_platform_tests.support.raw_server import Answer, Request, serving
 from seller_platform_tests.support.tls_proxy import tls_proxy, write_certificate
 
 
@@ -40,20 +40,18 @@ def hosted_documents(folder: Path) -> Iterator[Documents]:
     """Serve documents on the loopback until the block ends; the folder gets the certificate."""
     certificate = write_certificate(folder, days=1)
 
-    class Host(Handler):
-        def do_GET(self) -> None:
-            published.requested.append(self.path)
-            answer = published.answers.get(self.path)
-            if answer == b"redirect":
-                self.answer(302, headers={"Location": f"{published.url}/client"})
-            elif answer == b"compressed":
-                self.answer(200, b"", {"Content-Encoding": "gzip"})
-            else:
-                body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.answer(404 if answer is None else 200, body)
+    def answer(request: Request) -> Answer:
+        published.requested.append(request.target)
+        document = published.answers.get(request.target)
+        if document == b"redirect":
+            return Answer(302, headers={"Location": f"{published.url}/client"})
+        if document == b"compressed":
+            return Answer(headers={"Content-Encoding": "gzip"})
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        return Answer(404 if document is None else 200, body)
 
-    with serving(Host) as plain, tls_proxy(certificate) as (port, targets), pytest.MonkeyPatch.context() as patch:
+    with serving(answer) as plain, tls_proxy(certificate) as (port, targets), pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(certificate))
-        targets.append(urlsplit(plain).port or 0)
+        targets.append(urlsplit(plain.url).port or 0)
         published = Documents(f"https://localhost:{port}")
         yield published

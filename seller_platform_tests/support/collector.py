@@ -10,7 +10,7 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from seller_platform_tests.support.http_server import Handler, serving
+from seller_platform_tests.support.raw_server import Answer, Request, serving
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,13 @@ def collector() -> Iterator[Collector]:
     """Run a collector until the block ends."""
     kept = Collector()
 
-    class Receiving(Handler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            kept.bodies.append(body)
-            kept.paths.add(self.path)
-            if self.path == "/v1/traces":
-                kept.spans.extend(_decoded(body))
-            self.answer(200, headers={"Content-Type": "application/x-protobuf"})
+    def answer(request: Request) -> Answer:
+        kept.bodies.append(request.body)
+        kept.paths.add(request.path)
+        if request.path == "/v1/traces":
+            kept.spans.extend(_decoded(request.body))
+        return Answer(headers={"Content-Type": "application/x-protobuf"})
 
-    with serving(Receiving) as kept.url:
+    with serving(answer) as server:
+        kept.url = server.url
         yield kept

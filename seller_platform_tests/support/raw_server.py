@@ -8,7 +8,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -64,21 +64,24 @@ class Answer:
     def of(cls, document: object, status: int = 200) -> "Answer":
         return cls(status, json.dumps(document).encode(), {"Content-Type": "application/json"})
 
-    def head(self, **more: object) -> bytes:
-        """Return the bytes before the body.
-
-        Args:
-            more: Further headers; `_` stands for `-`.
-        """
-        headers = {**self.headers, **{name.replace("_", "-"): value for name, value in more.items()}}
-        return "\r\n".join([f"HTTP/1.1 {self.status} x", *map(": ".join, _texts(headers)), "", ""]).encode("latin-1")
-
     def encode(self) -> bytes:
-        return self.head(Content_Length=len(self.body)) + self.body
+        return self.framed(self.body, closes=False)
+
+    def framed(self, body: bytes, *headers: str, framing: str = "length", closes: bool = True) -> bytes:
+        """Return the bytes of the answer with another body, as `framed` does."""
+        own = (f"{name}: {value}" for name, value in self.headers.items())
+        return framed(body, *own, *headers, framing=framing, status=f"{self.status} x", closes=closes)
 
 
-def _texts(headers: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    return ((name, str(value)) for name, value in headers.items())
+def framed(body: bytes, *headers: str, framing: str = "length", status: str = "200 OK", closes: bool = True) -> bytes:
+    """Return the bytes of an answer whose end is shown by its length, by chunks, or by the end of the connection."""
+    if framing == "chunked":
+        size = 1 + len(body) // 9
+        pieces = [body[start : start + size] for start in range(0, len(body), size)]
+        body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    lines = {"length": [f"Content-Length: {len(body)}"], "chunked": ["Transfer-Encoding: chunked"], "close": []}
+    head = [f"HTTP/1.1 {status}", *lines[framing], *headers, *(["Connection: close"] if closes else [])]
+    return "\r\n".join([*head, "", ""]).encode() + body
 
 
 class Wire:
@@ -156,6 +159,22 @@ def serving(answer: Callable[[Request], Answer], plan: Plan = lambda _: None) ->
             server.ended.set()
 
 
+@contextmanager
+def sending(*answers: bytes) -> Iterator[str]:
+    """Send these bytes as the answers to one request after the other, and then the last ones again.
+
+    Each connection is closed after its answer. The URL is yielded.
+    """
+    remaining = list(answers)
+
+    def plan(_: Request) -> Fault:
+        data = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+        return lambda wire, ask: wire.send(data)
+
+    with serving(lambda _: Answer(), plan) as server:
+        yield server.url
+
+
 def forwarding(target: str) -> Callable[[Request], Answer]:
     """Return what answers as another server does.
 
@@ -175,7 +194,7 @@ def forwarding(target: str) -> Callable[[Request], Answer]:
     return answer
 
 
-def sent(send: Callable[[Answer], Iterator[bytes]], pause_seconds: float = 0) -> Fault:
+def sent(send: Callable[[Answer], Iterable[bytes]], pause_seconds: float = 0) -> Fault:
     """Send the pieces of bytes that a function makes of the answer."""
     return lambda wire, ask: wire.send(*send(ask()), pause_seconds=pause_seconds)
 
@@ -197,7 +216,8 @@ def reset_in_the_body(share: float = 0.5) -> Fault:
 
     def fault(wire: Wire, ask: Ask) -> None:
         answer = ask()
-        wire.send(answer.head(Content_Length=len(answer.body)) + answer.body[: int(len(answer.body) * share)])
+        data, length = answer.encode(), len(answer.body)
+        wire.send(data[: len(data) - length + int(length * share)])
         wire.reset()
 
     return fault
@@ -220,7 +240,7 @@ def lost_answer() -> Fault:
 
 def truncated(share: float = 0.5) -> Fault:
     """Cut the body and announce the cut length, so that only the document is broken."""
-    return sent(lambda answer: iter([replace(answer, body=answer.body[: int(len(answer.body) * share)]).encode()]))
+    return sent(lambda answer: [answer.framed(answer.body[: int(len(answer.body) * share)])])
 
 
 def html_page(code: int = 200) -> Fault:
@@ -263,13 +283,10 @@ def drip(seconds: float, pieces: int = 20) -> Fault:
 def rewritten(change: Callable[[Any], Any]) -> Fault:
     """Change the JSON document of the answer."""
 
-    def encode(answer: Answer) -> Iterator[bytes]:
-        is_good = answer.status == 200
-        yield (
-            replace(answer, body=json.dumps(change(json.loads(answer.body))).encode()) if is_good else answer
-        ).encode()
+    def changed(answer: Answer) -> bytes:
+        return json.dumps(change(json.loads(answer.body))).encode() if answer.status == 200 else answer.body
 
-    return sent(encode)
+    return sent(lambda answer: [answer.framed(changed(answer))])
 
 
 def after(act: Callable[[], None]) -> Fault:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from seller_platform_tests.support.http_server import Handler, serving
+from seller_platform_tests.support.raw_server import Answer, Request, serving
 
 
 @dataclass
@@ -33,16 +33,14 @@ def webhook_receiver() -> Iterator[Receiver]:
     """Run a webhook until the block ends."""
     receiver = Receiver()
 
-    class Receiving(Handler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            status = receiver.answers.pop(0) if receiver.answers else 200
-            if status == 200:
-                receiver.documents.append(json.loads(body))
-            else:
-                receiver.refused += 1
-            self.answer(status)
+    def answer(request: Request) -> Answer:
+        status = receiver.answers.pop(0) if receiver.answers else 200
+        if status == 200:
+            receiver.documents.append(json.loads(request.body))
+        else:
+            receiver.refused += 1
+        return Answer(status)
 
-    with serving(Receiving) as url:
-        receiver.url = f"{url}/services/T000/canary-secret"
+    with serving(answer) as server:
+        receiver.url = f"{server.url}/services/T000/canary-secret"
         yield receiver

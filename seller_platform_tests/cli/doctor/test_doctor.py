@@ -48,9 +48,9 @@ from seller_platform.warehouse.postgres.health import DatabaseHealth, check_heal
 from seller_platform.warehouse.postgres.root_user import is_root, remember_folder
 from seller_platform_tests.lock import PYTHONS
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.http_server import Handler, serving
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
+from seller_platform_tests.support.raw_server import Answer, serving
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 pytestmark = pytest.mark.slow
@@ -448,16 +448,8 @@ def test_secrets_that_another_key_sealed(connected: Connected, home: Path) -> No
 @contextmanager
 def answering(status: int, **headers: str) -> Iterator[str]:
     """Serve the same answer to every request."""
-
-    class Answering(Handler):
-        def do_GET(self) -> None:
-            self.send_response_only(status)
-            for name, value in {"Content-Length": "0", **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-
-    with serving(Answering) as url:
-        yield url
+    with serving(lambda _: Answer(status, headers=headers)) as server:
+        yield server.url
 
 
 def _date(ahead: timedelta) -> str:

@@ -13,8 +13,8 @@ from seller_platform.client.endpoints.reports import download_body, download_rep
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.errors import ContractViolationError, SellerPlatformError, UpstreamUnavailableError
-from seller_platform_tests.support.http_server import framed, sending
 from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, KeptRows
+from seller_platform_tests.support.raw_server import framed, sending
 
 DOCUMENT = {"data": [{"sku": "CAFÉ-1"}, {"sku": "CAFÈ-1"}], "note": "x" * 1_200_000}
 JSON = json.dumps(DOCUMENT, ensure_ascii=False).encode()
