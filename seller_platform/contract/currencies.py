@@ -25,3 +25,8 @@ OTHER_MINOR_DIGITS = {
     "UYW": 4,
 }
 """The decimals of an amount in the others, by ISO 4217."""
+
+
+def minor_digits(currency: str | None) -> int:
+    """Return the decimals of an amount in a currency; of one that is not known those of most."""
+    return OTHER_MINOR_DIGITS.get(currency or "", MINOR_DIGITS)

@@ -43,6 +43,9 @@ class PageFacts:
     unknown_fields: frozenset[str] = frozenset()
 
 
+REPLACED_TEXT, UNREADABLE_VALUES, EXCESS_DIGITS = "replaced_text", "unreadable_values", "excess_digits"
+"""The names of notes about rows that are stored although something is wrong with them."""
+
 NO_PAGES: Mapping[bytes, PageFacts] = MappingProxyType({})
 
 
@@ -55,8 +58,8 @@ class LoadFacts:
         pages: Pages of the attempt whose rows were kept.
         body_bytes: Bytes of all bodies; of a report those of the attempt whose rows were kept.
         announced: Rows that the upstream announced; None where it sends no total.
-        notes: What else was read: attempts, unknown_fields, duplicate_keys, null_keys, replaced_text, facet_ignored,
-            asked_by_day, moved and such.
+        notes: What else was read: attempts, unknown_fields, duplicate_keys, null_keys, replaced_text,
+            unreadable_values, excess_digits, facet_ignored, asked_by_day, moved and such.
     """
 
     requests: int

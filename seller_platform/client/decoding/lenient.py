@@ -1,5 +1,6 @@
 """Lenient decoding: reads pages value by value, in every spelling that upstreams use."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of
-from seller_platform.client.decoding.values import Reader, reader_of, shape_of
+from seller_platform.client.decoding.values import Reader, reader_of, shape_of, text_of
 from seller_platform.client.http.responses import ERROR_FIELDS
 from seller_platform.contract import Column, Dataset, Source
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
@@ -29,17 +30,18 @@ class LenientRows:
 
     rows: list[tuple[Any, ...]]
     extras: Mapping[int, str]
+    unreadable: Mapping[int, Mapping[str, str]]
     unknown_fields: frozenset[str]
     envelope: Envelope
     shape: Shape
 
 
 def lenient_rows(dataset: Dataset, body: bytes, zone: ZoneInfo, rows_field: str) -> LenientRows:
-    """Return the rows that a body holds.
+    """Return the rows that a body holds. A value that is none of its column's kind is null, and noted as unreadable.
 
     Raises:
-        ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
-        DayMissingError: A row lacks its day.
+        ContractViolationError: A row is no object; it is named by its position, from 1.
+        DayMissingError: The day of a row is missing or cannot be read.
         UnreadableBodyError: The body is not JSON, or carries an error.
     """
     try:
@@ -48,7 +50,9 @@ def lenient_rows(dataset: Dataset, body: bytes, zone: ZoneInfo, rows_field: str)
         rows = [reader.read(position, row) for position, row in enumerate(sent)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise UnreadableBodyError("a body that is not JSON") from None
-    return LenientRows(rows, reader.extras, frozenset(reader.unknown), envelope, reader.shape(container))
+    return LenientRows(
+        rows, reader.extras, reader.unreadable, frozenset(reader.unknown), envelope, reader.shape(container)
+    )
 
 
 def _opened(dataset: Dataset, body: bytes, rows_field: str) -> tuple[str, Sequence[msgspec.Raw], Envelope]:
@@ -98,6 +102,7 @@ class _RowReader:
     def __init__(self, dataset: Dataset, zone: ZoneInfo) -> None:
         self.dataset = dataset
         self.extras: dict[int, str] = {}
+        self.unreadable: dict[int, dict[str, str]] = defaultdict(dict)
         self.unknown: set[str] = set()
         self._fields = [_Field.of(column, zone, is_required=column.name == dataset.day) for column in dataset.columns]
         self._known = {name for field in self._fields for name in field.names}
@@ -106,7 +111,8 @@ class _RowReader:
     def read(self, position: int, row: msgspec.Raw) -> tuple[Any, ...]:
         """Return the values of a row, in the order of the dataset's columns."""
         if bytes(row)[:1] != b"{":
-            raise self._violation(position, f"it is {shape_of(bytes(row))}, not an object")
+            problem = f"row {position + 1} of the page: it is {shape_of(bytes(row))}, not an object"
+            raise ContractViolationError(self.dataset.name, problem)
         sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
         if not sent.keys() <= self._known:
             if _FIRST_DAY in self._known and sent.get(_PERIOD, b"")[:1] == b"{":
@@ -131,16 +137,16 @@ class _RowReader:
             try:
                 values.append(field.read(sent))
             except (ValueError, ArithmeticError):
-                problem = f"{name} is {shape_of(sent)}, which is no {field.kind} that can be stored"
-                raise self._violation(position, problem) from None
-        if not values:
-            if field.is_required:
-                problem = f"{field.names[0]} is missing or null, but a row cannot do without it"
-                raise DayMissingError(self.dataset.name, f"row {position + 1} of the page: {problem}")
+                self.unreadable[position][field.names[0]] = text_of(sent)
+        if not values and field.is_required:
+            sent_as = self.unreadable[position].get(field.names[0])
+            problem = "missing or null" if sent_as is None else f"{sent_as}, which is no {field.kind}"
+            problem = f"row {position + 1} of the page: {field.names[0]} is {problem}"
+            raise DayMissingError(self.dataset.name, f"{problem}, but a row cannot do without it")
+        if any(value != values[0] for value in values):
+            self.unreadable[position][field.names[0]] = " and ".join(map(str, values))
             return None
-        if len(values) > 1 and any(value != values[0] for value in values):
-            raise self._violation(position, f"{' and '.join(field.names)} differ, but are one field")
-        return values[0]
+        return values[0] if values else None
 
     def _keep_unknown(self, position: int, sent: Mapping[str, bytes]) -> None:
         extra = {name: value for name, value in sent.items() if name not in self._known}
@@ -150,6 +156,3 @@ class _RowReader:
         self.extras[position] = msgspec.json.encode(
             {name: msgspec.Raw(value) for name, value in extra.items()}
         ).decode()
-
-    def _violation(self, position: int, problem: str) -> ContractViolationError:
-        return ContractViolationError(self.dataset.name, f"row {position + 1} of the page: {problem}")

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import repeat
 from operator import add, itemgetter
@@ -14,15 +14,17 @@ from seller_platform.errors import UnusableAccountError
 
 # YYYY-MM-DDTHH | :MM:SS | fraction and offset. A page has few different hours, and the hour gives the day.
 _HOUR, _REST = itemgetter(slice(0, 13)), itemgetter(slice(19, None))
-_CLOCK = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-5][0-9]:[0-5][0-9]"
-_LINES = re.compile(f"(?:{_CLOCK}(?:\\.[0-9]{{1,6}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})\n)*")
+_CLOCK = "[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-5][0-9]:[0-5][0-9]"
+_OFFSET = "(Z|[+-](?:0[0-9]|1[0-5]):[0-5][0-9])"  # PostgreSQL has none of 16 hours
+_LINES = re.compile(f"(?:{_CLOCK}(?:\\.[0-9]{{1,6}})?{_OFFSET}\n)*")
 _AFTER_THE_HOUR = ";"  # the character after the colon that ends the hour
-_CANONICAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d):\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_CANONICAL = re.compile(rf"([12]\d{{3}}-\d\d-\d\dT\d\d):\d\d:\d\d(\.\d{{1,6}})?{_OFFSET}", re.ASCII)
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?([Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?", re.ASCII
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _LONGEST_MEMORY = 20_000
+_LONGEST_OFFSET = timedelta(hours=16)
 
 
 def zone_of(account: Account) -> ZoneInfo:
@@ -126,7 +128,11 @@ def checked_timestamp(text: str, zone: ZoneInfo) -> str:
         raise ValueError("not a timestamp")
     day, clock, offset = shape.groups()
     moment = datetime.fromisoformat(f"{day}T{clock}{(offset or '').upper()}")
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat()
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=zone)
+    _, offset_of_it = moment.astimezone(UTC), moment.utcoffset()
+    if offset_of_it is not None and abs(offset_of_it) >= _LONGEST_OFFSET:
+        raise ValueError("an offset that PostgreSQL does not know")
+    return moment.isoformat()
 
 
 def is_canonical_timestamp(text: str) -> bool:

@@ -1,8 +1,9 @@
 """Decoding: turns the body of a page into rows. The strict decoder is tried first, for it is faster."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from decimal import Context, Decimal, InvalidOperation, Overflow, localcontext
 from functools import cached_property, partial
 from operator import add, attrgetter, itemgetter
 from typing import Any, overload
@@ -14,15 +15,21 @@ from seller_platform.client.decoding.known_pages import CutBody, LateRows, PageK
 from seller_platform.client.decoding.lenient import lenient_rows
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
 from seller_platform.client.decoding.strict import Shape, strict_decoder
+from seller_platform.client.decoding.values import LARGEST_EXPONENT, LEAST_EXPONENT
 from seller_platform.client.http.characters import variants
 from seller_platform.contract import Dataset, Kind, Window
-from seller_platform.contract.loads import PageFacts
+from seller_platform.contract.cost_periods import decimals_of
+from seller_platform.contract.currencies import minor_digits
+from seller_platform.contract.loads import EXCESS_DIGITS, REPLACED_TEXT, UNREADABLE_VALUES, PageFacts
 from seller_platform.contract.wire import ROWS
-from seller_platform.errors import ContractViolationError, UnreadableBodyError
+from seller_platform.errors import ContractViolationError, DayMissingError, UnreadableBodyError
 
 Row = tuple[Any, ...]
+Defects = Mapping[str, Mapping[int, Mapping[str, str]]]
 
 _EXTRA = "extra"
+_EXACT = Context(prec=150_000, Emax=LARGEST_EXPONENT, traps=[InvalidOperation, Overflow])
+"""In which no sum of numbers that PostgreSQL can store is rounded."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +41,8 @@ class Page:
             own have the day, or for accounts the connection, that they were requested for.
         extras: JSON text of the fields unknown to the contract, by the row's position.
         unknown_fields: The names of those fields.
-        replaced: The names of the columns whose text was sent with characters that cannot be stored, by the row's
-            position.
+        defects: What is wrong with rows that are stored, as receipts note it: by name of the note and position of the
+            row, the columns with the value that was sent, which is empty where the stored value shows it.
         as_of: The moment that the upstream's link to the next page pins the list to; None without such a link.
         key: Recognizes the page when it is sent again; None where it cannot be recognized.
     """
@@ -47,7 +54,7 @@ class Page:
     current_page: int | None = None
     per_page: int | None = None
     unknown_fields: frozenset[str] = frozenset()
-    replaced: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    defects: Defects = field(default_factory=dict)
     as_of: str | None = None
     key: bytes | None = None
 
@@ -90,6 +97,7 @@ class PageDecoder:
             in those that were requested for a window, it is the first day of the window.
         rows_field: The field of the envelope that holds the rows.
         known: Pages that were decoded before, by key.
+        currency: The account's currency, which amounts have that name no other.
     """
 
     def __init__(
@@ -100,6 +108,7 @@ class PageDecoder:
         *,
         rows_field: str = ROWS,
         known: Mapping[bytes, PageFacts] | None = None,
+        currency: str | None = None,
     ) -> None:
         self.dataset, self.zone = dataset, zone
         self._rows_field, self._slice_value = rows_field, (str(slice_value),)
@@ -108,6 +117,12 @@ class PageDecoder:
         self._day = self._shape.fields.index(dataset.day) if dataset.day else None
         is_moment = self._day is not None and dataset.columns[self._day].kind is Kind.TIMESTAMP
         self._local_days = local_days(zone) if is_moment else None
+        self._amounts = [
+            (number, column.name, self._shape.fields.index(column.currency) if column.currency else None)
+            for number, column in self._columns
+            if column.kind is Kind.MONEY
+        ]
+        self._currency = currency
         self._known = known if known is not None else {}
         self._keys = PageKeys(dataset, zone, slice_value) if known is not None else None
 
@@ -120,7 +135,7 @@ class PageDecoder:
             value: The value of the filter that was requested.
 
         Raises:
-            ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
+            ContractViolationError: A row has no day, or one of another window; it is named by its position, from 1.
             UnreadableBodyError: The body is not JSON, carries an error, or has nothing where the rows should be.
         """
         cut = CutBody.of(body) if self._keys is not None else None
@@ -173,12 +188,14 @@ class PageDecoder:
             storable = variants(body)
             if storable != [body]:
                 first, *others = (self._decoded(variant, None, window, number) for variant in storable)
-                return replace(first, replaced=self._differences(first, *others)) if others else first
+                replaced = {REPLACED_TEXT: self._differences(first, *others)} if others else {}
+                return replace(first, defects={**first.defects, **replaced})
             lenient = lenient_rows(self.dataset, body, self.zone, self._rows_field)
             self._shape = lenient.shape
-            page = Page(
-                self._with_days(lenient.rows, slice_value), lenient.extras, *lenient.envelope, lenient.unknown_fields
-            )
+            rows = self._with_days(lenient.rows, slice_value)
+            unreadable = {UNREADABLE_VALUES: lenient.unreadable} if lenient.unreadable else {}
+            defects = {**self._excess_digits(rows), **unreadable}
+            page = Page(rows, lenient.extras, *lenient.envelope, lenient.unknown_fields, defects)
             is_array = cut is not None and cut[0].count() is not None
         if cut and is_array:
             page = replace(page, key=cut[1])
@@ -204,24 +221,43 @@ class PageDecoder:
                 # The day of a timestamp is computed below, which checks it.
                 if column.kind in _CHECKS and not (column.kind is Kind.TIMESTAMP and position == self._day):
                     _CHECKS[column.kind](list(map(itemgetter(position), values)))
+            defects = self._excess_digits(values)
             if self._day is None:
-                return Page([row + slice_value for row in values], {}, *envelope)
+                return Page([row + slice_value for row in values], {}, *envelope, defects=defects)
             days = list(map(itemgetter(self._day), values))
             if self._local_days:
                 days = self._local_days.of_all(days)
-            return Page(list(map(add, values, zip(days))), {}, *envelope)
-        except (msgspec.DecodeError, RecursionError, ValueError):
+            return Page(list(map(add, values, zip(days))), {}, *envelope, defects=defects)
+        except (msgspec.DecodeError, RecursionError, ValueError, ArithmeticError):
             return None
 
-    def _differences(self, page: Page, other: Page) -> Mapping[int, Sequence[str]]:
-        """Return the names of the columns that differ in two decodings of the same page, by the row's position."""
+    def _excess_digits(self, rows: Sequence[Row]) -> Defects:
+        """Return the amounts with more decimals than their currency has, as defects.
+
+        Raises:
+            ValueError, ArithmeticError: An amount cannot be stored.
+        """
+        excess: dict[int, dict[str, str]] = defaultdict(dict)
+        for number, name, currency in self._amounts:
+            exponent = _least_exponent(list(map(itemgetter(number), rows)))
+            codes = {self._currency} if currency is None else set(map(itemgetter(currency), rows))
+            if exponent >= -min(map(minor_digits, codes), default=0):
+                continue
+            for position, row in enumerate(rows):
+                digits = minor_digits(self._currency if currency is None else row[currency])
+                if row[number] is not None and decimals_of(row[number]) > digits:
+                    excess[position][name] = str(row[number])
+        return {EXCESS_DIGITS: excess} if excess else {}
+
+    def _differences(self, page: Page, other: Page) -> Mapping[int, Mapping[str, str]]:
+        """Return the columns that differ in two decodings of the same page, by the row's position."""
         differences = {}
         for position, (row, other_row) in enumerate(zip(page.rows, other.rows, strict=True)):
             names = [column.name for number, column in self._columns if row[number] != other_row[number]]
             if page.extras.get(position) != other.extras.get(position):
                 names.append(_EXTRA)
             if names:
-                differences[position] = names
+                differences[position] = dict.fromkeys(names, "")
         return differences
 
     def _with_days(self, values: Sequence[Row], slice_value: tuple[str]) -> list[Row]:
@@ -233,7 +269,7 @@ class PageDecoder:
                 day = self._local_days.of(row[self._day]) if self._local_days else row[self._day]
             except ValueError as error:
                 problem = f"row {position} of the page: {self.dataset.day} is {error}"
-                raise ContractViolationError(self.dataset.name, problem) from None
+                raise DayMissingError(self.dataset.name, problem) from None
             rows.append((*row, day))
         return rows
 
@@ -260,15 +296,24 @@ def _check_timestamps(values: Sequence[Any]) -> None:
             raise ValueError("a timestamp that is not in the canonical form")
 
 
-def _check_numbers(values: Sequence[Any]) -> None:
+def _least_exponent(values: Sequence[Any]) -> int:
+    """Return the least exponent of numbers that PostgreSQL can store, which is that of their exact sum.
+
+    Raises:
+        ValueError, ArithmeticError: One of them cannot be stored.
+    """
     # `None in values` would be slow: a Decimal that is compared checks whether the other is a number.
-    if not all(map(Decimal.is_finite, filter(None, values))):
-        raise ValueError("not a number")
+    with localcontext(_EXACT):
+        total = sum(filter(None, values), Decimal(0))
+    exponent = total.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent < LEAST_EXPONENT:
+        raise ValueError("not a number that can be stored")
+    return exponent
 
 
-_CHECKS: Mapping[Kind, Callable[[Sequence[Any]], None]] = {
+_CHECKS: Mapping[Kind, Callable[[Sequence[Any]], object]] = {
     Kind.DATE: _check_dates,
     Kind.TIMESTAMP: _check_timestamps,
-    Kind.MONEY: _check_numbers,
-    Kind.NUMBER: _check_numbers,
+    Kind.NUMBER: _least_exponent,
 }
+"""Raises ValueError or ArithmeticError where a value is none of its kind; amounts are checked with their digits."""

@@ -8,13 +8,18 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from seller_platform.client.decoding.local_days import checked_date, checked_timestamp
+from seller_platform.client.http.responses import shortened
 from seller_platform.contract import Kind
 from seller_platform.counts import count_of
 
 LEAST_BIGINT, LARGEST_BIGINT = -(2**63), 2**63 - 1
+LEAST_EXPONENT, LARGEST_EXPONENT = -16_383, 131_071
+"""The bounds of PostgreSQL's numeric."""
 
 _NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?([eE][+-]?\d{1,6})?", re.ASCII)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+_LONGEST_TEXT = 60
 
 _STRING = msgspec.json.Decoder(str)
 
@@ -51,19 +56,28 @@ def shape_of(sent: bytes) -> str:
     return "a number"
 
 
+def text_of(sent: bytes) -> str:
+    """Return a piece of JSON as a person reads it, cut after some characters."""
+    text = shortened(sent.decode())
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
+
 def exact_number(text: str) -> Decimal:
     """Return the exact number that a text holds, with or without thousands separators.
 
     Raises:
-        ValueError: The text is no number.
+        ValueError: The text is no number, or one that PostgreSQL cannot store.
     """
     text = text.strip()
     if not _NUMBER.fullmatch(text):
         raise ValueError("not a number")
     try:
-        return Decimal(text.replace(",", ""))
+        number = Decimal(text.replace(",", ""))
     except InvalidOperation as error:
         raise ValueError("not a number") from error
+    if number.adjusted() > LARGEST_EXPONENT or int(number.as_tuple().exponent) < LEAST_EXPONENT:
+        raise ValueError("beyond numeric")
+    return number
 
 
 def whole_number(text: str) -> int:

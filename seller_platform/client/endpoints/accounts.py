@@ -12,7 +12,7 @@ from seller_platform.client.http.responses import check_no_error, json_object
 from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract.loads import UNREADABLE_VALUES, CountVerdict, LoadFacts
 from seller_platform.contract.wire import USER_ACCOUNTS, USER_ME
 from seller_platform.errors import ContractViolationError
 
@@ -76,12 +76,14 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
     answer, page = api.request("GET", USER_ACCOUNTS, decode=decoder.decode)
     for position, row in enumerate(page.rows, start=1):
         if row[0] is None:
-            raise ContractViolationError(ACCOUNTS.name, f"row {position} of the page: id is missing or null")
+            sent = page.defects.get(UNREADABLE_VALUES, {}).get(position - 1, {}).get("id", "missing or null")
+            raise ContractViolationError(ACCOUNTS.name, f"row {position} of the page: id is {sent}")
     order = sorted(range(len(page.rows)), key=lambda position: int(page.rows[position][0]))
     rows = [page.rows[position] for position in order]
     accounts = _with_own_keys([_account(row) for row in rows])
     defects = RowDefects(ACCOUNTS)
-    defects.add(page.rows, page.replaced, page=1)
+    defects.add(page.rows, page.defects, page=1)
+    defects.check(ACCOUNTS.name, len(rows))
     notes = defects.notes
     if page.unknown_fields:
         notes["unknown_fields"] = sorted(page.unknown_fields)

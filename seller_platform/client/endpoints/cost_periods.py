@@ -13,8 +13,8 @@ from uuid import uuid4
 import msgspec
 
 from seller_platform.client.decoding.local_days import zone_of
-from seller_platform.client.decoding.pages import PageDecoder, Row
-from seller_platform.client.decoding.values import exact_number, shape_of
+from seller_platform.client.decoding.pages import Defects, PageDecoder, Row
+from seller_platform.client.decoding.values import exact_number, text_of
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
 from seller_platform.client.lists.row_defects import RowDefects
@@ -39,7 +39,7 @@ from seller_platform.contract.cost_periods import (
     with_cents,
 )
 from seller_platform.contract.datasets.costs import COST_PERIODS, PERIODS_OF_ONE_SKU
-from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract.loads import UNREADABLE_VALUES, CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, RequestRefusedError, UpstreamUnavailableError
 
 LOOK_AHEAD = 8
@@ -55,7 +55,7 @@ class LookedUp:
     Attributes:
         rows: The values of the dataset's columns in order, and last the day of the snapshot.
         extras: JSON text of the fields unknown to the contract, by the row's position.
-        replaced: The names of columns with replaced text, by the row's position.
+        defects: What is wrong with the rows, as of a page.
         is_known: Whether the upstream has the product; an unknown one has no rows.
     """
 
@@ -63,7 +63,7 @@ class LookedUp:
     rows: Sequence[Row] = ()
     extras: Mapping[int, str] = field(default_factory=dict)
     unknown_fields: frozenset[str] = frozenset()
-    replaced: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    defects: Defects = field(default_factory=dict)
     is_known: bool = True
     requests: int = 1
     bytes: int = 0
@@ -92,13 +92,14 @@ def read_cost_periods(
     lookup = CostLookup(api, account, snapshot_day)
     for page, product in enumerate(in_threads(lookup.find, skus, LOOK_AHEAD), start=1):
         sink.write(product.rows, tags=(), extras=product.extras, page=page)
-        defects.add(product.rows, product.replaced, page=page)
+        defects.add(product.rows, product.defects, page=page)
         requests, read_bytes = requests + product.requests, read_bytes + product.bytes
         unknown_products += not product.is_known
         unknown_fields |= product.unknown_fields
         keys.update(row[:2] for row in product.rows)
     if skus and unknown_products == len(skus):
         requests += lookup.check_is_offered()
+    defects.check(f"{COST_PERIODS.name} of {account.key}", keys.total())
     duplicates = sum(count for count in keys.values() if count > 1)
     notes: dict[str, object] = {"products": len(skus), "unknown_products": unknown_products, **defects.notes}
     if duplicates:
@@ -233,27 +234,31 @@ def _element(sku: str, first: str, sent: Mapping[str, object]) -> CostElement:
 def _decoded(sku: str, decoder: PageDecoder, body: bytes) -> LookedUp:
     """Return the answer about one product, in every form that upstreams send."""
     page = decoder.decode(body)
-    unknown = set(page.unknown_fields)
+    unknown, unreadable = set(page.unknown_fields), dict(page.defects.get(UNREADABLE_VALUES, {}))
     rows = []
-    for position, (sent_sku, first, last, elements, day) in enumerate(page.rows, start=1):
+    for position, (sent_sku, first, last, sent, day) in enumerate(page.rows):
         if sent_sku not in (None, sku):
-            problem = f"period {position} is one of another SKU than asked for"
+            problem = f"period {position + 1} is one of another SKU than asked for"
             raise ContractViolationError(COST_PERIODS.name, problem)
-        rows.append((sku, first, last, _exact_elements(position, elements, unknown), day))
-    return LookedUp(sku, rows, page.extras, frozenset(unknown), page.replaced)
+        elements, wrong = _exact_elements(sent, unknown)
+        if wrong is not None:
+            unreadable[position] = {**unreadable.get(position, {}), COST_ELEMENTS: wrong}
+        rows.append((sku, first, last, elements, day))
+    defects = {**page.defects, **({UNREADABLE_VALUES: unreadable} if unreadable else {})}
+    return LookedUp(sku, rows, page.extras, frozenset(unknown), defects)
 
 
-def _exact_elements(position: int, sent: str | None, unknown: set[str]) -> str | None:
-    """Return the elements with their amounts as numbers; all else stays as it was sent."""
+def _exact_elements(sent: str | None, unknown: set[str]) -> tuple[str | None, str | None]:
+    """Return the elements with their amounts as numbers, and what cannot be read, which is null.
+
+    All else stays as it was sent.
+    """
     if sent is None:
-        return None
+        return None, None
     try:
-        elements = _ELEMENTS.decode(sent)
+        elements, wrong = _ELEMENTS.decode(sent), None
     except msgspec.ValidationError:
-        problem = (
-            f"{COST_ELEMENTS} of period {position} is {shape_of(sent.encode())}, but should be an array of objects"
-        )
-        raise ContractViolationError(COST_PERIODS.name, problem) from None
+        return None, text_of(sent.encode())
     for element in elements:
         unknown.update(f"{COST_ELEMENTS}.{name}" for name in element.keys() - ELEMENT_FIELDS)
         amount = bytes(element.get(AMOUNT, b"null"))
@@ -264,9 +269,8 @@ def _exact_elements(position: int, sent: str | None, unknown: set[str]) -> str |
             elif amount[:1] not in b"-0123456789n":
                 raise ValueError("not a number")
         except ValueError:
-            problem = f"{AMOUNT} of period {position} is {shape_of(amount)}, which is no amount"
-            raise ContractViolationError(COST_PERIODS.name, problem) from None
-    return msgspec.json.encode(elements).decode()
+            element[AMOUNT], wrong = msgspec.Raw(b"null"), text_of(amount)
+    return msgspec.json.encode(elements).decode(), wrong
 
 
 @contextmanager

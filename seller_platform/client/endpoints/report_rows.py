@@ -9,18 +9,19 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, NoReturn
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.decoding.values import reader_of, shape_of
+from seller_platform.client.decoding.values import reader_of, shape_of, text_of
 from seller_platform.client.endpoints.json_stream import JsonText, sent_bytes
 from seller_platform.client.http.characters import storable_json, variants, variants_of_texts
 from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error, shortened
 from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.contract.loads import REPLACED_TEXT, UNREADABLE_VALUES
 from seller_platform.contract.reports import CSV, FORMULA_STARTS
 from seller_platform.contract.wire import ROWS
 from seller_platform.counts import count_of
@@ -49,7 +50,7 @@ class ReportReader:
 
     Attributes:
         other_columns: The columns of the rows read so far that the contract does not name.
-        defects: The rows so far with replaced text, as of one page.
+        defects: The defects of the rows so far, as of one page.
     """
 
     def __init__(self, zone: ZoneInfo) -> None:
@@ -57,7 +58,7 @@ class ReportReader:
         self.defects = RowDefects(REPORT_ROWS)
         self._numbers = {name: number for number, column in enumerate(_SENT) for name in (column.name, *column.aliases)}
         self._readers = [reader_of(column.kind, zone) for column in _SENT]
-        self._position = 0
+        self._position, self._unreadable = 0, dict[str, str]()
 
     def rows(self, text: Iterator[str], form: str) -> Iterator[ReportRow]:
         """Return the rows of a body.
@@ -88,7 +89,8 @@ class ReportReader:
         try:
             sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
         except msgspec.ValidationError:
-            self._refuse(f"it is {shape_of(row)}, not an object")
+            problem = f"row {self._position}: it is {shape_of(row)}, not an object"
+            raise ContractViolationError("the report", problem) from None
         values: list[Any] = [None] * len(_SENT)
         others: dict[str, object] = {}
         for name, value in sent.items():
@@ -152,25 +154,25 @@ class ReportReader:
         try:
             return self._readers[number](sent)
         except (ValueError, ArithmeticError):
-            column = _SENT[number]
-            self._refuse(f"{column.name} is {shape_of(sent)}, which is no {column.kind.value} that can be stored")
+            self._unreadable[_SENT[number].name] = text_of(sent)
+            return None
 
     def _noted(self, variants: Sequence[_Cells]) -> ReportRow:
-        """Return the first variant of a row, and note what differs in the second."""
+        """Return the first variant of a row, and note what differs in the second, and what cannot be read."""
         (values, others), *more = variants
         for other_values, other_others in more:
             pairs = zip(_SENT, values, other_values, strict=True)
             names = [column.name for column, value, other in pairs if value != other]
             names += ["extra"] if others != other_others else []
-            self.defects.add((), {self._position - 1: names}, page=1)
+            self.defects.add((), {REPLACED_TEXT: {self._position - 1: dict.fromkeys(names, "")}}, page=1)
+        if self._unreadable:
+            self.defects.add((), {UNREADABLE_VALUES: {self._position - 1: self._unreadable}}, page=1)
+            self._unreadable = {}
         if not others:
             return values, None
         if not others.keys() <= self.other_columns:
             self.other_columns.update(others)
         return values, msgspec.json.encode(others).decode()
-
-    def _refuse(self, problem: str) -> NoReturn:
-        raise ContractViolationError("the report", f"row {self._position}: {problem}")
 
 
 def json_rows(text: JsonText) -> Iterator[str]:

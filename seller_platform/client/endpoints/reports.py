@@ -127,6 +127,7 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
     accept = _ACCEPTS.get(form, _ACCEPTS_JSON)
     with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as file:
         requests, (size, pages, reader) = api.download(REPORT_DOWNLOAD, params, file, read, accept=accept)
+    reader.defects.check(f"report {report_id}", sink.count)
     notes = reader.defects.notes
     if reader.other_columns:
         notes["other_columns"] = sorted(reader.other_columns)

@@ -48,15 +48,15 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
 
     Raises:
         ListChangedError: The list changed in every attempt.
-        ContractViolationError: The upstream sent what the API does not allow.
+        ContractViolationError: The upstream sent what the API does not allow, or too many values cannot be read.
         UpstreamUnavailableError: It did not answer, or announced rows and sent none.
     """
     plans = _plans(dataset, window)
     try:
         return _read(api, dataset, account, window, snapshot_day, sink, memory, plans, look_ahead)
-    except DayMissingError:
+    except DayMissingError as error:
         if window is None or not dataset.is_computed:
-            raise
+            raise DayMissingError(_name(dataset, account, window), error.problem) from None
     rows, days = PlacedRows(dataset, sink), [list(window.split(1))] * ATTEMPTS
     facts = _read(api, dataset.asked_by_day(), account, window, snapshot_day, rows, None, days, look_ahead)
     return replace(facts, requests=facts.requests + 1, notes={**facts.notes, "asked_by_day": window.days})
@@ -74,7 +74,8 @@ def _read(  # noqa: PLR0917  # the facts of `read_slice`
     look_ahead: int,
 ) -> LoadFacts:
     zone, slice_value = zone_of(account), window.start if window else snapshot_day
-    decoder = PageDecoder(dataset, zone, slice_value, known=memory.known if memory else None)
+    known = memory.known if memory else None
+    decoder = PageDecoder(dataset, zone, slice_value, known=known, currency=account.currency_code)
     with PageFetcher(api, decoder, look_ahead) as fetcher:
         reader = WindowReader(fetcher, ListQuery(dataset, account, window), sink, memory)
         source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
@@ -92,10 +93,14 @@ def _read(  # noqa: PLR0917  # the facts of `read_slice`
                     rows = count_of(attempt.result.announced, "row", "was")
                     problem = f"{rows} announced of {account.key} and none was sent"
                     raise UpstreamUnavailableError(f"GET {dataset.path}", problem, attempts=number)
+                reader.defects.check(_name(dataset, account, window), sink.count)
                 return _facts(attempt, number, fetcher, reader)
             previous, doubt = fingerprint, attempt.result.doubts[0]
-    slice_read = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
-    raise ListChangedError(slice_read, attempts=number, last=doubt)
+    raise ListChangedError(_name(dataset, account, window), attempts=number, last=doubt)
+
+
+def _name(dataset: Dataset, account: Account, window: Window | None) -> str:
+    return f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
 
 
 def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window | None]]:

@@ -146,7 +146,7 @@ class WindowReader:
             self._memory.write_late(rows.key, rows.body, rows.decode, tags=part.tags, page=self.pages)
             return
         defects = self.defects.count
-        self.defects.add(rows, page.replaced, page=self.pages)
+        self.defects.add(rows, page.defects, page=self.pages)
         self.sink.write(rows, tags=part.tags, extras=page.extras, page=self.pages)
         if self._memory is not None and page.key and self.defects.count == defects:
             duplicates = self._duplicates(rows) if duplicates is None else duplicates

@@ -112,9 +112,9 @@ RULES = (
         errors=(ContractViolationError,),
     ),
     SliceRule(
-        "text_is_as_sent",
-        "Every text is stored as it was sent, for PostgreSQL stores all of its characters.",
-        {"replaced"},
+        "values_are_readable",
+        "Every value can be read and stored as its column's kind, and amounts have the decimals of their currency.",
+        {"replaced", "unreadable", "overprecise"},
     ),
     SliceRule(
         "accounts_are_usable",

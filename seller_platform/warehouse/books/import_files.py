@@ -15,7 +15,7 @@ from typing import Any
 from psycopg.rows import namedtuple_row
 
 from seller_platform.contract import Window
-from seller_platform.contract.currencies import MINOR_DIGITS, OTHER_MINOR_DIGITS
+from seller_platform.contract.currencies import minor_digits
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts.rules.journal_accounts import BALANCE
@@ -140,7 +140,7 @@ def _described(line: _Line, titles: Mapping[str, str]) -> str:
 
 
 def _amount(line: _Line, amount: Any) -> str:
-    return f"{amount:.{OTHER_MINOR_DIGITS.get(line.currency, MINOR_DIGITS)}f}"
+    return f"{amount:.{minor_digits(line.currency)}f}"
 
 
 def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

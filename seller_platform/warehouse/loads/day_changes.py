@@ -9,6 +9,8 @@ import psycopg
 from psycopg import sql
 
 from seller_platform.contract import Dataset, Kind, Slicing
+from seller_platform.contract.currencies import minor_digits
+from seller_platform.warehouse.schema.currencies import digits_of
 
 WHOLE_LIST = ""
 """Takes the place of the day where the rows of a list are compared as a whole."""
@@ -120,11 +122,13 @@ class Compared:
         inside: The condition for them.
         gone: The addresses of those that were not read again; None for all of them.
         by_day: Whether each day is compared by itself.
+        currency: The account's currency, in whose minor unit amounts are equal that name no other.
     """
 
     inside: sql.Composable
     gone: Sequence[str] | None
     by_day: bool
+    currency: str | None = None
 
 
 def day_changes(
@@ -149,15 +153,22 @@ def day_changes(
     if dataset.slicing is Slicing.CONNECTION:
         identity.append("account")
     money = dataset.money[:1] if dataset.is_computed else dataset.money
-    figures = [name for column in money for name in (column.name, column.currency) if name]
-    figures += [column.name for column in dataset.columns if column.kind is Kind.INTEGER]
+    figures: list[sql.Composable] = [
+        sql.Identifier(column.name) for column in dataset.columns if column.kind is Kind.INTEGER
+    ]
+    for column in money:
+        digits: sql.Composable = sql.Literal(minor_digits(compared.currency))
+        if column.currency:
+            figures.append(code := sql.Identifier(column.currency))
+            digits = digits_of(code)
+        figures.append(sql.SQL("round({}, {})").format(sql.Identifier(column.name), digits))
     parts = {"day": day, "stored": stored, "inside": compared.inside, "figures": _figures(dataset)}
     moved = _MOVED.format(
         gone=compared.inside if compared.gone is None else _GONE.format(inside=compared.inside),
         pending=pending,
         columns=_listed(dict.fromkeys([*(column.name for column in dataset.columns), *identity])),
         identity=_listed(identity),
-        compared=_listed(dict.fromkeys([*identity, *figures])),
+        compared=sql.SQL(", ").join([*map(sql.Identifier, identity), *figures]),
         **parts,
     )
     differing: dict[str, tuple[int, int]] = {}

@@ -305,9 +305,10 @@ class Load:
         if dataset.is_dated and not gone and not judge.settled and not lacks_total:
             return [whole]  # rows were added to days that change
         has_moved = dataset.is_dated and self._has_moved()
-        compared = Compared(self._inside(window), gone, by_day=dataset.is_dated and not has_moved)
+        by_day, currency = dataset.is_dated and not has_moved, self.slice.currency
+        compared = Compared(self._inside(window), gone, by_day=by_day, currency=currency)
         if dataset.keeps_snapshots and not self._count():
-            compared = Compared(self._newest_snapshot(), None, by_day=False)
+            compared = Compared(self._newest_snapshot(), None, by_day=False, currency=currency)
         table = sql.Identifier(SELLER, dataset.name)
         changes = day_changes(cursor, dataset, compared, stored=table, pending=pending.table, read=self.spool.days)
         if has_moved:  # times without a zone have changed, too, so that only numbers of rows can be compared

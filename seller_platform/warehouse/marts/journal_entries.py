@@ -14,7 +14,6 @@ from dataclasses import replace
 from psycopg import sql
 
 from seller_platform.contract import Kind
-from seller_platform.contract.currencies import MINOR_DIGITS, OTHER_MINOR_DIGITS
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.marts import columns
@@ -27,6 +26,7 @@ from seller_platform.warehouse.marts.rules.journal_accounts import (
     UNMAPPED,
     JournalAccounts,
 )
+from seller_platform.warehouse.schema.currencies import digits_of
 
 PENDING = 2**63 - 1
 """In place of a load: what is not booked yet."""
@@ -41,15 +41,7 @@ _NAMES: dict[str, sql.Composable] = {
     "balance": sql.Literal(BALANCE),
     "unmapped": sql.Literal(UNMAPPED),
     "no_currency": sql.Literal(NO_CURRENCY),
-    "digits": sql.SQL(" ").join(
-        [
-            *(
-                sql.SQL("WHEN {} THEN {}").format(sql.Literal(code), sql.Literal(digits))
-                for code, digits in OTHER_MINOR_DIGITS.items()
-            ),
-            sql.SQL("ELSE {}").format(sql.Literal(MINOR_DIGITS)),
-        ]
-    ),
+    "digits": digits_of(sql.Identifier("currency")),
 }
 
 # Rows that came or went after a load (`span.after`) and until another one (`span.upto`), as they were then. A row is
@@ -136,7 +128,7 @@ listed AS (
 ),
 summed AS (
     SELECT payout_day, currency, line, account_name, account_code, tax_rate, booked_load_id,
-           round(coalesce(sum(sign * amount), 0), CASE currency {digits} END) AS amount, count(*) AS rows,
+           round(coalesce(sum(sign * amount), 0), {digits}) AS amount, count(*) AS rows,
            string_agg(concat_ws(' ', CASE sign WHEN 1 THEN 'came:' ELSE 'went:' END, local_day,
                                 nullif(type, ''), nullif(says, ''), order_id, sku, amount,
                                 format('(load %%s)', coalesce(gone_load_id, load_id))), chr(10) ORDER BY position)
@@ -190,8 +182,7 @@ FULL JOIN (
     WHERE stored.account = %(account)s AND stored.local_day >= %(first_day)s AND stored.local_day < %(end_day)s
     GROUP BY 1
 ) AS ledger USING (currency)
-WHERE abs(coalesce(amount, 0) - coalesce(amount_of_input, 0)) > coalesce(lines, 0) * 0.5 / 10 ^ CASE currency {digits}
-                                                                                          END
+WHERE abs(coalesce(amount, 0) - coalesce(amount_of_input, 0)) > coalesce(lines, 0) * 0.5 / 10 ^ {digits}
 """
 
 _IMPOSSIBLE = """

@@ -1,6 +1,7 @@
 """The tables of the warehouse and of the service.
 
 - `tables`: one table for each dataset, receipts and accounts
+- `currencies`: the decimals of amounts
 - `creation`: creates the tables of a new database
 - `event_kinds`: the kinds of security events
 - `functions`: the functions of schema `history`

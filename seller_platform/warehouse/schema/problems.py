@@ -147,6 +147,14 @@ CROSS JOIN LATERAL (VALUES
                         'bytes that are no UTF-8): %s. U+FFFD is stored in its place.',
                         notes #>> '{replaced_text,rows}', load.rows, platform.rows_named(notes -> 'replaced_text')),
      'Report it to the upstream.'),
+    ('unreadable', format('%s of %s rows have values that cannot be read: %s. They are null, all else is stored.',
+                          notes #>> '{unreadable_values,rows}', load.rows,
+                          platform.rows_named(notes -> 'unreadable_values')),
+     'Report it to the upstream.'),
+    ('overprecise', format('%s of %s rows have amounts with more decimals than their currency: %s. They are stored as '
+                           'they were sent.', notes #>> '{excess_digits,rows}', load.rows,
+                           platform.rows_named(notes -> 'excess_digits')),
+     'Report it to the upstream. Readings are compared in the minor unit of the currency.'),
     ('undeclared', format('The upstream sent fields that are not declared: %s. Their values are kept in the column '
                           '`extra`.', (SELECT string_agg(name, ', ')
                                        FROM jsonb_array_elements_text(notes -> 'unknown_fields') AS field (name))),
@@ -171,6 +179,8 @@ WHERE {is_in_doubt} AND CASE noted.kind
       WHEN 'keyless' THEN notes ? 'null_keys'
       WHEN 'duplicated' THEN coalesce(CAST(notes ->> 'duplicate_keys' AS bigint), 0) > 0
       WHEN 'replaced' THEN notes ? 'replaced_text'
+      WHEN 'unreadable' THEN notes ? 'unreadable_values'
+      WHEN 'overprecise' THEN notes ? 'excess_digits'
       WHEN 'undeclared' THEN jsonb_array_length(notes -> 'unknown_fields') > 0
       WHEN 'unusable' THEN notes -> 'unusable_accounts' <> '{}'
       WHEN 'rezoned' THEN notes -> 'moved_accounts' <> '{}'
@@ -274,8 +284,8 @@ _COLUMNS = {
     "account": "Key of the account; of the dataset accounts the connection.",
     "month": "The first day of the month; null where the list has no days.",
     "kind": "failed, postponed, held, mismatched, altered, missing, incomplete, late; of a grant refused, expiring; "
-    "what a load noted: restated, moved, keyless, duplicated, replaced, undeclared, unusable, rezoned, unusual, "
-    "repeated; of a comparison in the last seven days differed; of a mart contradicted.",
+    "what a load noted: restated, moved, keyless, duplicated, replaced, unreadable, overprecise, undeclared, unusable, "
+    "rezoned, unusual, repeated; of a comparison in the last seven days differed; of a mart contradicted.",
     "error": "The class of the error of a failed slice.",
     "since": "Since when, where that is known.",
     "load_id": "The load that shows it, where there is one: platform.loads.id.",

@@ -47,8 +47,9 @@ CREATE OR REPLACE FUNCTION platform.open_notes(noted bigint[]) RETURNS bigint[] 
 $$;
 CREATE OR REPLACE FUNCTION platform.has_notes(notes jsonb, restatement jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE
 AS $$
-    SELECT coalesce(notes ?| ARRAY['moved', 'null_keys', 'duplicate_keys', 'replaced_text', 'unknown_fields',
-                                   'unusable_accounts', 'moved_accounts', 'unusual_days']
+    SELECT coalesce(notes ?| ARRAY['moved', 'null_keys', 'duplicate_keys', 'replaced_text', 'unreadable_values',
+                                   'excess_digits', 'unknown_fields', 'unusable_accounts', 'moved_accounts',
+                                   'unusual_days']
                     OR notes ? 'was_settled' AND restatement IS NOT NULL, false)
 $$
 """

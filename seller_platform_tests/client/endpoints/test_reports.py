@@ -252,14 +252,27 @@ def test_a_connection_that_breaks_is_made_again() -> None:
         ("json", b'{"message": "no"}', "there is no data in the answer"),
         ("json", b'{"data": {"1": {}}}', "its data is no array"),
         ("json", b"[{}, 5]", "row 2: it is a number, not an object"),
-        ("json", b'[{"units_ordered": 1.5}]', "row 1: units_ordered is a number, which is no integer"),
-        ("csv", b"sku,product_sales\r\nA,1\r\nB,--\r\n", "row 2: product_sales is a string of 2 characters"),
+        ("json", b"[" + b'{"units_ordered": 1.5},' * 3 + b'{"units_ordered": 1.5}]', "4 of 4 values of units_ordered"),
         ("csv", b"sku,x,x\r\nA,1,2\r\n", "two of its columns have the same name"),
     ],
 )
 def test_a_row_that_cannot_be_stored_is_refused_for_good(form: str, body: bytes, problem: str) -> None:
     with pytest.raises(ContractViolationError, match=problem):
         download(body, form=form, attempts=3)
+
+
+@pytest.mark.parametrize(
+    ("form", "body", "noted"),
+    [
+        ("json", b'[{"sku": "A"}, {"sku": "B", "units_ordered": 1.5}]', "units_ordered 1.5"),
+        ("csv", b"sku,product_sales\r\nA,\r\nB,--\r\n", 'product_sales "--"'),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_null_and_named(form: str, body: bytes, noted: str) -> None:
+    sink, facts = download(body, form=form)
+
+    assert values_of(sink) == [("A", None, None, None, None), ("B", None, None, None, None)]
+    assert facts.notes["unreadable_values"] == {"rows": 1, "first": [{"page": 1, "row": 2, "columns": [noted]}]}
 
 
 _ODD = st.lists(

@@ -234,18 +234,28 @@ def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Databa
 
 
 @pytest.mark.parametrize(
-    ("sent", "message"),
+    ("sent", "noted"),
     [
-        ([{"from_date": "2026-02-30"}], "from_date is a string of 10 characters, which is no date"),
-        ([{"from_date": "2026-01-01", "cost_elements": {"a": 1}}], "cost_elements of period 1 is an object"),
-        ([{"from_date": "2026-01-01", "cost_elements": [{"amount": "3 EUR"}]}], "amount of period 1 is a string"),
-        ([{"from_date": "2026-01-01", "cost_elements": [{"amount": [3]}]}], "amount of period 1 is an array"),
-        ([{"from_date": "2026-01-01", "sku": "other"}], "period 1 is one of another SKU"),
+        ({"from_date": "2026-02-30"}, 'from_date "2026-02-30"'),
+        ({"to_date": "0000-00-00"}, 'to_date "0000-00-00"'),
+        ({"cost_elements": {"a": 1}}, 'cost_elements {"a":1}'),
+        ({"cost_elements": [{"amount": "3 EUR"}]}, 'cost_elements "3 EUR"'),
+        ({"cost_elements": [{"amount": [3]}]}, "cost_elements [3]"),
     ],
 )
-def test_what_cannot_be_stored_is_named_by_product_and_place(database: Database, sent: object, message: str) -> None:
-    with pytest.raises(ContractViolationError, match=message):
-        _foreign(database, lambda _: httpx.Response(200, json=sent), ("A",))
+def test_a_value_that_cannot_be_read_costs_no_other_product(
+    database: Database, sent: dict[str, Any], noted: str
+) -> None:
+    receipt = _foreign(database, lambda sku: httpx.Response(200, json=[sent] if sku == "B" else FORMS["bare array"]))
+
+    assert {row[0] for row in _stored(database)} == {"A", "B"}
+    assert receipt.notes is not None
+    assert receipt.notes["unreadable_values"] == {"rows": 1, "first": [{"page": 2, "row": 1, "columns": [noted]}]}
+
+
+def test_a_period_of_another_product_is_refused(database: Database) -> None:
+    with pytest.raises(ContractViolationError, match="period 1 is one of another SKU"):
+        _foreign(database, lambda _: httpx.Response(200, json=[{"sku": "other"}]), ("A",))
 
     assert _stored(database) == []
 

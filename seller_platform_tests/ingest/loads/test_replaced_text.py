@@ -117,4 +117,4 @@ def test_a_page_without_such_text_is_decoded_once(is_known: bool) -> None:
         body, MARCH
     )
 
-    assert (page.replaced, page.key is not None) == ({}, is_known)
+    assert (page.defects, page.key is not None) == ({}, is_known)

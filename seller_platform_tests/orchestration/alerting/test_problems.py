@@ -292,6 +292,14 @@ def test_a_settled_month_that_differed_from_the_upstream_is_reported(shop: Shop)
         ({"moved": {"before": 3, "after": 4}}, "Warning: Moved"),
         ({"duplicate_keys": 2}, "Warning: Duplicated"),
         ({"replaced_text": {"rows": 1, "first": [{"row": 1, "page": 1, "columns": ["sku"]}]}}, "Warning: Replaced"),
+        (
+            {"unreadable_values": {"rows": 1, "first": [{"row": 1, "page": 1, "columns": ['sku ""']}]}},
+            "Warning: Unreadable",
+        ),
+        (
+            {"excess_digits": {"rows": 1, "first": [{"row": 1, "page": 1, "columns": ["sku 1"]}]}},
+            "Warning: Overprecise",
+        ),
         ({"unusable_accounts": {"A1.US": "it has no time zone"}}, "Unusable"),
         ({"moved_accounts": {"A1.US": "it is in UTC now"}}, "Warning: Rezoned"),
         ({"unusual_days": {"2026-03-03": {"rows": 1, "expected": 90}}}, "Warning: Unusual"),

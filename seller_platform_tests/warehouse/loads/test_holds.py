@@ -97,6 +97,20 @@ def _sales(database: Database, taxes: int, settled: Collection[date] = frozenset
         return load.store(facts, started_at=NOON, judge=Judge(frozenset(settled), is_second=True))
 
 
+@pytest.mark.parametrize(("amount", "is_held"), [("2.4999999999999996", False), ("2.51", True)])
+def test_amounts_are_equal_to_the_minor_unit_and_stored_as_they_were_sent(
+    database: Database, amount: str, *, is_held: bool
+) -> None:
+    _load(database, _entries(40, amount=amount))
+
+    receipt = _load(database, _entries(40), Judge(SETTLED, is_second=True))
+
+    assert (receipt.verdict is CountVerdict.HELD) is is_held
+    with database.begin() as connection:
+        stored = connection.execute(text("SELECT DISTINCT amount::text FROM seller.transactions")).scalars().all()
+    assert stored == [amount if is_held else "2.50"]
+
+
 def _count(database: Database, table: str = "seller.transactions") -> int:
     with database.begin() as connection:
         return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())

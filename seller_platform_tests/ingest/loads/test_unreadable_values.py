@@ -1,0 +1,81 @@
+"""Tests that a value that cannot be read costs one cell, many of them the list, and a day its window."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import dataset_named
+from seller_platform.contract.loads import CountVerdict
+from seller_platform.errors import ContractViolationError
+from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.http_upstream import BERLIN, MARCH, MovingList, api_of, day_of_order, orders
+
+ORDERS = dataset_named("orders")
+SHOP = KnownAccount(BERLIN.key, "default", BERLIN)
+
+
+def _load(database: Database, rows: list[dict[str, Any]], **options: Any) -> Receipt:
+    upstream = MovingList(rows, channel_of=lambda row: "platform", **options)
+    with api_of(upstream) as api:
+        return load_slice(api, database, SHOP, ORDERS, MARCH, run_id=None)
+
+
+def _with(rows: list[dict[str, Any]], count: int, **values: Any) -> list[dict[str, Any]]:
+    return [row | (values if number < count else {}) for number, row in enumerate(rows)]
+
+
+def _problems(database: Database) -> dict[str, tuple[str, bool]]:
+    with database.begin() as connection:
+        rows = connection.execute(text("SELECT kind, message, is_warning FROM platform.problems"))
+        return {kind: (message, is_warning) for kind, message, is_warning in rows}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "named"),
+    [
+        ({"order_total": "N/A", "quantity_ordered": ""}, "unreadable", 'order_total "N/A", quantity_ordered ""'),
+        ({"order_total": 19.900000000000002}, "overprecise", "order_total 19.900000000000002"),
+    ],
+)
+def test_a_cell_costs_no_row_and_is_named_until_it_is_right(
+    database: Database, values: dict[str, Any], kind: str, named: str
+) -> None:
+    for _ in range(2):
+        receipt = _load(database, _with(orders(40), 1, **values))
+
+        assert (receipt.rows, receipt.verdict) == (40, CountVerdict.MATCH)
+        message, is_warning = _problems(database)[kind]
+        assert is_warning
+        assert "1 of 40 rows have" in message
+        assert f"row 1 of page 1 ({named})" in message
+    _load(database, orders(40))
+    assert kind not in _problems(database)
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "is_refused"), [(3, 3, False), (40, 4, False), (39, 4, True), (40, 40, True)]
+)
+@pytest.mark.parametrize("page_size", [10, None])
+def test_a_list_with_many_unreadable_values_is_refused(
+    database: Database, rows: int, count: int, page_size: int | None, *, is_refused: bool
+) -> None:
+    sent = _with(orders(rows, minutes=1), count, order_total="01,99")
+
+    if is_refused:
+        problem = f'{count} of {rows} values of order_total cannot be read; the first is "01,99" in row 1 of page 1'
+        with pytest.raises(ContractViolationError, match=rf"orders of S1.*, {MARCH}: {problem}"):
+            _load(database, sent, page_size=page_size, day_of=day_of_order)
+    else:
+        assert _load(database, sent, page_size=page_size, day_of=day_of_order).rows == rows
+
+
+def test_a_day_that_cannot_be_read_refuses_its_window_by_name(database: Database) -> None:
+    rows = [{**row, "purchase_date": "0000-00-00"} if number == 2 else row for number, row in enumerate(orders(40))]
+
+    problem = 'row 3 of the page: purchase_date is "0000-00-00", which is no timestamp'
+    with pytest.raises(ContractViolationError, match=f"orders of S1.*, {MARCH}: {problem}"):
+        _load(database, rows)
