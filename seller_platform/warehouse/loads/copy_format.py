@@ -143,11 +143,14 @@ def as_csv(block: bytes) -> bytes:
 
 
 def copy_statement(dataset: Dataset, table: sql.Identifier | None = None) -> sql.Composed:
-    """Return the COPY statement that reads CSV of blocks; without a table, into the dataset's."""
+    """Return the COPY statement that reads CSV of blocks; without a table, into the dataset's.
+
+    Its text is UTF-8 whatever the session's encoding, so that the rows that are hashed are those that are stored.
+    """
     columns = [column.name for column in dataset.columns]
     columns += [dataset.slice_column, "extra", *(column.name for column in dataset.tags)]
     columns += ["account", "load_id", "page", ROW_HASH]
-    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, QUOTE '\"', ESCAPE {}, NULL 'null')").format(
+    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, QUOTE '\"', ESCAPE {}, NULL 'null', ENCODING 'UTF8')").format(
         table or sql.Identifier(SELLER, dataset.name),
         sql.SQL(", ").join(map(sql.Identifier, columns)),
         sql.Literal("\\"),

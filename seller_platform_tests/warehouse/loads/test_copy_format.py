@@ -120,7 +120,7 @@ def _copied(cursor: Cursor, dataset: Dataset, name: str) -> Iterator[sql.Identif
 
 
 @pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
-def test_rows_arrive_as_in_the_text_format(database: Database, dataset: Dataset) -> None:
+def test_rows_arrive_as_in_the_text_format_in_any_session(database: Database, dataset: Dataset) -> None:
     rows, extras = _rows(dataset, 1)
     tags = ('a "tag",\n\\',) * len(dataset.tags)
     account, load_id, page = 'the "shop",\n\t\\', 7, 3
@@ -130,8 +130,10 @@ def test_rows_arrive_as_in_the_text_format(database: Database, dataset: Dataset)
     block = writer.block(lines, hashes, account=account, load_id=load_id, page=page, with_extra=extras)
 
     with database.connect() as connection, driver_of(connection).cursor() as cursor:
+        cursor.execute("SET client_encoding = LATIN1")
         with _copied(cursor, dataset, "new") as new, cursor.copy(copy_statement(dataset, new)) as copy:
             copy.write(as_csv(block))
+        cursor.execute("SET client_encoding = UTF8")
         with _copied(cursor, dataset, "former") as former:
             columns = [column.name for column in dataset.columns]
             columns += [dataset.slice_column, "extra", *(column.name for column in dataset.tags)]
