@@ -82,15 +82,14 @@ class ReportReader:
         for self._position, row in enumerate(json_rows(text), start=1):
             rows = [self._json_row(variant) for variant in variants(sent_bytes(row))]
             if len(rows[0][1]) < len(rows[-1][1]):
-                self._refuse("two of its names differ only in text that cannot be stored")
+                raise self._violation("two of its names differ only in text that cannot be stored")
             yield self._noted(rows)
 
     def _json_row(self, row: bytes) -> _Cells:
         try:
             sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
         except msgspec.ValidationError:
-            problem = f"row {self._position}: it is {shape_of(row)}, not an object"
-            raise ContractViolationError("the report", problem) from None
+            raise self._violation(f"it is {shape_of(row)}, not an object") from None
         values: list[Any] = [None] * len(_SENT)
         others: dict[str, object] = {}
         for name, value in sent.items():
@@ -173,6 +172,9 @@ class ReportReader:
         if not others.keys() <= self.other_columns:
             self.other_columns.update(others)
         return values, msgspec.json.encode(others).decode()
+
+    def _violation(self, problem: str) -> ContractViolationError:
+        return ContractViolationError("the report", f"row {self._position}: {problem}")
 
 
 def json_rows(text: JsonText) -> Iterator[str]:
