@@ -15,6 +15,7 @@ from starlette import routing
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,7 +23,6 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, TOKEN, error_body
 from seller_platform.errors import ApiError, MisdirectedRequestError, NotFoundError, WarehouseUnavailableError
 from seller_platform.service.costs.endpoints import cost_routes
-from seller_platform.service.http.compression import Compress
 from seller_platform.service.http.connections import NOTE_REFUSAL
 from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.middleware import Envelop
@@ -69,6 +69,10 @@ TRACED_AS = "seller-platform-service"
 
 # The documentation is made once, for this base URL. Without a public URL, it is replaced by that of the request.
 _ANY_BASE_URL = "http://base-url.invalid"
+
+# Of rows and documents. Pages and answers with tokens hold secrets beside text that the request chooses, so that the
+# compressed length could reveal the secrets (BREACH).
+_COMPRESSED = [Middleware(GZipMiddleware, minimum_size=1 << 10, compresslevel=1)]
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,10 @@ def create_app(
     is_page = _page_test(routes)
     app = Starlette(
         routes=[
-            *(routing.Route(route.path, admission.admitting(route), methods=[route.method]) for route in routes),
+            *(
+                routing.Route(route.path, admission.admitting(route), methods=[route.method], middleware=_COMPRESSED)
+                for route in routes
+            ),
             routing.Route(TOKEN, admission.admitting_anyone(partial(issue_tokens, store)), methods=["POST"]),
             routing.Route(REVOKE, admission.admitting_anyone(partial(revoke_token, store)), methods=["POST"]),
             routing.Route(METADATA, admission.admitting_anyone(answer_metadata)),
@@ -162,7 +169,6 @@ def create_app(
         middleware=[
             Middleware(Envelop, measures=measures, is_https=location.is_https),
             Middleware(CheckHost, location=location, refuse=partial(_answer_misdirected, is_page, admission)),
-            Middleware(Compress),
         ],
         exception_handlers={
             ApiError: _answer_error,
@@ -211,7 +217,10 @@ def _page_routes(store: Store, admission: Admission, options: ServiceOptions) ->
             routing.Route(path, page_of(admission.admitting_anyone(page)), methods=[method])
             for method, path, page in pages
         ),
-        *(routing.Route(path, admission.admitting_anyone(answer_static)) for path in STATIC_FILES),
+        *(
+            routing.Route(path, admission.admitting_anyone(answer_static), middleware=_COMPRESSED)
+            for path in STATIC_FILES
+        ),
     ]
 
 
@@ -234,8 +243,8 @@ def _documentation_routes(routes: Sequence[Route], admission: Admission) -> list
         return documentation_of(base_url_of(request))[1].answer(request)
 
     return [
-        routing.Route(OPENAPI, admission.admitting_anyone(answer_document)),
-        routing.Route(DOCS, page_of(admission.admitting_anyone(answer_docs))),
+        routing.Route(OPENAPI, admission.admitting_anyone(answer_document), middleware=_COMPRESSED),
+        routing.Route(DOCS, page_of(admission.admitting_anyone(answer_docs)), middleware=_COMPRESSED),
     ]
 
 

@@ -8,6 +8,5 @@
 - `public_url`: the URL of the service, and the refusal of other hosts
 - `idempotency`: answers that are given again to a repeated request
 - `middleware`: request ids, access log, answers to unexpected errors
-- `compression`: gzip
 - `documents`: documents that are the same for everybody, which caches keep
 """

@@ -1,28 +1,24 @@
-"""Documents that are the same for everybody: compressed once, and kept by caches for an hour."""
+"""Documents that are the same for everybody, and kept by caches for an hour."""
 
-import gzip
 from collections.abc import Mapping
 from hashlib import sha256
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.service.http.compression import SMALLEST, accepts_gzip
-
 MOST_BASE_URLS = 16
 """For how many base URLs documents are kept. Without a public URL, each port of the loopback is one."""
 
 
 class PublicDocument:
-    """A document in both codings, with its ETag (RFC 9110 section 8.8.3)."""
+    """A document with its ETag (RFC 9110 section 8.8.3)."""
 
     def __init__(self, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> None:
         self._body, self._media_type = body, media_type
-        self._packed = gzip.compress(body) if len(body) >= SMALLEST else None
         self.digest = sha256(body).hexdigest()
-        # The tag is weak, because both codings have the same.
+        # The tag is weak, because a compressed answer has the same.
         self._tag = f'W/"{self.digest[:32]}"'
-        caching = {"Cache-Control": "public, max-age=3600", "ETag": self._tag, "Vary": "Accept-Encoding"}
+        caching = {"Cache-Control": "public, max-age=3600", "ETag": self._tag}
         self._headers = {**(headers or {}), **caching}
 
     def answer(self, request: Request) -> Response:
@@ -30,7 +26,4 @@ class PublicDocument:
         tags = ",".join(request.headers.getlist("if-none-match")).split(",")
         if any(tag.strip().removeprefix("W/") in ("*", self._tag.removeprefix("W/")) for tag in tags):
             return Response(None, 304, self._headers)
-        if self._packed is not None and accepts_gzip(",".join(request.headers.getlist("accept-encoding"))):
-            packed = {**self._headers, "Content-Encoding": "gzip"}
-            return Response(self._packed, 200, packed, media_type=self._media_type)
         return Response(self._body, 200, self._headers, media_type=self._media_type)

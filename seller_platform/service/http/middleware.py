@@ -57,7 +57,6 @@ class Envelop:
                 headers = MutableHeaders(scope=message)
                 headers[REQUEST_ID] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"
-                # Set outside the compression, which takes the header as a mark of answers that hold secrets.
                 headers.setdefault("Cache-Control", "no-store")
                 if self._is_https:
                     headers["Strict-Transport-Security"] = _HSTS
