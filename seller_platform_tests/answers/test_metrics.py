@@ -60,6 +60,27 @@ def test_products_are_compared_although_only_the_first_ones_are_listed(asker: As
         call_tool(asker, "compare", {**question, "other_last_day": "2026-01-30"})
 
 
+@pytest.mark.parametrize("tool", ["query", "compare"])
+@pytest.mark.parametrize("metric", ["units", "profit_margin"])
+def test_rows_come_in_the_order_that_is_asked_for(asker: Asker, tool: str, metric: str) -> None:
+    periods = {"first_day": "2026-03-01", "last_day": "2026-03-31"}
+    if tool == "compare":
+        periods |= {"other_first_day": "2026-01-01", "other_last_day": "2026-01-31"}
+    question = {"metric": metric, "accounts": [US], "by": ["product"], **periods}
+    every = call_tool(asker, tool, {**question, "limit": 1_000}).rows
+    values = sorted(row.value for row in every if row.value is not None)
+
+    first = {
+        order: call_tool(asker, tool, {**question, "order": order, "limit": 3}).rows
+        for order in ("largest", "smallest")
+    }
+
+    assert [row.value for row in first["smallest"]] == values[:3]
+    assert [row.value for row in first["largest"]] == values[:-4:-1]
+    assert [row.product for row in every] == sorted(row.product for row in every)
+    assert len({row.product for row in every}) == len(every) > 6
+
+
 def test_there_are_fifteen_metrics_with_a_sentence_each() -> None:
     assert len({metric.name for metric in METRICS}) == 15
     assert all(metric.doc.endswith(".") and metric.dimensions for metric in METRICS)
