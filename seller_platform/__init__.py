@@ -14,6 +14,7 @@
 - `settings`: settings read from the environment
 - `logs`: logs as JSON
 - `traces`: OpenTelemetry spans
+- `network`: HTTP clients, with proxies and certificates
 - `csv_files`: CSV files of an operator, read strictly
 - `documentation`: the pages of documentation
 - `commands`: how the commands in messages start

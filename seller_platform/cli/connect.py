@@ -33,6 +33,7 @@ from seller_platform.ingest.connections.upstream import (
     upstream_to_connect,
 )
 from seller_platform.ingest.loads.accounts import discover
+from seller_platform.network import proxy_of
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.loads.history_start import (
@@ -185,14 +186,14 @@ def _require_api(base_url: str, *, is_new: bool) -> None:
 
     Raises:
         InvalidSettingError: The API is not there, and the address is new.
-        UpstreamUnavailableError: The API does not answer under the address that is stored.
+        UpstreamUnavailableError: The API does not answer under the address that is stored, or through a proxy.
     """
     try:
         answers = (probe(base_url, path, timeout_seconds=_PROBE_SECONDS) for path in (SERVICE_STATUS, USER_ME))
         is_other = all(answer.status == HTTPStatus.NOT_FOUND or answer.is_page for answer in answers)
         problem = f"GET {SERVICE_STATUS} and GET {USER_ME} are answered with 404 or a page" if is_other else None
     except UpstreamUnavailableError as error:
-        if not is_new:
+        if not is_new or proxy_of(base_url) is not None:
             raise
         problem = error.problem
     if problem is not None and is_new:

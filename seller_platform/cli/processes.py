@@ -14,6 +14,7 @@ import httpx
 
 from seller_platform import interruption
 from seller_platform.errors import SellerPlatformError
+from seller_platform.network import http_client
 
 PORT = click.IntRange(0, 65_535)
 """The values of options that take a port."""
@@ -137,8 +138,8 @@ def await_answer(url: str, program: Program) -> None:
     """
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline and not program.has_ended:
-        with suppress(httpx.TransportError):
-            if httpx.get(url, timeout=5).is_success:
+        with suppress(httpx.TransportError), http_client(url, timeout=5) as http:
+            if http.get(url).is_success:
                 return
         time.sleep(0.1)
     tail = " | ".join(program.log.read_text(errors="replace").strip().splitlines()[-3:])

@@ -64,6 +64,7 @@ def test_the_demo_lands_everything_and_its_commands_show_it(
     folder = tmp_path / "a folder with spaces"
     folder.mkdir()
     variables = {name: value for name, value in environment(tmp_path).items() if name != "SELLER_PLATFORM_HOME"}
+    variables |= dict.fromkeys(("HTTP_PROXY", "https_proxy", "ALL_PROXY"), "http://127.0.0.1:9")  # all is on loopback
 
     first = run(["demo", *options], variables, folder=folder)
     assert run(["docs", "--notebook", "look.ipynb"], variables, folder=folder).returncode == 0

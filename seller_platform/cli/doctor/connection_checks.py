@@ -18,6 +18,7 @@ from seller_platform.errors import (
     SellerPlatformError,
     SettingsError,
     UpstreamError,
+    UpstreamUnavailableError,
     connect_command,
 )
 from seller_platform.ingest.connections.request_budget import renewal_after
@@ -76,10 +77,13 @@ def examine_connection(
 def _upstream(subject: str, upstream: Upstream) -> Iterator[Finding]:
     try:
         answer = probe(upstream.base_url, timeout_seconds=_REQUEST_SECONDS)
-    except (UpstreamError, SettingsError):
+    except UpstreamUnavailableError as error:
         moved = "set SELLER_API_BASE_URL and run `seller-platform connect --replace --keep-grant`"
         step = f"check the address, the network and the proxy; if it moved, {moved}"
-        yield fail(subject, f"{upstream.base_url} does not answer", step)
+        yield fail(subject, f"{upstream.base_url} does not answer: {error.problem}", step)
+        return
+    except (UpstreamError, SettingsError) as error:  # such as a certificate or a proxy
+        yield failed(subject, error)
         return
     if answer.status >= 500:
         yield warn(subject, f"{upstream.base_url} answers {answer.status}", "wait until it is up again")

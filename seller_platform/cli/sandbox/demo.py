@@ -11,7 +11,6 @@ from html import unescape
 from urllib.parse import urljoin
 
 import click
-import httpx
 
 from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, make_home, open_installation
@@ -25,6 +24,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
 from seller_platform.ingest.loads.planner import Planner
+from seller_platform.network import http_client
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
 from seller_platform.settings import DEMO_FOLDER, Settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_titles, accounts
@@ -178,7 +178,7 @@ def approve(url: str, email: str, password: str) -> None:
     Raises:
         AuthorizationDeniedError: The pages did not lead back to the callback.
     """
-    with httpx.Client(follow_redirects=True, timeout=30) as browser:
+    with http_client(url, follow_redirects=True, timeout=30) as browser:
         page = browser.get(url)
         for answers in ({"email": email, "password": password}, {"decision": "approve"}):
             form = re.search(r"<form[^>]*>.*?</form>", page.text, re.DOTALL)

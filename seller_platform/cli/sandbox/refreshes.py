@@ -12,6 +12,7 @@ import httpx
 
 from seller_platform.cli.processes import Program
 from seller_platform.clocks import utc_now
+from seller_platform.network import http_client
 
 _REPOSITORY = {"repositoryName": "__repository__", "repositoryLocationName": "seller_platform"}
 _START_SCHEDULE = """
@@ -66,5 +67,6 @@ class LiveRefreshes:
 
     def _ask(self, query: str, selector: Mapping[str, str] | None = None) -> dict[str, Any]:
         body = {"query": query, "variables": {} if selector is None else {"selector": selector}}
-        answer = httpx.post(f"{self._address}/graphql", json=body, timeout=_TIMEOUT_SECONDS).raise_for_status()
+        with http_client(self._address, timeout=_TIMEOUT_SECONDS) as http:
+            answer = http.post(f"{self._address}/graphql", json=body).raise_for_status()
         return cast("dict[str, Any]", answer.json()["data"] or {})

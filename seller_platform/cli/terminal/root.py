@@ -82,6 +82,10 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
             from seller_platform.settings import read_settings
 
         os.environ.pop(DEMO, None)
+        if any(name.lower().endswith("_proxy") for name in os.environ):
+            from seller_platform.network import except_this_machine  # it imports httpx, as few commands do
+
+            except_this_machine(os.environ)
         if uses_demo:
             from seller_platform.cli.installation import use_demo  # imports SQLAlchemy, as above
 

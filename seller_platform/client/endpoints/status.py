@@ -10,6 +10,7 @@ from seller_platform.client.http.api import USER_AGENT
 from seller_platform.client.http.responses import fault_of, moment_of
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import InvalidSettingError, UpstreamUnavailableError
+from seller_platform.network import http_client
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def probe(
     """
     began, asked_at = time.perf_counter(), datetime.now(UTC)
     try:
-        with httpx.Client(timeout=timeout_seconds, headers={"User-Agent": USER_AGENT}) as http:
+        with http_client(base_url, timeout=timeout_seconds, headers={"User-Agent": USER_AGENT}) as http:
             answer = http.get(base_url + path)
     except httpx.InvalidURL as error:
         raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None

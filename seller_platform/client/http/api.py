@@ -26,6 +26,7 @@ from seller_platform.client.http.responses import (
 from seller_platform.client.http.retries import OnWait, RequestClock, RetryPolicy
 from seller_platform.contract.wire import COMPUTED_BY, IDEMPOTENCY_KEY, REPLICA
 from seller_platform.errors import ContractViolationError, ErrorAnswerError, InvalidSettingError, UnreadableBodyError
+from seller_platform.network import http_client
 from seller_platform.traces import mark_failed, span, trace_headers
 
 USER_AGENT = f"seller-platform/{version('seller-platform')}"
@@ -95,7 +96,8 @@ class SellerApi:
         self._clock = clock or RequestClock()
         self._policy = RetryPolicy(attempts, _RETRY_SECONDS, self._clock)
         self._timeout, self._limits = timeout_of(silence_seconds), _BODY
-        self._http = httpx.Client(
+        self._http = http_client(
+            self.base_url,
             auth=auth,
             transport=transport,
             timeout=self._timeout,

@@ -12,7 +12,7 @@ from typing import IO
 import httpx
 from xxhash import xxh3_128
 
-from seller_platform.client.http.responses import PassingFault, RawAnswer
+from seller_platform.client.http.responses import PassingFault, RawAnswer, answered_by
 from seller_platform.client.http.retries import RequestClock
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
@@ -111,7 +111,8 @@ def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: 
         if response.is_success:
             raise
         body = b""
-    return RawAnswer(response.status_code, response.headers, body)
+    through = "" if response.is_success else answered_by(response, response.request.url)
+    return RawAnswer(response.status_code, response.headers, body, through)
 
 
 def store_body(

@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,12 +17,14 @@ from seller_platform.client.http.characters import storable_json
 from seller_platform.clocks import Clock
 from seller_platform.contract.wire import ERROR_WORD, MESSAGE, REASON, STATUS
 from seller_platform.errors import ErrorAnswerError, InvalidSettingError, RequestRefusedError
+from seller_platform.network import Proxy, certificate_error, proxy_of
 
 _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNTOUCHED_STATUSES = frozenset({429, 503})
 """With these, the upstream did not act upon the request: it may be sent again even where it must not happen twice."""
 
 _BUSY_STATUS = 409
+_PROXY_LOGIN = 407
 _LONGEST_MESSAGE = 300
 _LONGEST_LINK = 8_000
 _NEXT_LINK = re.compile(r'<([^<>]*)>\s*;\s*rel\s*=\s*"?next"?\s*(?:[,;]|$)', re.IGNORECASE)
@@ -46,11 +49,16 @@ class PassingFault(Exception):  # noqa: N818  # it never leaves this floor
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """An answer before it is checked."""
+    """An answer before it is checked.
+
+    Attributes:
+        through: The proxy that it came through, as a phrase, if the proxy may have written it.
+    """
 
     status: int
     headers: httpx.Headers
     body: bytes
+    through: str = ""
 
     def retry_after_seconds(self, now: datetime) -> float | None:
         """Return the pause that the answer asks for (RFC 9110 section 10.2.3).
@@ -101,32 +109,66 @@ def fault_of(error: httpx.HTTPError) -> PassingFault:
     """Return the fault for an error of httpx.
 
     Raises:
-        InvalidSettingError: The base URL cannot be requested.
+        InvalidSettingError: The base URL cannot be requested, or a proxy refuses to.
+        UpstreamError: The certificate of the host is not accepted.
     """
     if isinstance(error, httpx.UnsupportedProtocol):
         raise InvalidSettingError("SELLER_API_BASE_URL", "must begin with http:// or https://") from None
-    never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    return PassingFault(f"no answer{_host_of(error)} ({_reason_of(error)})", was_untouched=never_sent)
+    try:
+        url = error.request.url
+    except RuntimeError:
+        return PassingFault(f"no answer ({type(error).__name__})")
+    proxy, host = proxy_of(str(url)), url.netloc.decode()
+    refusal = re.match(r"[1-4]\d\d", str(error)) if isinstance(error, httpx.ProxyError) else None
+    if proxy is not None and refusal is not None:
+        raise _refused_by(proxy, host, int(refusal[0]))
+    reason = _reason_of(error, url.host, proxy)
+    is_unconnected = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+    if proxy is not None:
+        host = f"{proxy}, for {host}" if is_unconnected else f"{host} through {proxy}"
+    never_sent = is_unconnected or isinstance(error, httpx.PoolTimeout | httpx.ProxyError)
+    return PassingFault(f"no answer from {host} ({reason})", was_untouched=never_sent)
 
 
-def _reason_of(error: httpx.HTTPError) -> str:
-    """Return why there was no connection, where the system has said it, else the class of the error."""
+def _reason_of(error: httpx.HTTPError, host: str, proxy: Proxy | None) -> str:
+    """Return why there was no answer, where the system or the proxy has said it, else the class of the error.
+
+    Raises:
+        UpstreamError: The certificate of the host is not accepted.
+    """
     cause: BaseException | None = error
     while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise certificate_error(host, cause, proxy)
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS failed: {cause.reason}"
         if isinstance(cause, socket.gaierror):
             return "the host is unknown"
         if isinstance(cause, ConnectionRefusedError):
             return "the connection was refused"
         cause = cause.__context__
-    return type(error).__name__
+    return shortened(str(error)) if isinstance(error, httpx.ProxyError) else type(error).__name__
 
 
-def _host_of(error: httpx.HTTPError) -> str:
-    """Return the host that was asked, as a phrase; nothing where the request is not known."""
-    try:
-        return f" from {error.request.url.netloc.decode()}"
-    except RuntimeError:
-        return ""
+def _refused_by(proxy: Proxy, host: str, status: int) -> InvalidSettingError:
+    """Return the error of a proxy that does not pass requests on."""
+    step = f"let it allow {host}, or except the host in NO_PROXY"
+    if status == _PROXY_LOGIN:
+        step = "write its user and password into the variable, as http://user:password@host:port"
+    return InvalidSettingError(proxy.variable, f"{proxy} refused the request to {host} with status {status}: {step}")
+
+
+def answered_by(response: httpx.Response, url: httpx.URL) -> str:
+    """Return the proxy that a failed answer came through, as a phrase; nothing where the upstream wrote it.
+
+    Raises:
+        InvalidSettingError: The proxy asks for a user and a password.
+    """
+    # Through a proxy to https, no answer is the proxy's.
+    proxy = proxy_of(str(url)) if url.scheme == "http" else None
+    if proxy is not None and response.status_code == _PROXY_LOGIN:
+        raise _refused_by(proxy, url.netloc.decode(), response.status_code)
+    return "" if proxy is None else f" through {proxy}"
 
 
 def check_answer(answer: RawAnswer, request: str, now: Clock) -> None:
@@ -159,7 +201,7 @@ def check_passing(answer: RawAnswer, now: Clock) -> None:
     """
     if answer.status in _PASSING_STATUSES or answer.status >= 500:
         raise PassingFault(
-            f"status {answer.status}",
+            f"status {answer.status}{answer.through}",
             was_untouched=answer.status in _UNTOUCHED_STATUSES,
             retry_after_seconds=answer.retry_after_seconds(now()),
         )
@@ -193,7 +235,7 @@ def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedErr
     return RequestRefusedError(
         request,
         answer.status,
-        shortened(text) if isinstance(text, str) else "it gave no reason",
+        (shortened(text) if isinstance(text, str) else "it gave no reason") + answer.through,
         parameters,
         reason=shortened(reason) if isinstance(reason, str) else None,
         retry_after_seconds=answer.retry_after_seconds(now),

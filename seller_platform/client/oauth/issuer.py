@@ -3,11 +3,12 @@
 import httpx
 
 from seller_platform.client.http.api import USER_AGENT
-from seller_platform.client.http.bodies import BodyLimits, read_answer
+from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, read_answer
 from seller_platform.client.http.responses import PassingFault, json_object
 from seller_platform.client.http.retries import RequestClock
 from seller_platform.contract.wire import METADATA
 from seller_platform.errors import ContractViolationError
+from seller_platform.network import http_client
 
 _SECONDS = 5.0
 _LARGEST_BYTES = 1 << 20
@@ -19,10 +20,10 @@ def issuer_of(auth_url: str, transport: httpx.BaseTransport | None = None) -> st
     Metadata of another issuer than the URL they were read from are not used (RFC 8414 section 3.3).
     """
     url = auth_url.rstrip("/")
-    headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
+    headers = {"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING}
     try:
         with (
-            httpx.Client(transport=transport, timeout=_SECONDS, headers=headers) as http,
+            http_client(url, transport=transport, timeout=_SECONDS, headers=headers) as http,
             http.stream("GET", f"{url}{METADATA}") as response,
         ):
             answer = read_answer(response, METADATA, BodyLimits(_LARGEST_BYTES, _SECONDS), RequestClock())

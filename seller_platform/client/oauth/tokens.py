@@ -14,7 +14,7 @@ from seller_platform.client.http.api import (
     open_answer,
     timeout_of,
 )
-from seller_platform.client.http.bodies import BodyLimits, read_answer
+from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, read_answer
 from seller_platform.client.http.responses import PassingFault, RawAnswer, check_passing, json_object, shortened
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.contract.tokens import TokenPair
@@ -25,6 +25,7 @@ from seller_platform.errors import (
     TokenRefusedError,
     UpstreamUnavailableError,
 )
+from seller_platform.network import http_client
 
 _REQUEST = f"POST {TOKEN}"
 _ROTATIONS = 3
@@ -167,10 +168,10 @@ class TokenEndpoint:
         return self._policy.run(_REQUEST, attempt, twice_is_harmless=False)
 
     def _send(self, form: Mapping[str, str]) -> RawAnswer:
-        headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
+        headers = {"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING}
         try:
             timeout = timeout_of(self._silence_seconds)
-            with httpx.Client(transport=self._transport, timeout=timeout, headers=headers) as http:
+            with http_client(self._url, transport=self._transport, timeout=timeout, headers=headers) as http:
                 request = http.build_request("POST", self._url, data=form)
                 with open_answer(http, request, _REQUEST) as (response, _):
                     # Other processes wait for the grant meanwhile, so the answer may take no longer than a silence.

@@ -16,6 +16,7 @@ import httpx
 import msgspec
 
 from seller_platform.errors import ApiError, InvalidApplicationError
+from seller_platform.network import direct_client
 from seller_platform.service.http.addresses import is_public, url_host
 from seller_platform.service.http.bodies import parse_json
 from seller_platform.service.oauth.own_applications import change_application, register_application
@@ -98,7 +99,7 @@ async def _fetch(url: str, private_hosts: Collection[str]) -> bytes:
     headers = {"Host": parts.netloc, "Accept": "application/json", "Accept-Encoding": "identity"}
     # The variables of a proxy, and of credentials, are not for this request.
     async with (
-        httpx.AsyncClient(verify=ssl.create_default_context(), trust_env=False, timeout=SECONDS) as http,
+        direct_client(timeout=SECONDS) as http,
         http.stream(
             "GET",
             urlunsplit(parts._replace(netloc=netloc)),

@@ -186,7 +186,7 @@ CUT_CELL, CUT_ROW = CLOSED[:-4], CLOSED[: -len("CAFÈ-1,999.99\n".encode())]
         [CUT_CELL.replace(b"HTTP/1.1", b"HTTP/1.0"), CLOSED.replace(b"HTTP/1.1", b"HTTP/1.0")],
     ],
 )
-def test_a_report_whose_end_is_not_certain_is_believed_when_it_comes_twice_in_a_row(answers: list[bytes]) -> None:
+def test_a_report_without_a_certain_end_is_believed_when_it_comes_twice(answers: list[bytes]) -> None:
     file = io.BytesIO()
 
     assert rows_of(*answers) == ROWS
