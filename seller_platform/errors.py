@@ -120,11 +120,10 @@ def unknown_schema(version: str, *, first: str) -> "WarehouseError":
     """
     if version < first:
         return WarehouseError(
-            f"the database is at schema version {version}, which is from before the first release",
+            f"the database is at schema version {version}, which is older than this version upgrades",
             code="SchemaVersionError",
-            step="It is not upgraded, and stays as it is: set SELLER_PLATFORM_HOME to a new folder, and a database URL "
-            "to a new database; `seller-platform connect --grant-of HOME` carries the grant over, and "
-            "`seller-platform sync --full` loads again.",
+            step="It stays as it is: set SELLER_PLATFORM_HOME to a new folder, and a database URL to a new database; "
+            "run `seller-platform connect`, and load again with `seller-platform sync --full`.",
         )
     return WarehouseError(
         f"the database is at schema version {version}, which is newer than this version can use",

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date
 from http import HTTPStatus
-from pathlib import Path
 
 import click
 
@@ -22,7 +21,6 @@ from seller_platform.contract.wire import SERVICE_STATUS, USER_ME
 from seller_platform.counts import count_of
 from seller_platform.errors import InvalidSettingError, UnusableAccountError, UpstreamUnavailableError
 from seller_platform.ingest.connections.authorization import authorize
-from seller_platform.ingest.connections.former_grants import carry_grant
 from seller_platform.ingest.connections.upstream import (
     DEFAULT_CONNECTION,
     Upstream,
@@ -43,8 +41,6 @@ from seller_platform.warehouse.loads.history_start import (
     months_of_history,
     stored_history_start,
 )
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_server, has_database
 
 _PROBE_SECONDS = 4  # for each of two requests
 
@@ -68,21 +64,8 @@ class ConnectDocument(Document, frozen=True):
 @click.option("--no-browser", is_flag=True, help="Print the URL to open instead of opening it.")
 @click.option("--connection", default=DEFAULT_CONNECTION, show_default=True, help="Name of the connection.")
 @click.option("--timeout", "timeout_seconds", default=600, show_default=True, help="Seconds to wait for the approval.")
-@click.option(
-    "--replace",
-    "replace_stored",
-    is_flag=True,
-    help="Change an existing connection to another upstream, or to the grant of --grant-of.",
-)
+@click.option("--replace", "replace_stored", is_flag=True, help="Change an existing connection to another upstream.")
 @click.option("--keep-grant", is_flag=True, help="Store the settings again, without another approval.")
-@click.option(
-    "--grant-of",
-    "former_home",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="HOME",
-    help="Carry the grant over from a home folder that is not upgraded, without another approval.",
-)
-@click.option("--grant-database", "former_url", metavar="URL", help="The database of that home; by default its own.")
 @click.option("--history-start", type=Month(), help="First month of history; asked for where none is known.")
 @json_option(ConnectDocument)
 def connect(
@@ -92,8 +75,6 @@ def connect(
     timeout_seconds: int,
     replace_stored: bool,
     keep_grant: bool,
-    former_home: Path | None,
-    former_url: str | None,
     history_start: date | None,
     output: Output,
 ) -> None:
@@ -106,24 +87,12 @@ def connect(
     History begins with --history-start, else with SELLER_PLATFORM_HISTORY_START where it is set, else with the month of
     the first `sync --from`, else with January 2025. An earlier month extends it later.
 
-    With --grant-of, the connection and its grant are those of a former installation, of which nothing is changed. Stop
-    its programs first: a refresh token works once.
-
     The callback is received on the port of SELLER_API_REDIRECT_URI, which must be on this machine.
     """
     with open_installation() as installation:
-        if former_home is not None:
-            keep_grant = True
-            upstream = _carried_over(installation, former_home, former_url, connection, replace_stored=replace_stored)
-        else:
-            upstream = upstream_to_connect(
-                connection,
-                installation.settings,
-                installation.database,
-                installation.box,
-                replace_stored=replace_stored,
-            )
-
+        upstream = upstream_to_connect(
+            connection, installation.settings, installation.database, installation.box, replace_stored=replace_stored
+        )
         if history_start is not None:
             months_of_history(history_start, None, history_start_in(installation.database, installation.settings))
         _require_api(upstream.base_url, is_new=installation.settings.base_url is not None)
@@ -157,25 +126,6 @@ def connect(
         if each.account.problem is not None:
             output.say(f"{UnusableAccountError(each.key, each.account.problem)}")
     output.say("Next: `seller-platform sync`")
-
-
-def _carried_over(
-    installation: Installation, home: Path, url: str | None, connection: str, *, replace_stored: bool
-) -> Upstream:
-    """Carry a grant over from a former home folder, and return its upstream."""
-    settings = installation.settings
-    if url is None and not has_database(home):
-        raise click.UsageError(f"{home} has no database; name it with --grant-database")
-    with Database(url or embedded_server(home, settings.root_data_folder).url(WAREHOUSE), connections=1) as former:
-        return carry_grant(
-            former,
-            home,
-            connection=connection,
-            settings=settings,
-            database=installation.database,
-            box=installation.box,
-            replace_stored=replace_stored,
-        )
 
 
 def _require_api(base_url: str, *, is_new: bool) -> None:

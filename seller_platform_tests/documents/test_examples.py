@@ -73,7 +73,6 @@ NOT_TYPED = {
     "seller-platform database remove": "cli/database/test_removal.py deletes servers",
     "seller-platform service run --replica": "journeys/test_replica.py runs it",
     "sudo chown 10001 database_url secret_key && sudo chown 999 postgres_password": "only root may give files away",
-    "seller-platform connect --grant-of FORMER_HOME": "journeys/test_before_the_release.py runs it",
     "pip install --require-hashes -r requirements.lock": ".ci/run installs it",
     "pip install --no-deps -e .": ".ci/run installs it",
     "pip wheel --no-deps --wheel-dir dist .": "deployment/test_release.py builds the wheel",

@@ -4,16 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from seller_platform.cli.installation import expect_home, open_installation, open_stored_installation
+from seller_platform.cli.installation import open_installation, open_stored_installation
 from seller_platform.cli.output import Document, Outcome, Output, json_option
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
 from seller_platform.warehouse.loads.retention import prune as remove_old
-from seller_platform.warehouse.migrations.plans import free_bytes
-from seller_platform.warehouse.migrations.upgrade import plan
-from seller_platform.warehouse.postgres.database import FEW_PARTITIONS, Database
-from seller_platform.warehouse.postgres.location import stored_warehouse_url
+from seller_platform.warehouse.postgres.database import FEW_PARTITIONS
 from seller_platform.warehouse.schema.creation import partitions_of
 
 _days = click.IntRange(1, 36_500)
@@ -29,39 +26,6 @@ class MigrateDocument(Document, frozen=True):
 
     where: str
     version: str | None
-
-
-class PlannedStepDocument(Document, frozen=True):
-    """A step of an upgrade.
-
-    Attributes:
-        version: Of the database, once the migration of the step is done.
-        step: What it does.
-        rows: Of its table, as PostgreSQL estimates them.
-        seconds: How long it takes, at the rate of a sample.
-        disk_bytes: By how much the table and its indexes grow.
-    """
-
-    version: str
-    step: str
-    rows: int
-    seconds: float
-    disk_bytes: int
-
-
-class MigrationPlanDocument(Document, frozen=True):
-    """What an upgrade would do.
-
-    Attributes:
-        where: The server and the name of the database.
-        version: Of its schema now.
-        free_bytes: Room on the disk of its data; null where that is on another machine.
-    """
-
-    where: str
-    version: str | None
-    free_bytes: int | None
-    steps: list[PlannedStepDocument]
 
 
 class PruneDocument(Outcome, frozen=True):
@@ -86,21 +50,16 @@ class PruneDocument(Outcome, frozen=True):
     type=click.IntRange(1, 128),
     help=f"Partitions of each table with rows of accounts, in a new database; by default {FEW_PARTITIONS}.",
 )
-@click.option("--plan", "is_plan", is_flag=True, help="Print how long each step takes and how much disk it needs.")
-@json_option(MigrateDocument, MigrationPlanDocument)
-def migrate(*, partitions: int | None, is_plan: bool, output: Output) -> None:
+@json_option(MigrateDocument)
+def migrate(*, partitions: int | None, output: Output) -> None:
     """Migrate the database to the schema of this version, and Dagster's tables with it.
 
     Every program migrates when it starts. Run this first where several programs start at once, or where they have
-    fewer rights. Readers and loads continue meanwhile. It begins with what each step takes, and stops there if the disk
-    has too little room.
+    fewer rights. Readers and loads continue meanwhile.
 
     A database keeps the number of partitions that it was created with; the page `growing` of the documentation says how
     many to choose.
     """
-    if is_plan:
-        _print_plan(output)
-        return
     from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
 
     with open_installation(partitions or FEW_PARTITIONS) as installation:
@@ -116,23 +75,6 @@ def migrate(*, partitions: int | None, is_plan: bool, output: Output) -> None:
         version = installation.database.version()
         where = installation.database.where
     output.result(f"{where} is at version {version}.", MigrateDocument(where=where, version=version))
-
-
-def _print_plan(output: Output) -> None:
-    settings = expect_home()
-    with Database(stored_warehouse_url(settings)) as database, output.progress("Measuring"):
-        steps, version, free = plan(database), database.version(), free_bytes(database.where)
-    planned = [
-        PlannedStepDocument(
-            version=step.revision, step=str(step.step), rows=step.rows, seconds=step.seconds, disk_bytes=step.disk_bytes
-        )
-        for step in steps
-    ]
-    output.document(MigrationPlanDocument(where=database.where, version=version, free_bytes=free, steps=planned))
-    rows = [(each.version, each.step, each.rows, f"{each.seconds:.0f}", each.disk_bytes >> 20) for each in planned]
-    output.table("Would be done", ("version", "step", "rows", "seconds", "MiB"), rows)
-    room = "" if free is None else f" {free >> 20:,} MiB are free on its disk."
-    output.say(f"{database.where} is at version {version}.{room}")
 
 
 @click.command()

@@ -5,6 +5,5 @@
 - `request_budget`: the requests of a day
 - `token_rotation`: refreshes a token pair without losing it
 - `grant_files`: a grant in a file, without a warehouse
-- `former_grants`: a grant of an installation that is not upgraded
 - `key_rotation`: re-encrypts secrets with another key
 """

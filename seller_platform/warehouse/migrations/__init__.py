@@ -1,8 +1,7 @@
-"""Creates the tables of a new database, and changes those of an older one while programs go on.
+"""The history of the tables, which Alembic runs, and what a migration is made of.
 
 - `upgrade`: creates tables, and runs the migrations that a database lacks
-- `plans`: how long an upgrade takes, and how much disk it needs
-- `steps`: what a migration is made of
-- `short_locks`: statements that wait for a lock only for a moment, and are tried again
+- `env`: what Alembic's commands run: its settings, and the connection
+- `operations`: an index, and values of a new column, without a lock that readers or loads wait for
 - `versions`: the migrations, one module each, whose name begins with its number
 """

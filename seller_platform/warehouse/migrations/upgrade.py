@@ -1,44 +1,38 @@
-"""Creates the tables of a new database, and runs the migrations that an older one lacks.
+"""Creates the tables of a new database, and runs the migrations that an older one lacks, while programs go on.
 
-Programs go on against the new tables where each migration says so: `COMPATIBLE_FROM` is the oldest version whose
-programs may, in a minor version those of the one before. Each step is stored by itself; the version of the database is
-the last thing that a migration changes, so that an upgrade that was killed goes on when it is called again.
+A statement waits for a lock for a tenth of a second: who waits for a lock of a table lets everyone wait that comes
+after. Then it gives up and lets those pass, and its migration begins again. Alembic commits each migration with its
+number, so that an upgrade that was killed goes on when it is called again.
 
 Functions and views are created anew afterwards, because their columns are those of the tables, and readers are granted
 what is new.
 """
 
 import logging
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
-import psycopg
-from psycopg import sql
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
-from seller_platform.warehouse.marts import tables as mart_tables  # noqa: F401  # imported, its tables join METADATA
-from seller_platform.warehouse.migrations import versions
-from seller_platform.warehouse.migrations.plans import PlannedStep, plan_steps, raise_without_room
-from seller_platform.warehouse.migrations.short_locks import ShortLocks
-from seller_platform.warehouse.migrations.steps import MigrationStep, Report
-from seller_platform.warehouse.postgres.advisory_locks import TRY_HOLD_NUMBER, releasing
+from seller_platform.errors import WarehouseError
+from seller_platform.warehouse.postgres.advisory_locks import TRY_HOLD_NUMBER
 from seller_platform.warehouse.postgres.database import (
     FEW_PARTITIONS,
     MIGRATION_LOCK,
     VERSION_SCHEMA,
     VERSION_TABLE,
     Database,
-    driver_of,
-    revision_files,
     stored_version,
 )
-from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
 from seller_platform.warehouse.schema.comments import comment_on_schemas
-from seller_platform.warehouse.schema.creation import create_tables
 from seller_platform.warehouse.schema.functions import create_functions, drop_former_functions
 from seller_platform.warehouse.schema.latest_views import create_latest_views
 from seller_platform.warehouse.schema.problems import create_problems
@@ -46,7 +40,18 @@ from seller_platform.warehouse.schema.readers import grant_to_readers
 from seller_platform.warehouse.schema.slices import keep_slices
 
 _LOG = logging.getLogger(__name__)
+_FOLDER = Path(__file__).parent
+LOCK_TIMEOUT = "100ms"
+_TRIES = 600
+_PAUSES_SECONDS = (0.1, 0.2, 0.5)
+_PAUSE_SECONDS = 1.0
 _POLL_SECONDS = 0.1
+_BLOCKERS = """
+SELECT string_agg(format('%s (%s, for %s s)', pid, coalesce(nullif(application_name, ''), usename, backend_type),
+                         extract(epoch FROM now() - xact_start)::integer), ', ' ORDER BY xact_start)
+FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '1 s'
+"""
 _FOLLOWING = (
     keep_slices,
     create_functions,
@@ -57,143 +62,110 @@ _FOLLOWING = (
 )
 """What follows from the tables, and is created anew after each change of them."""
 
-_CREATE = sql.SQL("""
-CREATE SCHEMA IF NOT EXISTS {schema};
-CREATE TABLE {table} (version_num text PRIMARY KEY, compatible_from text NOT NULL);
-INSERT INTO {table} VALUES ({revision}, {compatible_from})
-""")
-_NAMES = {"schema": sql.Identifier(VERSION_SCHEMA), "table": sql.Identifier(VERSION_SCHEMA, VERSION_TABLE)}
-_BEGIN = sql.SQL("UPDATE {table} SET compatible_from = greatest(compatible_from, {compatible_from})")
-_END = sql.SQL("UPDATE {table} SET version_num = {revision}")
-
-
-@dataclass(frozen=True)
-class Migration:
-    """The change from the version before.
-
-    Attributes:
-        revision: Its number, which is the version of the database afterwards.
-        compatible_from: The oldest version whose programs go on with the tables while it runs, and afterwards.
-        title: The first line of its docstring.
-    """
-
-    revision: str
-    compatible_from: str
-    title: str
-    steps: Sequence[MigrationStep]
-
-    @classmethod
-    def of(cls, module: str) -> "Migration":
-        """Return the migration of a module, whose name begins with its number."""
-        found = import_module(module)
-        title = (found.__doc__ or "").strip().partition("\n")[0]
-        return cls(module.rpartition(".")[2].partition("_")[0], found.COMPATIBLE_FROM, title, found.STEPS)
-
-
-def released() -> Sequence[Migration]:
-    """Return the migrations of this program, oldest first."""
-    return [Migration.of(f"{versions.__name__}.{file.stem}") for file in revision_files()]
+_VERSION = f"{VERSION_SCHEMA}.{VERSION_TABLE}"
+# Alembic's table, with a column of ours: an upgrade may be killed after the last migration.
+_CREATE = f"""
+CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA};
+CREATE TABLE IF NOT EXISTS {_VERSION} (version_num text PRIMARY KEY, views text NOT NULL DEFAULT '')
+"""
+_END = f"UPDATE {_VERSION} SET views = version_num"  # noqa: S608  # constants
 
 
 def upgrade(
     database: Database,
     partitions: int = FEW_PARTITIONS,
-    report: Report = _LOG.info,
-    migrations: Sequence[Migration] | None = None,
+    report: Callable[[str], None] = _LOG.info,
+    versions: Sequence[Path] = (),
 ) -> None:
     """Bring a database to the newest version; processes that start together wait for one another.
 
     Args:
         partitions: How many partitions the tables of an empty database get.
-        report: Receives a line for each step.
-        migrations: By default those of this program.
+        report: Receives a line for each migration.
+        versions: Folders of migrations that follow those of this program.
 
     Raises:
-        WarehouseError: The database is of a version that this program cannot use, the disk has too little room, or a
-            table stayed locked. The last one happens in the middle; calling this again goes on.
+        WarehouseError: The database is of a version that this program cannot use, or a table stayed locked. The
+            latter happens in the middle; calling this again goes on.
         WarehouseUnavailableError: The server cannot be reached.
     """
-    migrations = migrations or released()
-    with database.connect() as pooled:
-        connection = pooled.execution_options(isolation_level="AUTOCOMMIT")
-        driver = driver_of(connection)
-        with _alone(connection, driver, report):
-            version = stored_version(connection)
-            if version is None:
-                with driver.transaction():
-                    _create(connection, partitions, migrations[-1])
-                return
+    timeout = {"lock_timeout": LOCK_TIMEOUT}
+    with Database(database.url, connections=1, settings=timeout) as own, own.connect() as connection:
+        _wait_for_others(connection, report)
+        config = _config(connection, partitions, versions)
+        scripts = ScriptDirectory.from_config(config)
+        version, newest = stored_version(connection), scripts.get_current_head()
+        if version is not None:
             version.raise_unless_usable()
-            locks = ShortLocks(driver)
-            pending = [migration for migration in migrations if migration.revision > version.revision]
-            planned = plan_steps(locks, _steps_of(pending))
-            raise_without_room(locks, database.where, planned)
-            for step in planned:
-                report(str(step))
-            for migration in pending:
-                report(f"{migration.revision}: {migration.title}")
-                _run(connection, locks, migration, report, is_last=migration is pending[-1])
+            if version.revision > str(newest):
+                return
+            pending = scripts.iterate_revisions("head", version.revision)
+            for script in reversed(list(pending)):
+                report(f"{script.revision}: {script.doc}")
+        connection.exec_driver_sql(_CREATE)
+        connection.commit()
+        _until_locked(connection, partial(command.upgrade, config, "head"))
+        for create in _FOLLOWING:
+            _until_locked(connection, partial(_follow, connection, create))
+        connection.exec_driver_sql(_END)
+        connection.commit()
 
 
-def plan(database: Database, migrations: Sequence[Migration] | None = None) -> Sequence[PlannedStep]:
-    """Return the steps that an upgrade would run, in their order, with what they need; nothing is changed.
+def _config(connection: Connection, partitions: int, versions: Sequence[Path]) -> Config:
+    config = Config(attributes={"connection": connection, "partitions": partitions})
+    folders = os.linesep.join(map(str, (_FOLDER / "versions", *versions)))
+    options = {"script_location": str(_FOLDER), "path_separator": "newline", "version_locations": folders}
+    for name, option in options.items():
+        config.set_main_option(name, option.replace("%", "%%"))
+    return config
+
+
+def _wait_for_others(connection: Connection, report: Callable[[str], None]) -> None:
+    """Wait until no other program migrates the database, and hold the lock of it until the connection ends.
+
+    The lock is tried again and again: CREATE INDEX CONCURRENTLY waits for every statement that is older, so also for
+    one that waits for the lock.
+    """
+    is_first = True
+    while not connection.exec_driver_sql(TRY_HOLD_NUMBER, {"number": MIGRATION_LOCK}).scalar_one():
+        connection.commit()
+        if is_first:
+            report("Another program migrates the database; this one waits for it.")
+        is_first = False
+        time.sleep(_POLL_SECONDS)
+    connection.commit()
+
+
+def _until_locked(connection: Connection, work: Callable[[], object]) -> None:
+    """Do work until it gets all of its locks, and commit it.
 
     Raises:
-        WarehouseError: The database is of a version that this program cannot use.
-        WarehouseUnavailableError: The server cannot be reached.
+        WarehouseError: Others have held a lock for all the time.
     """
-    with database.connect() as pooled:
-        connection = pooled.execution_options(isolation_level="AUTOCOMMIT")
-        version = stored_version(connection)
-        if version is None:
-            return []
-        version.raise_unless_usable()
-        pending = [each for each in migrations or released() if each.revision > version.revision]
-        return plan_steps(ShortLocks(driver_of(connection)), _steps_of(pending))
-
-
-def _steps_of(migrations: Sequence[Migration]) -> Sequence[tuple[str, MigrationStep]]:
-    return [(migration.revision, step) for migration in migrations for step in migration.steps]
-
-
-def _run(connection: Connection, locks: ShortLocks, migration: Migration, report: Report, *, is_last: bool) -> None:
-    locks.execute(_BEGIN.format(**_NAMES, compatible_from=migration.compatible_from))
-    for step in migration.steps:
-        if not step.is_done(locks):
-            report(f"{migration.revision}: {step}")
-            step.run(locks, lambda line: report(f"{migration.revision}: {line}"))
-    if is_last:
-        for create in _FOLLOWING:
-            locks.transaction(lambda create=create: _follow(connection, create))  # type: ignore[misc]
-    locks.execute(_END.format(**_NAMES, revision=migration.revision))
+    pauses = iter(_PAUSES_SECONDS)
+    for _ in range(_TRIES):
+        try:
+            work()
+            connection.commit()
+        except (LockNotAvailable, DeadlockDetected, OperationalError) as error:
+            refusal = error.orig if isinstance(error, OperationalError) else error
+            if not isinstance(refusal, LockNotAvailable | DeadlockDetected):
+                raise
+            connection.rollback()
+            connection.exec_driver_sql("RESET lock_timeout")  # a migration may have set it
+            connection.commit()
+        else:
+            return
+        time.sleep(next(pauses, _PAUSE_SECONDS))
+    blockers = connection.exec_driver_sql(_BLOCKERS).scalar_one()
+    raise WarehouseError(
+        f"a table stayed locked for {_TRIES} tries; transactions that are open by their process: {blockers or 'none'}",
+        code="TableInUseError",
+        step="Run `seller-platform migrate` again when they have ended; it goes on where it was.",
+    )
 
 
 def _follow(connection: Connection, create: Callable[[Connection], None]) -> None:
     """Create what follows from the tables, with its grants: a view that was dropped has lost them."""
     create(connection)
     grant_to_readers(connection)
-
-
-def _create(connection: Connection, partitions: int, newest: Migration) -> None:
-    driver = driver_of(connection)
-    driver.execute(_CREATE.format(**_NAMES, revision=newest.revision, compatible_from=newest.compatible_from))
-    create_tables(connection, partitions)
-    for create in (*_FOLLOWING, grant_to_readers):
-        create(connection)
-
-
-@contextmanager
-def _alone(connection: Connection, driver: psycopg.Connection[Any], report: Report) -> Iterator[None]:
-    """Wait until no other program migrates the database, and hold the lock of it until the block ends.
-
-    The lock is tried again and again: CREATE INDEX CONCURRENTLY waits for every statement that is older, so also for
-    one that waits for the lock.
-    """
-    with releasing(connection):
-        is_first = True
-        while driver.execute(TRY_HOLD_NUMBER, {"number": MIGRATION_LOCK}).fetchone() != (True,):
-            if is_first:
-                report("Another program migrates the database; this one waits for it.")
-            is_first = False
-            time.sleep(_POLL_SECONDS)
-        yield

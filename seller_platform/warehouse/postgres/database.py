@@ -29,7 +29,7 @@ PARTITIONS = "partitions"
 """The schema of the partitions of tables."""
 FEW_PARTITIONS = 4
 """The number of a database that is created without one."""
-_MIGRATIONS = Path(__file__).parents[1] / "migrations"
+_VERSIONS = Path(__file__).parents[1] / "migrations" / "versions"
 _PORT = 5432
 MIGRATION_LOCK = 0x5E11E4
 """The number of the advisory lock of who changes tables."""
@@ -39,7 +39,7 @@ _LOST_CLIENTS = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_
 """The locks of a machine that is gone end after a minute. By default PostgreSQL notices it after two hours."""
 # Before the first release the table had one column.
 _STORED = text(
-    f"SELECT version_num, to_jsonb(stored) ->> 'compatible_from' FROM {VERSION_SCHEMA}.{VERSION_TABLE} AS stored"  # noqa: S608  # constants
+    f"SELECT version_num, to_jsonb(stored) ->> 'views' FROM {VERSION_SCHEMA}.{VERSION_TABLE} AS stored"  # noqa: S608  # constants
 )
 _OPTIONS_OF_SERVER = ("host", "port", "sslmode", "sslrootcert")
 
@@ -150,7 +150,7 @@ class Database:
             report: Receives a line for each step; by default they are logged.
 
         Raises:
-            WarehouseError: The database is newer than this program may use, or older than its first release.
+            WarehouseError: The database is newer than this program may use, or older than it upgrades.
             WarehouseUnavailableError: The server cannot be reached.
         """
         with self.begin() as connection:
@@ -187,16 +187,19 @@ class SchemaVersion:
 
     Attributes:
         revision: The newest migration that it has.
-        compatible_from: The oldest version whose programs may use its tables.
+        views: The migration whose functions and views it has.
     """
 
     revision: str
-    compatible_from: str
+    views: str
 
     @property
     def is_usable(self) -> bool:
-        """Whether this program may use the tables, once they have its migrations."""
-        return self.revision >= revisions()[0] and self.compatible_from <= revisions()[-1]
+        """Whether this program may use the tables, once they have its migrations.
+
+        A migration whose number has the same thousands leaves the tables as programs of the versions before use them.
+        """
+        return revisions()[0] <= self.revision and self.revision[0] <= revisions()[-1][0]
 
     @property
     def lacks_migrations(self) -> bool:
@@ -206,13 +209,13 @@ class SchemaVersion:
             WarehouseError: This program may not use the tables.
         """
         self.raise_unless_usable()
-        return self.revision < revisions()[-1]
+        return min(self.revision, self.views) < revisions()[-1]
 
     def raise_unless_usable(self) -> None:
         """Raise an error if this program may not use the tables.
 
         Raises:
-            WarehouseError: The tables are of a later version, which has no room for this program, or from before 1.0.
+            WarehouseError: The tables are of a later major version, or older than this program upgrades.
         """
         if not self.is_usable:
             raise unknown_schema(self.revision, first=revisions()[0])
@@ -221,11 +224,6 @@ class SchemaVersion:
 def driver_of(connection: Connection) -> psycopg.Connection[Any]:
     """Return psycopg's connection inside SQLAlchemy's, for COPY and for statements that psycopg composes."""
     return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-
-
-def is_declared(name: str | None, kind: str, _: object) -> bool:
-    """Whether the platform declares a thing in the database. Dagster's schema is its own; partitions follow tables."""
-    return kind != "schema" or name not in (DAGSTER_SCHEMA, PARTITIONS)
 
 
 def driver_url(url: str, driver: str) -> sqlalchemy.URL:
@@ -300,18 +298,13 @@ def stored_version(connection: Connection) -> SchemaVersion | None:
     if not connection.execute(select(func.to_regclass(f"{VERSION_SCHEMA}.{VERSION_TABLE}"))).scalar_one():
         return None
     row = connection.execute(_STORED).one_or_none()
-    return None if row is None else SchemaVersion(row[0], row[1] or row[0])
+    return None if row is None else SchemaVersion(row[0], row[1] or "")
 
 
 @cache
-def revision_files() -> Sequence[Path]:
-    """Return the files of this program's migrations, oldest first. Their names begin with their numbers."""
-    return sorted((_MIGRATIONS / "versions").glob("[0-9]*_*.py"))
-
-
-def revisions() -> tuple[str, ...]:
-    """Return the numbers of this program's migrations, oldest first."""
-    return tuple(file.name.partition("_")[0] for file in revision_files())
+def revisions() -> Sequence[str]:
+    """Return the numbers of this program's migrations, oldest first. Their files' names begin with them."""
+    return sorted(file.name.partition("_")[0] for file in _VERSIONS.glob("[0-9]*_*.py"))
 
 
 def _interruption(error: BaseException) -> BaseException | None:

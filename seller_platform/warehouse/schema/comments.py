@@ -23,7 +23,7 @@ SCHEMAS = {
 _VERSION = {
     (): "The migration that the schemas are at, in one row.",
     ("version_num",): "The number of the migration.",
-    ("compatible_from",): "The oldest version whose programs may use the tables.",
+    ("views",): "The number of the migration whose functions and views there are.",
 }
 
 

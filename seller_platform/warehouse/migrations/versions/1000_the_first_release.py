@@ -1,6 +1,13 @@
-"""The tables of the first release. A new database gets the declared tables, and needs no migration."""
+"""The tables of the first release, as they are declared."""
 
-from seller_platform.warehouse.migrations.steps import MigrationStep
+from alembic import context, op
 
-COMPATIBLE_FROM = "1000"
-STEPS: tuple[MigrationStep, ...] = ()
+from seller_platform.warehouse.postgres.database import FEW_PARTITIONS
+from seller_platform.warehouse.schema.creation import create_tables
+
+revision = "1000"
+down_revision = None
+
+
+def upgrade() -> None:
+    create_tables(op.get_bind(), context.config.attributes.get("partitions", FEW_PARTITIONS))

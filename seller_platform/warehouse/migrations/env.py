@@ -1,0 +1,44 @@
+"""What Alembic's commands run: `upgrade` of `seller-platform migrate`, and those that a developer types."""
+
+from alembic import context
+from sqlalchemy import Connection
+
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.marts import tables as mart_tables  # noqa: F401  # imported, its tables join METADATA
+from seller_platform.warehouse.postgres.database import (
+    DAGSTER_SCHEMA,
+    PARTITIONS,
+    VERSION_SCHEMA,
+    VERSION_TABLE,
+    Database,
+)
+from seller_platform.warehouse.postgres.location import stored_warehouse_url
+from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
+from seller_platform.warehouse.schema.tables import METADATA
+
+
+def _is_declared(name: str | None, kind: str, _: object) -> bool:
+    """Whether the platform declares a thing in the database. Dagster's schema is its own; partitions follow tables."""
+    return kind != "schema" or name not in (DAGSTER_SCHEMA, PARTITIONS)
+
+
+def _run(connection: Connection) -> None:
+    context.configure(
+        connection,
+        target_metadata=METADATA,
+        include_schemas=True,
+        include_name=_is_declared,
+        compare_server_default=True,
+        transaction_per_migration=True,
+        version_table=VERSION_TABLE,
+        version_table_schema=VERSION_SCHEMA,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+if "connection" in context.config.attributes:
+    _run(context.config.attributes["connection"])
+else:
+    with Database(stored_warehouse_url(read_settings())) as database, database.connect() as opened:
+        _run(opened)
