@@ -34,8 +34,8 @@ from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
 from seller_platform.service.monitoring.status import status_route
 from seller_platform.service.oauth.approvals_page import APPROVALS_PAGES
-from seller_platform.service.oauth.authorize import ConsentOptions, show_consent, submit_consent
-from seller_platform.service.oauth.client_pages import CLIENT_PAGES
+from seller_platform.service.oauth.authorize import ConsentOptions, show_consent, submit_consent, with_document
+from seller_platform.service.oauth.client_documents import ClientDocuments
 from seller_platform.service.oauth.developers_page import DEVELOPERS_PAGES
 from seller_platform.service.oauth.openapi import oauth_paths
 from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
@@ -196,7 +196,8 @@ def app_from_environment() -> Starlette:
 def _page_routes(store: Store, admission: Admission, options: ServiceOptions) -> list[routing.Route]:
     queue = PasswordQueue()
     login = Login(store, queue, options.logins)
-    consents = ConsentOptions(options.grant_lifetime, options.private_client_hosts, options.serves_agents)
+    documents = ClientDocuments(options.private_client_hosts)
+    consents = ConsentOptions(options.grant_lifetime, documents, options.serves_agents)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, partial(answer_home, store)),
         ("GET", LOGIN, login.show),
@@ -204,19 +205,20 @@ def _page_routes(store: Store, admission: Admission, options: ServiceOptions) ->
         ("GET", PASSKEY_LOGIN, login.show_passkey),
         ("POST", PASSKEY_LOGIN, login.submit_passkey),
         ("POST", LOGOUT, login.leave),
-        ("GET", AUTHORIZE, partial(show_consent, store, consents)),
-        ("POST", AUTHORIZE, partial(submit_consent, store, consents)),
         *(
             (method, path, page_of_user(store, answer))
-            for method, path, answer in (*DEVELOPERS_PAGES, *CLIENT_PAGES, *APPROVALS_PAGES)
+            for method, path, answer in (*DEVELOPERS_PAGES, *APPROVALS_PAGES)
         ),
         *account_pages(store, queue, options.logins.contact),
     )
+    answers = (("GET", partial(show_consent, store, consents)), ("POST", partial(submit_consent, store, consents)))
+    authorization = [
+        (method, AUTHORIZE, with_document(admission, store, documents, admission.admitting_anyone(answer)))
+        for method, answer in answers
+    ]
+    admitted = [(method, path, admission.admitting_anyone(page)) for method, path, page in pages]
     return [
-        *(
-            routing.Route(path, page_of(admission.admitting_anyone(page)), methods=[method])
-            for method, path, page in pages
-        ),
+        *(routing.Route(path, page_of(page), methods=[method]) for method, path, page in (*admitted, *authorization)),
         *(
             routing.Route(path, admission.admitting_anyone(answer_static), middleware=_COMPRESSED)
             for path in STATIC_FILES

@@ -154,7 +154,6 @@ OF_SERVICE = [
     Bad("service user password bob@shop.example", "there is no user", typed=f"{SECRET} {SECRET} {SECRET}\n"),
     Bad("service user reset-link bob@shop.example --hours 0", "0.0 is not in the range"),
     Bad("service application add Shop --redirect-uri ftp://x", "redirect"),
-    Bad("service application verify absent", "there is no application 'absent'"),
     Bad("service group list bob@shop.example", "there is no user"),
     Bad("service rates load {folder}/absent.csv", "absent.csv"),
     Bad("service rates load {file}", "was not loaded"),

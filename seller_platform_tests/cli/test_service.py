@@ -78,34 +78,23 @@ def test_users_are_listed_and_given_another_password(url: str, database: Databas
     assert "S1.US" in output
 
 
-def test_applications_are_listed_and_verified(url: str, database: Database) -> None:
-    uris = ("--redirect-uri", "https://a.example/", "--redirect-uri", "https://b.example/")
+def test_applications_are_registered_and_listed(url: str, database: Database) -> None:
+    uris = ("--redirect-uri", "https://a.example/", "--redirect-uri", "com.example.app:/b")
     first = _run(url, "application", "add", "First", *uris)
-    second = _run(url, "application", "add", "Second", *uris[:2], "--public", "--verified")
-    before = _run(url, "application", "list")["applications"]
-    verified = _run(url, "application", "verify", first["client_id"])
-    after = _run(url, "application", "list")["applications"]
+    second = _run(url, "application", "add", "Second", *uris[:2], "--public", "--mcp")
+    listed = _run(url, "application", "list")["applications"]
     output = invoke(service, ["application", "list", "--database-url", url]).output
     with database.begin() as connection:
         kinds = connection.exec_driver_sql("SELECT kind FROM service.security_events ORDER BY id").scalars().all()
 
-    assert first["redirect_uris"] == before[0]["redirect_uris"] == ["https://a.example/", "https://b.example/"]
-    assert [(each["name"], each["is_public"], bool(each["verified_at"])) for each in before] == [
-        ("First", False, False),
-        ("Second", True, True),
+    assert first["redirect_uris"] == listed[0]["redirect_uris"] == ["https://a.example/", "com.example.app:/b"]
+    assert [(each["name"], each["origin"], each["is_public"], each["resource"]) for each in listed] == [
+        ("First", "operator", False, None),
+        ("Second", "operator", True, "/mcp"),
     ]
-    assert verified == {"client_id": first["client_id"], "name": "First"}
-    assert [bool(each["verified_at"]) for each in after] == [True, True]
     assert first["client_id"] in output
-    assert [kind for kind in kinds if kind.startswith("application_")] == [
-        "application_registered",
-        "application_registered",
-        "application_verified",
-    ]
+    assert [kind for kind in kinds if kind.startswith("application_")] == ["application_registered"] * 2
     assert (second["client_secret"], bool(first["client_secret"])) == (None, True)
-    assert second["redirect_uris"] == ["https://a.example/"]
-    with pytest.raises(RequestError, match=r"no application 'nothing'; `seller-platform service appl"):
-        _run(url, "application", "verify", "nothing")
 
 
 def test_rates_and_products_are_loaded_from_files(url: str, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from seller_platform_tests.support.served import ANN, PASSWORD, submit
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 _VERIFIER = "v" * 43
-_HERE = "http://localhost:51004/callback"
+HERE = "http://localhost:51004/callback"
 
 
 class Host:
@@ -73,7 +73,7 @@ class Host:
         url = f"{self.base_url}{self.path}"
         provider = OAuthClientProvider(
             url,
-            OAuthClientMetadata(redirect_uris=[AnyUrl(_HERE)]),
+            OAuthClientMetadata(redirect_uris=[AnyUrl(HERE)]),
             self,
             self.redirect,
             self.callback,
@@ -90,15 +90,19 @@ class Host:
 
         return asyncio.run(_call(self.connected(mode), calls))
 
-    def code(self, **parameters: str) -> str:
-        """Return a code to which Ann consents, of a request without the client of package mcp."""
-        asked = {"client_id": self.client_id, "redirect_uri": _HERE, "response_type": "code"}
+    def authorization(self, **parameters: str) -> str:
+        """Return the URL of an authorization request, without the client of package mcp."""
+        asked = {"client_id": self.client_id, "redirect_uri": HERE, "response_type": "code"}
         pkce = {"code_challenge": code_challenge(_VERIFIER), "code_challenge_method": "S256"}
-        self._approve(f"{self.base_url}/oauth/authorize?{urlencode({**asked, **pkce, **parameters})}")
+        return f"{self.base_url}/oauth/authorize?{urlencode({**asked, **pkce, **parameters})}"
+
+    def code(self, **parameters: str) -> str:
+        """Return a code to which Ann consents."""
+        self._approve(self.authorization(**parameters))
         return parse_qs(urlsplit(self.sent_back).query)["code"][0]
 
     def exchange(self, code: str, **parameters: str) -> httpx.Response:
-        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": _HERE, "client_id": self.client_id}
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": HERE, "client_id": self.client_id}
         sent = {**form, "code_verifier": _VERIFIER, **parameters}
         return httpx.post(f"{self.base_url}/oauth/token", data=sent, timeout=PATIENCE_SECONDS)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,15 +13,21 @@ import pytest
 
 from seller_platform_tests.support.raw_server import Answer, Request, serving
 from seller_platform_tests.support.tls_proxy import tls_proxy, write_certificate
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 
 @dataclass
 class Documents:
-    """A host of documents: what it answers by path, and the paths that were requested."""
+    """A host of documents: what it answers by path, and the paths that were requested.
+
+    Attributes:
+        released: Until this is set, the answer `slow` is not sent.
+    """
 
     url: str
     answers: dict[str, dict[str, Any] | bytes] = field(default_factory=dict)
     requested: list[str] = field(default_factory=list)
+    released: Event = field(default_factory=Event)
 
     def publish(self, path: str = "/client", **changed: object) -> str:
         """Publish a document and return the client id."""
@@ -45,6 +52,8 @@ def hosted_documents(folder: Path) -> Iterator[Documents]:
         document = published.answers.get(request.target)
         if document == b"redirect":
             return Answer(302, headers={"Location": f"{published.url}/client"})
+        if document == b"slow":
+            published.released.wait(PATIENCE_SECONDS)
         if document == b"compressed":
             return Answer(headers={"Content-Encoding": "gzip"})
         body = document if isinstance(document, bytes) else json.dumps(document).encode()

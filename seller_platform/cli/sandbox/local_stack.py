@@ -132,7 +132,7 @@ def _credentials(path: Path, database: Database) -> Credentials:
         if knows_application(database, kept.client_id):
             return kept
     redirect_uri = f"http://127.0.0.1:{free_port()}/callback"
-    client_id, client_secret = add_application(database, "Seller Platform", redirect_uri, is_verified=True)
+    client_id, client_secret = add_application(database, "Seller Platform", redirect_uri)
     fresh = Credentials(secrets.token_urlsafe(12), redirect_uri, client_id, client_secret)
     write_atomically(path, json.dumps(asdict(fresh)).encode(), 0o600)
     return fresh

@@ -1,4 +1,4 @@
-"""`seller-platform service application`: registers, lists and verifies OAuth applications."""
+"""`seller-platform service application`: registers and lists OAuth applications."""
 
 import click
 import msgspec
@@ -7,12 +7,8 @@ from seller_platform.cli.output import Document, Moment, Output
 from seller_platform.cli.service.options import list_options, result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
-from seller_platform.service.oauth.applications import (
-    add_application,
-    add_public_application,
-    applications_of,
-    verify_application,
-)
+from seller_platform.contract.wire import MCP
+from seller_platform.service.oauth.applications import add_application, add_public_application, applications_of
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -29,37 +25,34 @@ class AddedApplication(Document, frozen=True):
 
 
 class ListedApplication(Document, frozen=True):
-    """A registered application.
+    """An application that was registered, or approved as its document describes it.
 
     Attributes:
-        owner: The e-mail address of the user who registered it; null for the operator.
-        verified_at: Null where it is not verified.
+        origin: Who says what it is: operator, owner or document.
+        owner: The e-mail address of the user who registered it; null for others.
+        resource: The path of the only resource that its tokens are for; null for any.
+        registered_at: When it was registered, or its document was read.
     """
 
     client_id: str
     name: str
+    origin: str
     owner: str | None
     redirect_uris: list[str]
     is_public: bool
-    verified_at: Moment | None
+    resource: str | None
+    registered_at: Moment
 
 
 class ApplicationsDocument(Document, frozen=True):
-    """All registered applications."""
+    """All applications."""
 
     applications: list[ListedApplication]
 
 
-class VerifiedApplication(Document, frozen=True):
-    """An application that is verified now."""
-
-    client_id: str
-    name: str
-
-
 @click.group(cls=CommandGroup)
 def application() -> None:
-    """Manage registered OAuth applications."""
+    """Manage OAuth applications."""
 
 
 @application.command("add")
@@ -72,18 +65,19 @@ def application() -> None:
     help="Where the user is sent back to, exactly; repeat it for several.",
 )
 @click.option("--public", is_flag=True, help="The application cannot keep a secret: it gets none, and must use PKCE.")
-@click.option("--verified", is_flag=True, help="Mark it as verified, as `verify` does.")
+@click.option("--mcp", "is_for_agents", is_flag=True, help="It lets agents ask: its tokens are for /mcp alone.")
 @result_options(AddedApplication)
 def application_add(
-    *, name: str, redirect_uris: tuple[str, ...], public: bool, verified: bool, database: Database, output: Output
+    *, name: str, redirect_uris: tuple[str, ...], public: bool, is_for_agents: bool, database: Database, output: Output
 ) -> None:
     """Register an application and print its id and secret; the secret is printed only once."""
+    resource = MCP if is_for_agents else None
     if public:
-        client_id = add_public_application(database, name, *redirect_uris, is_verified=verified)
+        client_id = add_public_application(database, name, *redirect_uris, resource=resource)
         text = f"client id: {client_id}\nIt has no secret, and must use PKCE."
         client_secret = None
     else:
-        client_id, client_secret = add_application(database, name, *redirect_uris, is_verified=verified)
+        client_id, client_secret = add_application(database, name, *redirect_uris, resource=resource)
         text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
     added = AddedApplication(client_id=client_id, client_secret=client_secret, redirect_uris=list(redirect_uris))
     say(output, text, added)
@@ -92,35 +86,12 @@ def application_add(
 @application.command("list")
 @list_options(ApplicationsDocument)
 def application_list(*, database: Database, output: Output) -> None:
-    """List the applications, whose they are, and whether they are verified."""
+    """List the applications, and who registered them."""
     applications = applications_of(database)
     listed = msgspec.convert(applications, list[ListedApplication], from_attributes=True)
     output.document(ApplicationsDocument(applications=listed))
     rows = [
-        (
-            each.client_id,
-            each.name,
-            each.owner or "the operator",
-            f"{each.verified_at:%Y-%m-%d}" if each.verified_at else "no",
-            " ".join(each.redirect_uris),
-        )
+        (each.client_id, each.name, each.owner or f"the {each.origin}", " ".join(each.redirect_uris))
         for each in applications
     ]
-    output.table(
-        "Applications",
-        ("client id", "name", TableColumn("owner", rank=1), TableColumn("verified", rank=2), "redirect URIs"),
-        rows,
-    )
-
-
-@application.command("verify")
-@click.argument("client_id")
-@result_options(VerifiedApplication)
-def application_verify(*, client_id: str, database: Database, output: Output) -> None:
-    """Mark an application as verified, until its name or a redirect URI changes.
-
-    The consent page warns of applications that are not verified. Check who runs it, and that its redirect URIs are
-    theirs.
-    """
-    name = verify_application(database, client_id)
-    say(output, f"{name} is verified.", VerifiedApplication(client_id=client_id, name=name))
+    output.table("Applications", ("client id", "name", TableColumn("by", rank=1), "redirect URIs"), rows)

@@ -4,12 +4,10 @@
 - `consent_choices`: accounts and scopes that a user chooses on the consent page
 - `token_endpoint`: token, revocation and metadata endpoints
 - `issued_tokens`: codes and tokens as stored
-- `applications`: registered applications, for the operator and the endpoints
-- `own_applications`: applications of a user, for their owner
-- `client_documents`: clients that describe themselves in a document, and are not registered
+- `applications`: applications as stored: of the operator, of users, and described by a document
+- `client_documents`: the documents in which clients describe themselves, and are not registered
 - `registration_rules`: names and redirect URIs that may be registered
-- `developers_page`: where users register applications
-- `client_pages`: where users change an application and its secret
+- `developers_page`: where users register and change applications, and replace secrets
 - `approvals_page`: where users end an application's access
 - `temporary_access`: a temporary user and access token for `verify`
 - `openapi`: the description of these endpoints

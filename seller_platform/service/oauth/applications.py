@@ -1,64 +1,48 @@
-"""Registered OAuth applications: how the operator manages them, and how the endpoints read them."""
+"""OAuth applications: registered by the operator or by a user, or described by themselves in a document."""
 
 import hmac
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from enum import StrEnum, auto
 from urllib.parse import urlsplit
 
-from sqlalchemy import func, insert, select, update
+from psycopg.rows import class_row
+from sqlalchemy import select
 
-from seller_platform.errors import RequestError
 from seller_platform.service.access import hash_of
-from seller_platform.service.oauth.registration_rules import check_application, looks_like
-from seller_platform.service.pool import Connection, fetch_record
+from seller_platform.service.oauth.registration_rules import check_application
+from seller_platform.service.pool import Connection, fetch_record, fetch_records
 from seller_platform.service.security_events import EventKind, record_operator_event
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.service_tables import APPLICATIONS, USERS
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.service_tables import APPLICATIONS
 
-_FIND = """
-SELECT client_id, name, secret_hash, redirect_uri || further_redirect_uris AS redirect_uris, owner_id, verified_at,
-       CASE WHEN old_secret_ends_at > now() THEN old_secret_hash END AS old_secret_hash,
-       document_read_at IS NOT NULL AS has_document, resource
-FROM service.applications
-WHERE client_id = %s
-"""
 
-# An imitation got its name after what it imitates, unless an operator has verified the other one since.
-_OTHERS = """
-SELECT other.name
-FROM service.applications AS this
-JOIN service.applications AS other
-  ON other.client_id <> this.client_id
- AND (other.owner_id IS DISTINCT FROM this.owner_id OR this.document_read_at IS NOT NULL)
- AND (other.verified_at IS NOT NULL OR other.named_at <= this.named_at)
-WHERE this.client_id = %s AND this.verified_at IS NULL
-"""
+class Origin(StrEnum):
+    """Who says what an application is: the operator, the user who owns it, or its own document."""
+
+    OPERATOR = auto()
+    OWNER = auto()
+    DOCUMENT = auto()
 
 
 @dataclass(frozen=True)
-class RegisteredApplication:
-    """A registered application; without a secret it is a public client.
+class Application:
+    """An OAuth application; without a secret it is a public client.
 
     Attributes:
-        owner_id: The user who registered it; None: the operator did.
-        verified_at: When an operator verified it as it is now.
-        old_secret_hash: The hash of the secret before, while that still works.
-        has_document: Whether it describes itself in the document at its client id, and was not registered.
+        owner_id: The user who registered it.
         resource: The path of the only resource that its tokens are for; None is any.
     """
 
     client_id: str
     name: str
-    secret_hash: bytes | None
     redirect_uris: Sequence[str]
-    owner_id: int | None
-    verified_at: datetime | None
-    old_secret_hash: bytes | None
-    has_document: bool
-    resource: str | None
+    origin: str
+    owner_id: int | None = None
+    resource: str | None = None
+    secret_hash: bytes | None = field(default=None, repr=False)
 
     @property
     def is_public(self) -> bool:
@@ -67,32 +51,66 @@ class RegisteredApplication:
     @property
     def document_host(self) -> str | None:
         """The host at which it describes itself; None if it was registered."""
-        return urlsplit(self.client_id).netloc if self.has_document else None
+        return urlsplit(self.client_id).netloc if self.origin == Origin.DOCUMENT else None
 
     def has_secret(self, secret: str) -> bool:
-        """Whether a secret is the application's, or the one before that still works."""
-        hashes = (self.secret_hash, self.old_secret_hash)
-        return any(hmac.compare_digest(stored, hash_of(secret)) for stored in hashes if stored is not None)
+        """Whether a secret is the application's."""
+        return self.secret_hash is not None and hmac.compare_digest(self.secret_hash, hash_of(secret))
 
 
-@dataclass(frozen=True)
-class ApplicationSummary:
-    """A registered application as the operator's list shows it.
+@dataclass(frozen=True, kw_only=True)
+class ApplicationSummary(Application):
+    """An application as lists show it.
 
     Attributes:
-        owner: The e-mail address of the user who registered it; None: the operator did.
+        owner: The e-mail address of the user who registered it.
+        registered_at: When it was registered, or its document was read last.
+        users: How many users have approved it.
     """
 
-    client_id: str
-    name: str
     owner: str | None
-    redirect_uris: Sequence[str]
-    is_public: bool
-    verified_at: datetime | None
+    registered_at: datetime
+    users: int
+
+
+_FIND = """
+SELECT client_id, name, redirect_uris, origin, owner_id, resource, secret_hash
+FROM service.applications
+WHERE client_id = %s
+"""
+
+_LIST = """
+SELECT client_id, application.name, redirect_uris, origin, owner_id, resource, secret_hash, registered_at,
+       owner.email AS owner,
+       (SELECT count(DISTINCT consent.user_id)
+        FROM service.authorizations AS consent
+        WHERE consent.client_id = application.client_id AND consent.revoked_at IS NULL) AS users
+FROM service.applications AS application
+LEFT JOIN service.users AS owner ON owner.id = application.owner_id
+WHERE %(owner_id)s::bigint IS NULL OR owner_id = %(owner_id)s
+ORDER BY registered_at DESC, client_id
+"""
+
+_STORE = """
+INSERT INTO service.applications (client_id, name, redirect_uris, origin, owner_id, resource, secret_hash)
+VALUES (%(client_id)s, %(name)s, %(redirect_uris)s, %(origin)s, %(owner_id)s, %(resource)s, %(secret_hash)s)
+ON CONFLICT (client_id) DO UPDATE
+SET name = excluded.name, redirect_uris = excluded.redirect_uris, registered_at = excluded.registered_at
+WHERE applications.origin = 'document' AND excluded.origin = 'document'
+"""
+
+_CHANGE = "UPDATE service.applications SET name = %s, redirect_uris = %s WHERE client_id = %s AND owner_id = %s"
+
+# A form that is sent again must not end the secret that it has shown.
+_REPLACE = """
+UPDATE service.applications SET secret_hash = %s WHERE client_id = %s AND owner_id = %s AND secret_hash = %s
+"""
+
+_DELETE = "DELETE FROM service.applications WHERE client_id = %s AND owner_id = %s"
 
 
 def add_application(
-    database: Database, name: str, *redirect_uris: str, owner_id: int | None = None, is_verified: bool = False
+    database: Database, name: str, *redirect_uris: str, owner_id: int | None = None, resource: str | None = None
 ) -> tuple[str, str]:
     """Register an application and return its id and its secret.
 
@@ -102,11 +120,10 @@ def add_application(
         InvalidApplicationError: The name or a redirect URI cannot be used.
     """
     secret = secrets.token_urlsafe(32)
-    values = {"secret_hash": hash_of(secret), "owner_id": owner_id}
-    return _add(database, name, redirect_uris, values, is_verified=is_verified), secret
+    return _add(database, name, redirect_uris, secret, owner_id=owner_id, resource=resource), secret
 
 
-def add_public_application(database: Database, name: str, *redirect_uris: str, is_verified: bool = False) -> str:
+def add_public_application(database: Database, name: str, *redirect_uris: str, resource: str | None = None) -> str:
     """Register an application without a secret, which must use PKCE (RFC 7636).
 
     Returns:
@@ -115,86 +132,80 @@ def add_public_application(database: Database, name: str, *redirect_uris: str, i
     Raises:
         InvalidApplicationError: The name or a redirect URI cannot be used.
     """
-    return _add(database, name, redirect_uris, {}, is_verified=is_verified)
+    return _add(database, name, redirect_uris, None, resource=resource)
 
 
-def verify_application(database: Database, client_id: str) -> str:
-    """Mark an application as verified, as it is now, and return its name.
-
-    Raises:
-        RequestError: No application has that id.
-    """
-    with database.begin() as connection:
-        verified = update(APPLICATIONS).where(APPLICATIONS.c.client_id == client_id).values(verified_at=func.now())
-        row = connection.execute(verified.returning(APPLICATIONS.c.name, APPLICATIONS.c.owner_id)).one_or_none()
-        if row is None:
-            raise RequestError(
-                f"there is no application {client_id!r}; `seller-platform service application list` lists their ids",
-                code="UnknownApplicationError",
-            )
-        facts = {"application": row.name}
-        record_operator_event(
-            connection, EventKind.APPLICATION_VERIFIED, user_id=row.owner_id, client_id=client_id, details=facts
-        )
-    return str(row.name)
-
-
-def applications_of(database: Database) -> tuple[ApplicationSummary, ...]:
+def applications_of(database: Database) -> Sequence[ApplicationSummary]:
     """Return all applications, by name."""
-    stored = APPLICATIONS.c
-    statement = (
-        select(
-            stored.client_id,
-            stored.name,
-            USERS.c.email,
-            stored.redirect_uri,
-            stored.further_redirect_uris,
-            stored.secret_hash.is_(None),
-            stored.verified_at,
-        )
-        .outerjoin(USERS, USERS.c.id == stored.owner_id)
-        .order_by(stored.name, stored.client_id)
-    )
-    with database.begin() as connection:
-        return tuple(
-            ApplicationSummary(client_id, name, owner, (first, *others), is_public, verified_at)
-            for client_id, name, owner, first, others, is_public, verified_at in connection.execute(statement)
-        )
+    with (
+        database.begin() as connection,
+        driver_of(connection).cursor(row_factory=class_row(ApplicationSummary)) as cursor,
+    ):
+        listed = cursor.execute(_LIST, {"owner_id": None}).fetchall()
+    return sorted(listed, key=lambda application: (application.name, application.client_id))
 
 
 def knows_application(database: Database, client_id: str) -> bool:
-    """Whether an application of that id is registered."""
+    """Whether an application of that id is stored."""
     with database.begin() as connection:
         stored = connection.execute(select(APPLICATIONS.c.client_id).where(APPLICATIONS.c.client_id == client_id))
         return stored.first() is not None
 
 
-async def find_application(connection: Connection, client_id: str) -> RegisteredApplication | None:
+async def find_application(connection: Connection, client_id: str) -> Application | None:
     """Return the application of that id, or None where there is none."""
-    return await fetch_record(connection, RegisteredApplication, _FIND, (client_id,))
+    return await fetch_record(connection, Application, _FIND, (client_id,))
 
 
-async def is_lookalike(connection: Connection, application: RegisteredApplication) -> bool:
-    """Whether an application has a name that looks like that of another owner's.
+async def own_applications(connection: Connection, owner_id: int) -> Sequence[ApplicationSummary]:
+    """Return the applications of a user, the newest first."""
+    return await fetch_records(connection, ApplicationSummary, _LIST, {"owner_id": owner_id})
 
-    The other one was registered before, or is verified; a verified application is never one.
-    """
-    others = await connection.execute(_OTHERS, (application.client_id,))
-    return any(looks_like(application.name, name) for (name,) in await others.fetchall())
+
+async def store_application(connection: Connection, application: Application) -> bool:
+    """Store an application unless its id exists, and return whether it was stored; a document replaces what it said."""
+    return (await connection.execute(_STORE, _values(application))).rowcount == 1
+
+
+async def change_application(
+    connection: Connection, client_id: str, name: str, redirect_uris: Sequence[str], *, owner_id: int
+) -> None:
+    """Change the name and the redirect URIs of a user's application."""
+    await connection.execute(_CHANGE, (name, list(redirect_uris), client_id, owner_id))
+
+
+async def replace_secret(connection: Connection, application: Application, secret: str) -> bool:
+    """Give a user's application another secret, and return whether it had the one that was read."""
+    values = (hash_of(secret), application.client_id, application.owner_id, application.secret_hash)
+    return (await connection.execute(_REPLACE, values)).rowcount == 1
+
+
+async def delete_application(connection: Connection, client_id: str, *, owner_id: int) -> None:
+    """Delete a user's application, with all codes and tokens issued to it."""
+    await connection.execute(_DELETE, (client_id, owner_id))
 
 
 def _add(
-    database: Database, name: str, redirect_uris: Sequence[str], values: Mapping[str, Any], *, is_verified: bool
+    database: Database,
+    name: str,
+    redirect_uris: Sequence[str],
+    secret: str | None,
+    *,
+    owner_id: int | None = None,
+    resource: str | None = None,
 ) -> str:
     check_application(name, redirect_uris)
+    origin = Origin.OPERATOR if owner_id is None else Origin.OWNER
+    secret_hash = hash_of(secret) if secret is not None else None
     client_id = secrets.token_urlsafe(16)
-    first, *others = redirect_uris
-    uris = {"redirect_uri": first, "further_redirect_uris": others}
-    registered = {"client_id": client_id, "name": name, **uris, **values}
+    application = Application(client_id, name, redirect_uris, origin, owner_id, resource, secret_hash)
     with database.begin() as connection:
-        verified_at = {"verified_at": func.now()} if is_verified else {}
-        connection.execute(insert(APPLICATIONS).values({**registered, **verified_at}))
-        kind, facts = EventKind.APPLICATION_REGISTERED, {"application": name, "redirect_uris": list(redirect_uris)}
-        owner_id = values.get("owner_id")
+        driver_of(connection).execute(_STORE, _values(application))
+        facts = {"application": name, "redirect_uris": list(redirect_uris)}
+        kind = EventKind.APPLICATION_REGISTERED
         record_operator_event(connection, kind, user_id=owner_id, client_id=client_id, details=facts)
     return client_id
+
+
+def _values(application: Application) -> dict[str, object]:
+    return {**vars(application), "redirect_uris": list(application.redirect_uris)}

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
-from urllib.parse import urlsplit
 
 from starlette.responses import Response
 
 from seller_platform.errors import NotFoundError
 from seller_platform.service.access import accounts_of
+from seller_platform.service.oauth.registration_rules import target_of
 from seller_platform.service.pages.login import APPROVALS
 from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.signed_in import Answer, SignedInRequest
@@ -27,7 +27,7 @@ _NOTICES = {"ended": "The access is ended. The application can no longer read yo
 # A consent without a valid code or token has ended, though its rows may be stored for another hour.
 _APPROVED = """
 SELECT application.client_id, application.name,
-       application.redirect_uri || application.further_redirect_uris AS redirect_uris, consent.scopes, consent.accounts,
+       application.redirect_uris, consent.scopes, consent.accounts,
        min(consent.created_at) AS since, max(consent.last_used_on) AS last_used_on,
        max(consent.expires_at) AS expires_at, min(min(consent.created_at)) OVER application AS first
 FROM service.authorizations AS consent
@@ -99,8 +99,8 @@ class ApprovedApplication:
 
     @property
     def hosts(self) -> Sequence[str]:
-        """The hosts of its redirect URIs."""
-        return tuple(dict.fromkeys(urlsplit(uri).netloc for uri in self.approvals[0].redirect_uris))
+        """The hosts of its redirect URIs, and schemes of apps."""
+        return tuple(dict.fromkeys(map(target_of, self.approvals[0].redirect_uris)))
 
 
 async def approved_applications(connection: Connection, user_id: int) -> Sequence[ApprovedApplication]:

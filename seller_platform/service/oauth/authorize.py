@@ -5,7 +5,8 @@ the request in its query, and the fields `decision` (`approve` or `deny`), the h
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import quote, urlencode, urlsplit
@@ -17,13 +18,14 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract.tokens import Scope, scopes_of
 from seller_platform.contract.wire import AUTHORIZE, MCP
 from seller_platform.errors import ApiError
-from seller_platform.service.access import ServedAccount, accounts_of
+from seller_platform.service.access import Caller, ServedAccount, accounts_of
 from seller_platform.service.http.addresses import is_loopback
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import parse_fields, shown
 from seller_platform.service.http.responses import ascii_description, base_url_of
-from seller_platform.service.oauth.applications import RegisteredApplication, find_application, is_lookalike
-from seller_platform.service.oauth.client_documents import is_document_url, is_fresh, read_document, store_document
+from seller_platform.service.limits.admission import Admission
+from seller_platform.service.oauth.applications import Application, Origin, find_application, store_application
+from seller_platform.service.oauth.client_documents import ClientDocuments, is_document_url, is_fresh
 from seller_platform.service.oauth.consent_choices import (
     MOST_FIELDS,
     Choices,
@@ -32,9 +34,9 @@ from seller_platform.service.oauth.consent_choices import (
     read_choices,
 )
 from seller_platform.service.oauth.issued_tokens import issue_code
-from seller_platform.service.oauth.registration_rules import is_registered
+from seller_platform.service.oauth.registration_rules import is_registered, target_of
 from seller_platform.service.pages.login import ForeignFormError, login_for
-from seller_platform.service.pages.rendering import redirect
+from seller_platform.service.pages.rendering import Page, redirect
 from seller_platform.service.pages.sessions import session_of, user_of
 from seller_platform.service.pages.signed_in import SignedInRequest
 from seller_platform.service.pool import Connection, Store
@@ -49,13 +51,13 @@ class ConsentOptions:
 
     Attributes:
         lifetime: How long an approved access may last.
-        private_client_hosts: The hosts whose client ID metadata documents may be at addresses that are not public.
+        documents: The documents of clients that are not registered.
         serves_agents: Whether `/mcp` is served.
     """
 
     lifetime: timedelta
-    private_client_hosts: Collection[str] = ()
-    serves_agents: bool = False
+    documents: ClientDocuments
+    serves_agents: bool
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class AuthorizationRequest:
         problem: The error and its description, where the request cannot be granted.
     """
 
-    application: RegisteredApplication
+    application: Application
     redirect_uri: str
     issuer: str
     scopes: Sequence[Scope]
@@ -96,50 +98,49 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True)
 class SignedInAuthorization:
-    """An authorization request of a browser in which a user is logged in.
-
-    Attributes:
-        lifetime: How long an approved access may last.
-    """
+    """An authorization request of a browser in which a user is logged in."""
 
     request: SignedInRequest
     authorization: AuthorizationRequest
-    lifetime: timedelta
+    options: ConsentOptions
 
     async def ask(self, choices: Choices, accounts: Sequence[ServedAccount], problem: str | None = None) -> Response:
         """Return the consent page."""
         application, target = self.authorization.application, urlsplit(self.authorization.redirect_uri)
+        is_web = target.scheme in ("http", "https")
         # A policy cannot name an IPv6 address, only its scheme.
-        form_target = f"{target.scheme}:" if "[" in target.netloc else f"{target.scheme}://{target.netloc}"
+        is_named = is_web and "[" not in target.netloc
+        form_target = f"{target.scheme}://{target.netloc}" if is_named else f"{target.scheme}:"
         return self.request.render(
             "consent.html",
             status=422 if problem else 200,
             form_target=form_target,
             application=application,
-            is_lookalike=await is_lookalike(self.request.connection, application),
             accounts=accounts,
             requested=self.authorization.scopes,
             is_for_agents=self.authorization.resource is not None,
             choices=choices,
             problem=problem,
-            ends_on=(utc_now() + self.lifetime).date(),
-            host=target.netloc,
-            is_loopback=is_loopback(target.hostname or ""),
+            ends_on=(utc_now() + self.options.lifetime).date(),
+            host=target_of(self.authorization.redirect_uri),
+            is_local=not is_web or is_loopback(target.hostname or ""),
             action=_own_address(self.request.http),
         )
 
     async def approve(self, choices: Choices) -> Response:
-        """Store the consent and send its code to the application."""
+        """Store the consent, and what the document of the client says, and send the code to the application."""
         application, accounts = self.authorization.application, choices.accounts
-        scopes = [scope.value for scope in choices.scopes]
+        scopes, look = [scope.value for scope in choices.scopes], (self.request.user.id, application.client_id)
         async with self.request.connection.transaction():
+            if self.options.documents.of(*look) is application:
+                await store_application(self.request.connection, application)
             code = await issue_code(
                 self.request.connection,
                 application,
                 user_id=self.request.user.id,
                 scopes=scopes,
                 accounts=accounts,
-                lifetime=self.lifetime,
+                lifetime=self.options.lifetime,
                 redirect_uri=self.authorization.redirect_uri,
                 code_challenge=self.authorization.code_challenge,
                 resource=self.authorization.resource,
@@ -153,6 +154,7 @@ class SignedInAuthorization:
                 **({"resource": self.authorization.resource} if self.authorization.resource else {}),
                 accounts="all" if accounts is None else list(accounts),
             )
+        self.options.documents.forget(*look)
         return self.authorization.answer(code=code)
 
     async def deny(self) -> Response:
@@ -164,7 +166,6 @@ class SignedInAuthorization:
 
 async def show_consent(store: Store, options: ConsentOptions, request: Request) -> Response:
     """Answer GET /oauth/authorize."""
-    await _read_client(store, options, request)
     async with store.connection() as connection:
         signed_in = await _sign_in(connection, options, request, {})
         if isinstance(signed_in, Response):
@@ -202,21 +203,26 @@ async def submit_consent(store: Store, options: ConsentOptions, request: Request
                 raise ApiError("Choose either to approve or to deny.")
 
 
-async def _read_client(store: Store, options: ConsentOptions, request: Request) -> None:
-    """Store what the client of a request says about itself, if it has a document that was not read lately.
+def with_document(admission: Admission, store: Store, documents: ClientDocuments, page: Page) -> Page:
+    """Return a page that begins once the document of its client is read, if it has one that was not read lately.
 
-    Without a user nothing is read: strangers must not let this service send requests.
+    Neither a turn nor a connection is held while the client's host is waited for. Without a user nothing is read:
+    strangers must not let this service send requests.
     """
-    client_id = _fields_of(request).get("client_id", "")
-    if not is_document_url(client_id):
-        return
-    async with store.connection() as connection:
-        if await user_of(connection, session_of(request)) is None or await is_fresh(connection, client_id):
-            return
-    # No connection is lent while the client's host is waited for.
-    document = await read_document(client_id, options.private_client_hosts)
-    async with store.connection() as connection:
-        await store_document(connection, document)
+
+    async def answer(request: Request) -> Response:
+        client_id = ""
+        with suppress(ApiError):  # the page itself refuses it
+            client_id = _fields_of(request).get("client_id", "")
+        if is_document_url(client_id):
+            async with admission.turn_of_network(request), store.connection() as connection:
+                user = await user_of(connection, session_of(request))
+                is_read = user is None or await is_fresh(connection, client_id)
+            if user is not None and not is_read:
+                await documents.read(user.id, client_id)
+        return await page(request)
+
+    return answer
 
 
 async def _sign_in(
@@ -226,14 +232,16 @@ async def _sign_in(
     session = session_of(request)
     user = await user_of(connection, session)
     is_read_later = user is None and is_document_url(_fields_of(request).get("client_id", ""))
-    authorization = None if is_read_later else await read_request(connection, options, request)
+    authorization = None if is_read_later else await _read_request(connection, options, request, user)
     if user is None or session is None or authorization is None:
         return redirect(login_for(_own_address(request)))
     signed_in = SignedInRequest(request, connection, session, user, form)
-    return SignedInAuthorization(signed_in, authorization, options.lifetime)
+    return SignedInAuthorization(signed_in, authorization, options)
 
 
-async def read_request(connection: Connection, options: ConsentOptions, request: Request) -> AuthorizationRequest:
+async def _read_request(
+    connection: Connection, options: ConsentOptions, request: Request, user: Caller | None
+) -> AuthorizationRequest:
     """Return the authorization request in the query of a request.
 
     Raises:
@@ -245,14 +253,15 @@ async def read_request(connection: Connection, options: ConsentOptions, request:
     if not client_id or not redirect_uri:
         missing = "redirect_uri" if client_id else "client_id"
         raise ApiError(f"The link that led here is incomplete: {missing} is missing.")
-    application = await find_application(connection, client_id)
+    application = options.documents.of(user.id, client_id) if user is not None else None
+    application = application or await find_application(connection, client_id)
     if application is None:
         raise ApiError(f"The link that led here names an application that is not registered: {shown(client_id)}.")
     if not is_registered(
         redirect_uri,
         application.redirect_uris,
         is_public=application.is_public,
-        has_document=application.has_document,
+        has_document=application.origin == Origin.DOCUMENT,
     ):
         raise ApiError(
             f"The link that led here would send you to {shown(redirect_uri)}, which is not an address that "
@@ -294,7 +303,7 @@ def _fields_of(request: Request) -> dict[str, str]:
 
 
 def _resource_of(
-    application: RegisteredApplication, fields: Mapping[str, str], issuer: str, *, serves_agents: bool
+    application: Application, fields: Mapping[str, str], issuer: str, *, serves_agents: bool
 ) -> tuple[str | None, bool]:
     """Return the path of the resource that a request is for, and whether it is assumed; None: it is not served.
 
@@ -304,7 +313,7 @@ def _resource_of(
         ApiError: Its token would be of no use.
     """
     resource, scope = path_of_resource(fields.get("resource", issuer), issuer), fields.get("scope", "")
-    is_reader = application.has_document and serves_agents and scopes_of(scope) == (Scope.READ,)
+    is_reader = application.origin == Origin.DOCUMENT and serves_agents and scopes_of(scope) == (Scope.READ,)
     is_assumed = resource == "" and (is_reader or application.resource == MCP)
     further = {Scope.COSTS_WRITE, Scope.REPORTS}.intersection(scope.split(" "))
     if is_assumed and further:
@@ -320,7 +329,7 @@ def _resource_of(
     return (MCP, True) if is_assumed else (resource, False)
 
 
-def _pkce_problem(application: RegisteredApplication, challenge: str | None, method: str | None) -> str | None:
+def _pkce_problem(application: Application, challenge: str | None, method: str | None) -> str | None:
     if challenge is None:
         return "code_challenge is required of an application without a secret" if application.is_public else None
     if method != "S256":

@@ -1,7 +1,7 @@
-"""The pages on which a user lists, creates and deletes OAuth clients.
+"""The pages on which a user lists, creates, changes and deletes OAuth clients.
 
-The secret of a new client is shown once, in the answer to the form that creates it. A form creates one client: sent
-again, by a reload of that answer, it redirects to the list.
+The secret of a new client is shown once, in the answer to the form that creates it. A form creates one client, or one
+new secret: sent again, by a reload of that answer, it redirects to the list.
 """
 
 import hmac
@@ -13,13 +13,19 @@ from typing import Any
 
 from starlette.responses import Response
 
+from seller_platform.contract.wire import MCP
 from seller_platform.counts import count_of
 from seller_platform.errors import ApiError, InvalidApplicationError, NotFoundError
-from seller_platform.service.oauth.own_applications import (
-    OwnApplication,
+from seller_platform.service.access import hash_of
+from seller_platform.service.oauth.applications import (
+    Application,
+    ApplicationSummary,
+    Origin,
+    change_application,
     delete_application,
     own_applications,
-    register_application,
+    replace_secret,
+    store_application,
 )
 from seller_platform.service.oauth.registration_rules import check_application
 from seller_platform.service.pages.login import DEVELOPERS, ForeignFormError
@@ -28,6 +34,8 @@ from seller_platform.service.pages.signed_in import Answer, SignedInRequest
 from seller_platform.service.security_events import EventKind
 
 NEW = f"{DEVELOPERS}/new"
+EDIT = f"{DEVELOPERS}/{{client_id}}/edit"
+SECRET = f"{DEVELOPERS}/{{client_id}}/secret"
 DELETE = f"{DEVELOPERS}/{{client_id}}/delete"
 MOST_APPLICATIONS = 50
 
@@ -35,9 +43,7 @@ _FORM_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NOTICES = {
     "changed": "The client is changed.",
     "deleted": "The client is deleted. Its tokens no longer work.",
-    "ended": "The old secret is ended. Only the newest one works.",
-    "repeated": "This form has created its client already. Secrets are shown once; if you lost this one, make a new "
-    "secret.",
+    "repeated": "This form was used already. Secrets are shown once; if you lost this one, make a new secret.",
 }
 
 
@@ -57,50 +63,89 @@ async def show_form(request: SignedInRequest) -> Response:
 
 async def create_client(request: SignedInRequest) -> Response:
     """Answer POST /admin/developers/new."""
-    name, redirect_uris = read_registration(request)
-    is_public = "public" in request.form
-    form_id = request.form.get("form_id", "")
+    name, redirect_uris = _read_registration(request)
+    form_id, owner_id = request.form.get("form_id", ""), request.user.id
     if not _FORM_ID.fullmatch(form_id):
         raise ForeignFormError
     try:
         check_application(name, redirect_uris)
     except InvalidApplicationError as error:
-        return _form(request, name, redirect_uris, is_public=is_public, error=error)
+        return _form(request, name, redirect_uris, error)
     # The id is derived from session and form: the same form gives the same id, and other users cannot choose it.
     digest = hmac.new(request.session.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
     client_id = urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()
-    secret = None if is_public else secrets.token_urlsafe(32)
-    client_ids = [application.client_id for application in await own_applications(request.connection, request.user.id)]
+    secret = None if "public" in request.form else secrets.token_urlsafe(32)
+    secret_hash, resource = hash_of(secret) if secret is not None else None, MCP if "agents" in request.form else None
+    client_ids = [application.client_id for application in await own_applications(request.connection, owner_id)]
     if client_id not in client_ids and len(client_ids) >= MOST_APPLICATIONS:
         raise ApiError(
             f"You have {count_of(len(client_ids), 'client')}, and nobody may have more. Delete one that you no longer "
             "use."
         )
+    application = Application(client_id, name, redirect_uris, Origin.OWNER, owner_id, resource, secret_hash)
     async with request.connection.transaction():
-        is_registered = await register_application(
-            request.connection, client_id, secret, name, redirect_uris, owner_id=request.user.id
-        )
-        if not is_registered:
+        if not await store_application(request.connection, application):
             return redirect(f"{DEVELOPERS}?notice=repeated")
         kind, uris = EventKind.APPLICATION_REGISTERED, list(redirect_uris)
         await request.record(kind, client_id=client_id, application=name, redirect_uris=uris)
-    return request.render(
-        "developers_created.html",
-        heading=f"{name} is registered",
-        client_id=client_id,
-        client_secret=secret,
-        redirect_uris=redirect_uris,
-    )
+    return _created(request, application, f"{name} is registered", secret)
+
+
+async def show_edit(request: SignedInRequest) -> Response:
+    """Answer GET /admin/developers/{client_id}/edit."""
+    application = await _own_application(request)
+    return _edit_form(request, application, application.name, application.redirect_uris)
+
+
+async def change_client(request: SignedInRequest) -> Response:
+    """Answer POST /admin/developers/{client_id}/edit."""
+    application = await _own_application(request)
+    name, redirect_uris = _read_registration(request)
+    try:
+        check_application(name, redirect_uris)
+    except InvalidApplicationError as error:
+        return _edit_form(request, application, name, redirect_uris, error)
+    if (name, list(redirect_uris)) != (application.name, list(application.redirect_uris)):
+        client_id = application.client_id
+        async with request.connection.transaction():
+            await change_application(request.connection, client_id, name, redirect_uris, owner_id=request.user.id)
+            await request.record(
+                EventKind.APPLICATION_CHANGED,
+                client_id=client_id,
+                application=name,
+                former_name=application.name,
+                redirect_uris=list(redirect_uris),
+                former_redirect_uris=list(application.redirect_uris),
+            )
+    return redirect(f"{DEVELOPERS}?notice=changed")
+
+
+async def show_secret(request: SignedInRequest) -> Response:
+    """Answer GET /admin/developers/{client_id}/secret."""
+    application = await _own_application(request)
+    return request.render("developers_secret.html", application=application, replaced=_secret_version(application))
+
+
+async def create_secret(request: SignedInRequest) -> Response:
+    """Answer POST /admin/developers/{client_id}/secret; the secret so far ends at once."""
+    application, secret = await _own_application(request), secrets.token_urlsafe(32)
+    async with request.connection.transaction():
+        is_shown = request.form.get("replaced") == _secret_version(application) != ""
+        if not is_shown or not await replace_secret(request.connection, application, secret):
+            return redirect(f"{DEVELOPERS}?notice=repeated")
+        kind, client_id, name = EventKind.SECRET_CREATED, application.client_id, application.name
+        await request.record(kind, client_id=client_id, application=name)
+    return _created(request, application, f"{name} has a new secret", secret)
 
 
 async def show_deletion(request: SignedInRequest) -> Response:
     """Answer GET /admin/developers/{client_id}/delete."""
-    return request.render("developers_delete.html", application=await own_application(request))
+    return request.render("developers_delete.html", application=await _own_application(request))
 
 
 async def delete_client(request: SignedInRequest) -> Response:
     """Answer POST /admin/developers/{client_id}/delete."""
-    application = await own_application(request)
+    application = await _own_application(request)
     async with request.connection.transaction():
         await delete_application(request.connection, application.client_id, owner_id=request.user.id)
         kind, client_id = EventKind.APPLICATION_DELETED, application.client_id
@@ -108,25 +153,25 @@ async def delete_client(request: SignedInRequest) -> Response:
     return redirect(f"{DEVELOPERS}?notice=deleted")
 
 
-async def own_application(request: SignedInRequest) -> OwnApplication:
-    """Return the user's application that the path names.
-
-    Raises:
-        NotFoundError: There is none, or it belongs to another user.
-    """
+async def _own_application(request: SignedInRequest) -> ApplicationSummary:
     for application in await own_applications(request.connection, request.user.id):
         if application.client_id == request.http.path_params["client_id"]:
             return application
     raise NotFoundError("There is no such client among yours. It may be deleted already.")
 
 
-def read_registration(request: SignedInRequest) -> tuple[str, Sequence[str]]:
+def _secret_version(application: Application) -> str:
+    """Return what names the secret of an application in a form, empty without one."""
+    return hash_of(application.secret_hash.hex()).hex() if application.secret_hash is not None else ""
+
+
+def _read_registration(request: SignedInRequest) -> tuple[str, Sequence[str]]:
     """Return the name and the redirect URIs in a form, which has one on each line."""
     lines = (line.strip() for line in request.form.get("redirect_uri", "").splitlines())
     return request.form.get("name", "").strip(), tuple(dict.fromkeys(line for line in lines if line))
 
 
-def problem_of(error: InvalidApplicationError | None) -> dict[str, Any]:
+def _problem_of(error: InvalidApplicationError | None) -> dict[str, Any]:
     """Return which field of the form is wrong, and the problem, for the template."""
     if error is None:
         return {"wrong": None, "problem": None}
@@ -139,8 +184,6 @@ def _form(
     request: SignedInRequest,
     name: str = "",
     redirect_uris: Sequence[str] = (),
-    *,
-    is_public: bool = False,
     error: InvalidApplicationError | None = None,
 ) -> Response:
     return request.render(
@@ -149,15 +192,41 @@ def _form(
         form_id=secrets.token_urlsafe(16),
         name=name,
         redirect_uris=redirect_uris,
-        is_public=is_public,
-        **problem_of(error),
+        is_public="public" in request.form,
+        is_for_agents="agents" in request.form,
+        **_problem_of(error),
     )
+
+
+def _edit_form(
+    request: SignedInRequest,
+    application: Application,
+    name: str,
+    redirect_uris: Sequence[str],
+    error: InvalidApplicationError | None = None,
+) -> Response:
+    return request.render(
+        "developers_edit.html",
+        status=422 if error else 200,
+        application=application,
+        name=name,
+        redirect_uris=redirect_uris,
+        **_problem_of(error),
+    )
+
+
+def _created(request: SignedInRequest, application: Application, heading: str, secret: str | None) -> Response:
+    return request.render("developers_created.html", application=application, heading=heading, client_secret=secret)
 
 
 DEVELOPERS_PAGES: Sequence[tuple[str, str, Answer]] = (
     ("GET", DEVELOPERS, show_clients),
     ("GET", NEW, show_form),
     ("POST", NEW, create_client),
+    ("GET", EDIT, show_edit),
+    ("POST", EDIT, change_client),
+    ("GET", SECRET, show_secret),
+    ("POST", SECRET, create_secret),
     ("GET", DELETE, show_deletion),
     ("POST", DELETE, delete_client),
 )

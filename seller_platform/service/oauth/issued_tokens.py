@@ -14,7 +14,7 @@ from psycopg import sql
 from seller_platform.contract.tokens import Scope, code_challenge
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
 from seller_platform.service.access import hash_of
-from seller_platform.service.oauth.applications import RegisteredApplication
+from seller_platform.service.oauth.applications import Application
 from seller_platform.service.pool import Connection
 
 _RANDOM_BYTES = 32
@@ -169,7 +169,7 @@ WHERE token.token_hash = %(hash)s AND consent.family = token.family AND consent.
 
 async def issue_code(
     connection: Connection,
-    application: RegisteredApplication,
+    application: Application,
     *,
     user_id: int,
     scopes: Sequence[str],
@@ -209,7 +209,7 @@ async def issue_code(
 
 async def exchange_code(
     connection: Connection,
-    application: RegisteredApplication,
+    application: Application,
     code: str,
     redirect_uri: str,
     code_verifier: str | None,
@@ -236,7 +236,7 @@ async def exchange_code(
 
 async def rotate(
     connection: Connection,
-    application: RegisteredApplication,
+    application: Application,
     refresh_token: str,
     scopes: Sequence[Scope] | None = None,
     *,
@@ -260,7 +260,7 @@ async def rotate(
     return await _use_once(connection, _REFRESH_TOKEN, refresh_token, values)
 
 
-async def revoke(connection: Connection, application: RegisteredApplication, token: str) -> int | None:
+async def revoke(connection: Connection, application: Application, token: str) -> int | None:
     """Revoke a token of an application.
 
     A refresh token revokes the consent, with its token family (RFC 7009 section 2.1).

@@ -129,7 +129,7 @@ _QUERY = (
         "resource",
         False,
         "What the token is for (RFC 8707): this service, or its `/mcp`; by default the former, or the latter for a "
-        "client with a metadata document that asks for the scope `read` alone.",
+        "client with a metadata document that asks for the scope `read` alone, or is registered for agents.",
         _ADDRESS,
     ),
     ("state", False, "Comes back unchanged with the code; check it against cross-site request forgery.", TEXT),

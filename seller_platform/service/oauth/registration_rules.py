@@ -1,7 +1,6 @@
 """Checks names and redirect URIs of applications, and compares them."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
 
@@ -9,20 +8,16 @@ from seller_platform.errors import InvalidApplicationError
 from seller_platform.service.http.addresses import is_loopback
 
 MOST_REDIRECT_URIS = 10
-_LONGEST_NAME = 100
+LONGEST_NAME = 100
 _LONGEST_URI = 2_000
 # The host is written into the content security policy of the consent page, where other characters have a meaning.
 _LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(?::([0-9]{1,5}))?((?:[/?].*)?)")
 _LAST_PORT = 65_535
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+# The scheme of a native application is a domain name from its end, which has a period (RFC 8252 sections 7.1 and 8.4).
+_OWN_SCHEME = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+")
 # The answer to an authorization request adds these parameters to the redirect URI.
 _ANSWERED = ("code", "state", "iss", "error", "error_description", "error_uri")
-# Letters of other scripts and digits that look like a Latin letter, after the case is folded; `i` becomes `l`.
-_ALIKE = str.maketrans(
-    "авекмнорстухіјѕԁԛԝһӏαβγεηικνορτυχωօսոհցզյ01|ıi",
-    "abekmhopctyxljsdqwhlabyenlkvoptuxwounhgqjollll",
-)
-_PAIRS = (("rn", "m"), ("vv", "w"))
 
 
 def check_application(name: str, redirect_uris: Sequence[str]) -> None:
@@ -32,8 +27,8 @@ def check_application(name: str, redirect_uris: Sequence[str]) -> None:
         InvalidApplicationError: A value cannot be used. Names hold no invisible characters, so that none looks like
             another.
     """
-    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise InvalidApplicationError("name", f"must have 1 to {_LONGEST_NAME} printable characters")
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise InvalidApplicationError("name", f"must have 1 to {LONGEST_NAME} printable characters")
     if not redirect_uris:
         check_redirect_uri("")
     if len(redirect_uris) > MOST_REDIRECT_URIS:
@@ -44,10 +39,10 @@ def check_application(name: str, redirect_uris: Sequence[str]) -> None:
 
 
 def check_redirect_uri(uri: str) -> None:
-    """Return if a redirect URI is absolute, without fragment, and https unless on loopback.
+    """Return if a redirect URI is absolute and without fragment, and is https, on loopback, or of an own scheme.
 
     Raises:
-        InvalidApplicationError: It is not (RFC 6749 section 3.1.2, RFC 8252 section 8.3), or has a parameter that the
+        InvalidApplicationError: It is not (RFC 6749 section 3.1.2, RFC 8252 section 7), or has a parameter that the
             answer to an authorization request adds.
     """
     if len(uri) > _LONGEST_URI or not uri.isascii() or not uri.isprintable() or " " in uri or "\\" in uri:
@@ -57,19 +52,30 @@ def check_redirect_uri(uri: str) -> None:
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise _refused("must be a URI", uri) from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise _refused("must be an absolute http or https URI", uri)
+    has_own_scheme = _OWN_SCHEME.fullmatch(parts.scheme) and (host or parts.path.startswith("/"))
+    if not has_own_scheme and (parts.scheme not in ("http", "https") or not host):
+        raise _refused(
+            "must be an absolute URI: of https, of http on the loopback interface, or of an app's own scheme, which "
+            "has a period, such as com.example.app:/callback",
+            uri,
+        )
     if "#" in uri:
         raise _refused("must have no fragment", uri)
     if parts.username is not None or parts.password is not None:
         raise _refused("must hold no user or password", uri)
-    if not _HOST.fullmatch(host):
+    if host and not _HOST.fullmatch(host):
         raise _refused("must name a host in letters, digits, hyphens and dots, or an IP address", uri)
-    if parts.scheme == "http" and not is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host or ""):
         raise _refused("must be https unless it is on the loopback interface", uri)
     for name, _ in parse_qsl(parts.query.replace(";", "&"), keep_blank_values=True):
         if name.lower() in _ANSWERED:
             raise _refused(f"must have no parameter {name}, which the answer adds to it", uri)
+
+
+def target_of(redirect_uri: str) -> str:
+    """Return what a person reads of a redirect URI: its host, or the scheme of an app."""
+    parts = urlsplit(redirect_uri)
+    return parts.netloc if parts.scheme in ("http", "https") else parts.scheme
 
 
 def is_registered(
@@ -88,21 +94,6 @@ def is_registered(
     if sent is None or (sent[0] == "localhost" and not has_document):
         return False
     return sent in map(_without_port, redirect_uris)
-
-
-def looks_like(name: str, other: str) -> bool:
-    """Whether people may take one name for the other."""
-    return _skeleton(name) == _skeleton(other)
-
-
-def _skeleton(name: str) -> str:
-    """Return a text that is equal for names that look alike."""
-    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
-    letters = "".join(character for character in decomposed if character.isalnum() or character == "|")
-    alike = letters.translate(_ALIKE)
-    for pair, letter in _PAIRS:
-        alike = alike.replace(pair, letter)
-    return alike or name  # a name may consist of signs only
 
 
 def _without_port(uri: str) -> tuple[str, str] | None:

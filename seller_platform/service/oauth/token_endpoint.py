@@ -19,7 +19,7 @@ from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.parameters import is_storable, shown
 from seller_platform.service.http.responses import JSON, base_url_of, token_answer
-from seller_platform.service.oauth.applications import RegisteredApplication, find_application
+from seller_platform.service.oauth.applications import Application, find_application
 from seller_platform.service.oauth.consent_choices import path_of_resource
 from seller_platform.service.oauth.issued_tokens import IssuedTokens, RefusedUse, exchange_code, revoke, rotate
 from seller_platform.service.pool import Connection, Store
@@ -124,7 +124,7 @@ def _refusal(refused: RefusedUse, problem: str, base: str) -> TokenEndpointError
 async def _record(
     connection: Connection,
     request: Request,
-    application: RegisteredApplication,
+    application: Application,
     kind: EventKind,
     *,
     user_id: int | None,
@@ -143,9 +143,7 @@ async def _read_token_form(request: Request) -> dict[str, str]:
         raise TokenEndpointError("invalid_request", error.message, status=status) from None
 
 
-async def _authenticate_application(
-    connection: Connection, request: Request, form: Mapping[str, str]
-) -> RegisteredApplication:
+async def _authenticate_application(connection: Connection, request: Request, form: Mapping[str, str]) -> Application:
     """Return the application of a request, by HTTP Basic or body (RFC 6749 section 2.3.1)."""
     client_id, secret = _basic_credentials(request)
     if client_id is None:

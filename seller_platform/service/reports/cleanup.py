@@ -35,7 +35,7 @@ _DELETIONS: Mapping[str, LiteralString] = {
     # A document is read again when it is needed.
     "clients with documents": """
             DELETE FROM service.applications AS client
-            WHERE client.document_read_at <= now() - interval '1 day' - %(longer)s
+            WHERE client.origin = 'document' AND client.registered_at <= now() - interval '1 day' - %(longer)s
               AND NOT EXISTS (SELECT FROM service.authorizations WHERE client_id = client.client_id)
         """,
     "sessions": """

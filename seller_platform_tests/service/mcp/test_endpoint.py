@@ -11,9 +11,10 @@ import httpx
 import pytest
 
 from seller_platform.service.access import hash_of
+from seller_platform.service.oauth.applications import add_public_application
 from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.agent_hosts import Host
+from seller_platform_tests.support.agent_hosts import HERE, Host
 from seller_platform_tests.support.client_documents import Documents, hosted_documents
 from seller_platform_tests.support.demo_company import AU, DE, US
 from seller_platform_tests.support.demo_company import NOW as READ_AT
@@ -184,6 +185,19 @@ def test_a_reader_that_names_no_resource_gets_a_token_of_mcp(
     assert (host.post(pair["access_token"]).status_code, pair["scope"]) == (200, "read")
     assert host.refresh(pair["refresh_token"]).status_code == 200
     assert _me(agents, wider["access_token"]).status_code == 200
+
+
+def test_a_client_registered_for_mcp_alone_gets_tokens_of_mcp(agents: Served, documents: Documents) -> None:
+    host = Host(agents.base_url, documents)
+    host.client_id = add_public_application(agents.database, "Asker", HERE, resource="/mcp")
+
+    pairs = [host.exchange(host.code(**asked)).json() for asked in ({}, {"scope": "read"}, {"scope": "openid"})]
+    useless = httpx.get(host.authorization(scope="read costs:write"))
+
+    assert [(host.post(pair["access_token"]).status_code, pair["scope"]) for pair in pairs] == [(200, "read")] * 3
+    assert useless.status_code == 400
+    assert "Asker is registered for" in useless.text
+    assert "it asks for costs:write" in useless.text
 
 
 @pytest.mark.parametrize(("asked", "named"), [("/mcp", ""), ("/mcp/", "/"), ("", "/mcp")])

@@ -1,7 +1,10 @@
 """Tests clients that describe themselves in a document, and what the service refuses to read."""
 
+import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,15 +12,23 @@ import httpx
 import pytest
 
 from seller_platform.contract.tokens import code_challenge
+from seller_platform.errors import ApiError
 from seller_platform.service.http.addresses import is_public
-from seller_platform.service.oauth.applications import verify_application
-from seller_platform.service.oauth.client_documents import is_document_url
+from seller_platform.service.limits.policy import Limits
+from seller_platform.service.oauth.client_documents import MOST_LOOKS, ClientDocuments, is_document_url
 from seller_platform_tests.support.client_documents import Documents, hosted_documents
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, running_app, stored, submit
+from seller_platform_tests.support.waiting import wait_for
 
 _VERIFIER = "v" * 43
 _PKCE = {"code_challenge": code_challenge(_VERIFIER), "code_challenge_method": "S256"}
 _HERE = "http://localhost:51004/callback"
+_NUMBERS = count()
+
+
+def _path() -> str:
+    """Return the path of a document that no service has read."""
+    return f"/client/{next(_NUMBERS)}"
 
 
 @pytest.fixture(scope="module")
@@ -71,57 +82,182 @@ def test_a_client_with_a_document_gets_tokens_without_a_registration(trusting: S
     assert (me.status_code, metadata["client_id_metadata_document_supported"]) == (200, True)
 
 
-def test_a_document_is_read_again_and_a_change_ends_its_verification(trusting: Served, documents: Documents) -> None:
+def _stored(service: Served, client_id: str) -> list[tuple[Any, ...]]:
+    return stored(service.database, "SELECT name FROM service.applications WHERE client_id = %s", client_id)
+
+
+def test_a_document_is_stored_as_it_was_approved_and_read_again_later(trusting: Served, documents: Documents) -> None:
     client_id = documents.publish("/changing")
+    documents.requested.clear()
     with trusting.logged_in() as browser:
-        _consent(trusting, browser, client_id)
-        verify_application(trusting.database, client_id)
-        verified = _consent(trusting, browser, client_id)
-        documents.publish("/changing", client_name="Reader <1>")
+        looked_at = [_consent(trusting, browser, client_id).text for _ in range(2)]
+        before = _stored(trusting, client_id)
+        submit(browser, _consent(trusting, browser, client_id), decision="deny")
+        denied = _stored(trusting, client_id)
+        documents.publish("/changing", client_name="Another name")
+        submit(browser, _consent(trusting, browser, client_id), decision="approve")
+        approved = _stored(trusting, client_id)
         kept = _consent(trusting, browser, client_id)
-        later = "UPDATE service.applications SET document_read_at = now() - interval '61 minutes' WHERE client_id = %s"
+        later = "UPDATE service.applications SET registered_at = now() - interval '61 minutes' WHERE client_id = %s"
         execute(trusting.database, later, client_id)
         changed = _consent(trusting, browser, client_id)
+        still = _stored(trusting, client_id)
+        submit(browser, changed, decision="approve")
 
-    assert "Not verified." not in verified.text
-    assert "Allow <strong>Desk</strong>" in kept.text
-    assert "Not verified." in changed.text
-    assert "its name looks like that of another application" in changed.text
+    assert all("Allow <strong>Desk</strong>" in page for page in (*looked_at, kept.text))
+    assert "Allow <strong>Another name</strong>" in changed.text
+    assert (before, denied, approved, still) == ([], [], [("Desk",)], [("Desk",)])
+    assert _stored(trusting, client_id) == [("Another name",)]
+    assert documents.requested == ["/changing"] * 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"token_endpoint_auth_method": None},
+        {"token_endpoint_auth_method": ["private_key_jwt", "none"]},
+        {
+            "token_endpoint_auth_method": "private_key_jwt",
+            "token_endpoint_auth_methods_supported": ["private_key_jwt", "none"],
+            "jwks_uri": "https://desk.example/keys",
+        },
+        {"redirect_uris": [_HERE, "desk://callback", "http://app.example/", "http://[", "com.example.desk:/callback"]},
+    ],
+)
+def test_a_document_is_usable_if_one_of_what_it_offers_is(
+    trusting: Served, documents: Documents, changed: dict[str, Any]
+) -> None:
+    with trusting.logged_in() as browser:
+        page = _consent(trusting, browser, documents.publish(_path(), **changed))
+
+    assert "Allow <strong>Desk</strong>" in page.text
 
 
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"client_id": "https://other.example/client"}, "names another client_id"),
-        ({"client_name": None}, "missing required field `client_name`"),
-        ({"client_name": "A\u202eB"}, "printable"),
-        ({"redirect_uris": None}, "missing required field `redirect_uris`"),
-        ({"redirect_uris": ["http://["]}, "cannot be used"),
+        ({"client_id": "https://other.example/client"}, "names another client_id than its own address"),
+        ({"client_name": None}, "has no client_name"),
+        ({"client_name": ["Desk"]}, "has no client_name"),
+        ({"client_name": " "}, "its name must have 1 to 100 printable characters"),
+        ({"client_name": "A\u202eB"}, "its name must have 1 to 100 printable characters"),
+        ({"redirect_uris": None}, "has no redirect_uris"),
+        ({"redirect_uris": "http://localhost/callback"}, "has no redirect_uris"),
+        ({"redirect_uris": []}, "must be an absolute URI"),
+        ({"redirect_uris": ["http://["]}, "must be a URI"),
         ({"redirect_uris": ["http://app.example/"]}, "must be https"),
-        ({"redirect_uris": ["desk://callback"]}, "cannot be used"),
-        ({"token_endpoint_auth_method": "private_key_jwt"}, "token_endpoint_auth_method"),
-        ({"padding": "x" * (16 << 10)}, "larger than 16 KiB"),
-        (b"[]", "Expected `object`, got `array`"),
+        ({"redirect_uris": ["desk://callback"]}, "an app&#39;s own scheme, which has a period"),
+        ({"redirect_uris": [f"http://localhost/{n}" for n in range(11)]}, "at most 10; there are 11"),
+        ({"token_endpoint_auth_method": "private_key_jwt"}, "offers only the method &#39;private_key_jwt&#39;"),
+        ({"token_endpoint_auth_methods_supported": ["a", "b"]}, "the method &#39;a&#39; and &#39;b&#39;"),
+        ({"padding": "x" * (16 << 10)}, "is larger than 16 KiB"),
+        (b"[]", "is no JSON object"),
         (b"{", "is not JSON"),
-        (b"redirect", "is answered with status 302"),
-        (b"compressed", "is compressed"),
-        (None, "is answered with status 404"),
+        (b"\xff", "must be UTF-8"),
     ],
 )
-def test_a_document_that_cannot_be_used_is_refused(
-    trusting: Served, documents: Documents, changed: dict[str, Any] | bytes | None, problem: str
+def test_a_document_that_cannot_be_used_is_refused_with_what_is_accepted(
+    trusting: Served, documents: Documents, changed: dict[str, Any] | bytes, problem: str
 ) -> None:
-    client_id = documents.publish("/wrong", **(changed if isinstance(changed, dict) else {}))
-    if not isinstance(changed, dict):
-        documents.answers["/wrong"] = changed or {}
-    if changed is None:
-        del documents.answers["/wrong"]
+    client_id = documents.publish(path := _path(), **(changed if isinstance(changed, dict) else {}))
+    if isinstance(changed, bytes):
+        documents.answers[path] = changed
     with trusting.logged_in() as browser:
         page = _consent(trusting, browser, client_id)
 
     assert page.status_code == 400
     assert problem in page.text
-    assert stored(trusting.database, "SELECT FROM service.applications WHERE client_id = %s", client_id) == []
+    assert "Accepted is a JSON object of at most 16 KiB with client_id, which is its own address" in page.text
+    assert _stored(trusting, client_id) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [(b"redirect", "with status 302"), (b"compressed", "is compressed"), (b"", "is not JSON"), (None, "status 404")],
+)
+def test_a_document_that_fails_is_read_once_a_minute(
+    trusting: Served, documents: Documents, answer: bytes | None, problem: str
+) -> None:
+    client_id = documents.publish(path := _path())
+    if answer is not None:
+        documents.answers[path] = answer
+    else:
+        del documents.answers[path]
+    documents.requested.clear()
+    with trusting.logged_in() as browser:
+        pages = [_consent(trusting, browser, client_id) for _ in range(3)]
+
+    assert [(page.status_code, problem in page.text) for page in pages] == [(400, True)] * 3
+    assert documents.requested == [path]
+
+
+def _is_wait(answer: object) -> bool:
+    return isinstance(answer, ApiError) and answer.status == 429
+
+
+def test_what_users_look_at_is_kept_for_a_time_and_bounded(documents: Documents) -> None:
+    urls = [documents.publish(_path()) for _ in range(MOST_LOOKS + 2)]
+    broken, now = f"{documents.url}/nothing", [0.0]
+
+    async def looked() -> dict[str, list[str]]:
+        looks, counts = ClientDocuments(("localhost",), monotonic=lambda: now[0]), {}
+
+        async def requested(*asked: tuple[int, str]) -> list[str]:
+            documents.requested.clear()
+            await asyncio.gather(*(looks.read(*each) for each in asked), return_exceptions=True)
+            return [documents.url + path for path in documents.requested]
+
+        counts["at once"] = await requested((1, urls[0]), (1, urls[0]))
+        counts["broken"] = await requested((2, broken))
+        for url in urls[1:]:
+            await requested((1, url))
+        counts["the first"] = await requested((1, urls[0]))
+        counts["the newest"] = await requested((1, urls[-1]))
+        counts["another user"] = await requested((3, urls[-1]))
+        now[0] = 59.0
+        counts["broken after 59 s"] = await requested((2, broken))
+        now[0] = 61.0
+        counts["broken after 61 s"] = await requested((2, broken))
+        now[0] = 3_601.0
+        counts["an hour later"] = await requested((1, urls[-1]))
+        answers = await asyncio.gather(*(looks.read(4, url) for url in urls), return_exceptions=True)
+        counts["too many at once"] = [url for url, answer in zip(urls, answers, strict=True) if _is_wait(answer)]
+        return counts
+
+    assert asyncio.run(looked()) == {
+        "at once": urls[:1],
+        "broken": [broken],
+        "the first": urls[:1],
+        "the newest": [],
+        "another user": urls[-1:],
+        "broken after 59 s": [],
+        "broken after 61 s": [broken],
+        "an hour later": urls[-1:],
+        "too many at once": urls[MOST_LOOKS:],
+    }
+
+
+def test_no_turn_is_held_while_a_document_is_awaited(reading: Served, documents: Documents) -> None:
+    narrow = Limits(anonymous_at_once=1, cheap_at_once=1)
+    clients = [documents.publish(_path()) for _ in range(4)]
+    for client_id in clients:
+        documents.answers[urlsplit(client_id).path] = b"slow"
+    documents.requested.clear()
+    documents.released.clear()
+    with (
+        running_app(reading.database.url, private_client_hosts=("localhost",), limits=narrow) as base_url,
+        replace(reading, base_url=base_url).logged_in() as browser,
+        ThreadPoolExecutor(4) as threads,
+    ):
+        service = replace(reading, base_url=base_url)
+        looks = [threads.submit(_consent, service, browser, client_id) for client_id in clients]
+        wait_for(lambda: len(documents.requested) == 4)
+        beside = [service.refresh(browser, "unknown").status_code, browser.get("/login").status_code]
+        documents.released.set()
+        pages = [look.result() for look in looks]
+
+    assert beside == [400, 200]
+    assert {page.status_code for page in pages} == {400}  # the answers were empty, or late
 
 
 def test_a_document_at_an_address_that_is_not_public_is_not_read(reading: Served, documents: Documents) -> None:
