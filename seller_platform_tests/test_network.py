@@ -17,8 +17,8 @@ from seller_platform.errors import (
 )
 from seller_platform.network import except_this_machine, http_client, is_this_machine, proxy_of
 from seller_platform_tests.structure.source import modules
-from seller_platform_tests.support.http_server import framed, sending
 from seller_platform_tests.support.http_upstream import FakeTime
+from seller_platform_tests.support.raw_server import framed, sending
 from seller_platform_tests.support.tls_proxy import tls_proxy, write_certificate
 
 PROXY = "http://ann:canary@proxy.example:3128"

@@ -6,14 +6,14 @@ import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
 from seller_platform.client.http.characters import storable_json
+from seller_platform.client.http.pauses import pause_seconds
 from seller_platform.clocks import Clock
 from seller_platform.contract.wire import ERROR_WORD, MESSAGE, REASON, STATUS
 from seller_platform.errors import ErrorAnswerError, InvalidSettingError, RequestRefusedError
@@ -61,18 +61,8 @@ class RawAnswer:
     through: str = ""
 
     def retry_after_seconds(self, now: datetime) -> float | None:
-        """Return the pause that the answer asks for (RFC 9110 section 10.2.3).
-
-        The header holds seconds or a date. A date is compared with the answer's own `Date`, for the local clock may be
-        wrong.
-        """
-        text = self.headers.get("Retry-After", "").strip()
-        if text.isascii() and text.isdigit():
-            return float(text[:9])
-        moment = moment_of(text)
-        if moment is None:
-            return None
-        return max(0.0, (moment - (moment_of(self.headers.get("Date", "")) or now)).total_seconds())
+        """Return the pause that the answer asks for."""
+        return pause_seconds(self.headers, self.status, now)
 
 
 def next_query_of(answer: RawAnswer, url: httpx.URL) -> Mapping[str, str]:
@@ -94,15 +84,6 @@ def next_query_of(answer: RawAnswer, url: httpx.URL) -> Mapping[str, str]:
     pairs = linked.params.multi_items()
     is_same = linked.copy_with(query=None, fragment=None) == url.copy_with(query=None, fragment=None)
     return dict(pairs) if is_same and len(dict(pairs)) == len(pairs) else {}
-
-
-def moment_of(text: str) -> datetime | None:
-    """Return the moment of an HTTP date; None where the text is no date."""
-    try:
-        moment = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def fault_of(error: httpx.HTTPError) -> PassingFault:
@@ -221,9 +202,8 @@ def check_not_busy(answer: RawAnswer, now: Clock) -> None:
 def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedError:
     """Return the error for a final answer, with the message of the upstream."""
     if 300 <= answer.status < 400:
-        target = urlsplit(answer.headers.get("Location", ""))
-        where = f"{target.scheme}://{target.netloc}{target.path}" if target.netloc else target.path
-        message = f"it redirects to {where or 'nowhere'}, and SELLER_API_BASE_URL must name the final address"
+        where = redirect_target(answer.headers) or "nowhere"
+        message = f"it redirects to {where}, and SELLER_API_BASE_URL must name the final address"
         return RequestRefusedError(request, answer.status, message)
     body = json_object(answer.body)
     text = next((body[name] for name in ("message", "error_description", "error") if body.get(name)), None)
@@ -240,6 +220,16 @@ def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedErr
         reason=shortened(reason) if isinstance(reason, str) else None,
         retry_after_seconds=answer.retry_after_seconds(now),
     )
+
+
+def redirect_target(headers: httpx.Headers) -> str:
+    """Return where an answer redirects to, without the query, which may contain secrets."""
+    try:
+        target = urlsplit(headers.get("Location", ""))
+    except ValueError:
+        return ""
+    host = target.netloc.rpartition("@")[2]
+    return f"{target.scheme}://{host}{target.path}" if host else target.path
 
 
 def json_object(body: bytes) -> Mapping[str, Any]:

@@ -15,13 +15,21 @@ from seller_platform.client.http.api import (
     timeout_of,
 )
 from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, read_answer
-from seller_platform.client.http.responses import PassingFault, RawAnswer, check_passing, json_object, shortened
+from seller_platform.client.http.responses import (
+    PassingFault,
+    RawAnswer,
+    check_passing,
+    json_object,
+    redirect_target,
+    shortened,
+)
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
 from seller_platform.errors import (
     ContractViolationError,
     InvalidSettingError,
+    ReauthorizationRequiredError,
     TokenRefusedError,
     UpstreamUnavailableError,
 )
@@ -34,6 +42,9 @@ _RETRY_SECONDS = 60.0
 
 _LARGEST_ANSWER_BYTES = 1 << 20
 _LONGEST_LIFE_SECONDS = 10 * 365 * 86_400
+_LOGIN = re.compile(
+    r"(.*[-_])?(log[-_]?in|log[-_]?on|sign[-_]?in)([-_].*)?|sso|saml2?|auth|oauth2?|authori[sz]e|authenticate"
+)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
@@ -62,23 +73,41 @@ class GrantAuth(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Send the request; if its token is rejected, rotate and send it again.
 
+        A redirect to a login page is such a rejection, once.
+
         New tokens may be rejected too: some upstreams reject the tokens of the previous pair at once, and another
         process may have rotated meanwhile. While the upstream honours the refresh token, that is no lost grant.
 
         Raises:
-            ReauthorizationRequiredError: The upstream refuses the refresh token.
+            ReauthorizationRequiredError: The upstream refuses the refresh token, or redirects to a login page again.
             UpstreamUnavailableError: It rejects every access token that it issues.
         """
-        pair = self._source.token()
+        pair, is_repeated = self._source.token(), False
         for rotations_left in range(_ROTATIONS, -1, -1):
             request.headers["Authorization"] = f"Bearer {pair.access_token}"
             response = yield request
-            if response.status_code != 401:
+            target = redirect_target(response.headers) if response.has_redirect_location else ""
+            # A word of the API's own address says nothing.
+            words = {*_words(target)} - {*_words(str(request.url))} if target else set()
+            is_login = any(map(_LOGIN.fullmatch, words))
+            if response.status_code != 401 and not is_login:
                 return
+            if is_login and is_repeated:
+                reason = (
+                    f"{request.method} {request.url.path} redirects to the login page {target}, also with a new token "
+                    "(if that does not end, SELLER_API_BASE_URL names pages instead of the API)"
+                )
+                raise ReauthorizationRequiredError(self._source.connection, reason)
+            is_repeated = is_login
             if rotations_left:
                 pair = self._source.rotate(pair.access_token)
         problem = f"the upstream rejects each access token that it issues to connection {self._source.connection!r}"
         raise UpstreamUnavailableError(f"{request.method} {request.url.path}", problem, attempts=_ROTATIONS + 1)
+
+
+def _words(url: str) -> list[str]:
+    """Return the parts of a host and a path, in lower case."""
+    return re.split(r"[/.]", url.casefold().partition("?")[0])
 
 
 class TokenAuth(httpx.Auth):

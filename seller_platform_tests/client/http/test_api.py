@@ -4,8 +4,6 @@ import gzip
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import httpx
@@ -13,6 +11,7 @@ import pytest
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import RequestBudget
+from seller_platform.client.http.pauses import pause_seconds
 from seller_platform.client.http.retries import Wait
 from seller_platform.errors import (
     InvalidSettingError,
@@ -122,12 +121,57 @@ def test_a_fault_that_does_not_pass_ends_when_the_time_is_over() -> None:
     assert 60 < time.seconds <= 120
 
 
-@pytest.mark.parametrize("form", ["seconds", "date"])
-def test_retry_after_is_waited_for_in_both_forms(form: str) -> None:
-    time = FakeTime()
-    value = "17" if form == "seconds" else format_datetime(time.now() + timedelta(seconds=17), usegmt=True)
+@pytest.mark.parametrize(
+    ("headers", "pause"),
+    [
+        ({"Retry-After": "17"}, 17),
+        ({"Retry-After": " 16.2 "}, 17),
+        ({"Retry-After": "16,2s"}, 17),
+        ({"Retry-After": "+17"}, 17),
+        ({"Retry-After": "Tue, 10 Mar 2026 12:00:17 GMT"}, 17),
+        ({"Retry-After": "Tuesday, 10-Mar-26 12:00:17 GMT"}, 17),
+        ({"Retry-After": "Tue Mar 10 12:00:17 2026"}, 17),
+        ({"Retry-After": "2026-03-10T12:00:16.5Z"}, 17),
+        ({"Retry-After": "Tue, 10 Mar 2026 13:00:17 GMT", "Date": "Tue, 10 Mar 2026 13:00:00 GMT"}, 17),
+        ({"Retry-After": "1773144017"}, 17),
+        ({"X-RateLimit-Reset": "1773144017"}, 17),
+        ({"X-RateLimit-Reset": "1773144016.5"}, 17),
+        ({"x-ratelimit-reset": "1773144017000"}, 17),
+        ({"X-Rate-Limit-Reset": "17"}, 17),
+        ({"RateLimit-Reset": "17", "X-RateLimit-Reset": "99"}, 17),
+        ({"RateLimit": "limit=100, remaining=0, reset=17"}, 17),
+        ({"RateLimit": '"day";r=9;t=86400, "minute";r=0;t=17'}, 17),
+        ({"Retry-After": "17", "X-RateLimit-Reset": "99"}, 17),
+        ({"Retry-After": "soon", "X-RateLimit-Reset": "17"}, 17),
+        ({"Retry-After": "0"}, 0),
+        ({"Retry-After": "-5"}, 0),
+        ({"Retry-After": "Sun Nov  6 08:49:37 1994"}, 0),
+        ({"X-RateLimit-Reset": "1700000000"}, 0),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": ""}, None),
+        ({"Retry-After": "1e3"}, None),
+        ({"Retry-After": "nan"}, None),
+        ({"Retry-After": "²"}, None),
+        ({"Retry-After": "Wed, 99 Nov 2026 99:00:00 GMT"}, None),
+        ({"RateLimit": '"day";r=9;t=86400'}, None),
+        *(
+            ({"Retry-After": text}, 366 * 86_400)
+            for text in ("9" * 300, "99999999999", "Fri, 31 Dec 9999 23:59:59 GMT")
+        ),
+    ],
+)
+def test_the_pause_of_an_answer_is_read_in_every_form(headers: dict[str, str], pause: int | None) -> None:
+    sent = httpx.Headers([(name.encode(), value.encode("latin-1")) for name, value in headers.items()])
 
-    with api_of(in_turn(httpx.Response(503, headers={"Retry-After": value}), GOOD), time=time) as api:
+    assert pause_seconds(sent, 429, FakeTime().now()) == pause
+    if "Retry-After" not in headers:
+        assert pause_seconds(sent, 503, FakeTime().now()) is None
+
+
+def test_the_pause_is_waited_for() -> None:
+    time = FakeTime()
+
+    with api_of(in_turn(httpx.Response(503, headers={"Retry-After": "16.1"}), GOOD), time=time) as api:
         api.get("/user/me")
 
     assert time.pauses == [17]
@@ -154,14 +198,6 @@ def test_a_pause_that_we_would_have_waited_is_not_told() -> None:
         api.get("/user/me")
 
     assert str(caught.value).endswith("after 5 attempts; try again when the upstream is back")
-
-
-@pytest.mark.parametrize("value", ["soon", "-5", "", "Wed, 99 Nov 2026 99:00:00 GMT", "²"])
-def test_a_retry_after_that_says_nothing_is_passed_over(value: str) -> None:
-    busy = httpx.Response(503, headers=[(b"Retry-After", value.encode())])
-
-    with api_of(in_turn(busy, GOOD)) as api:
-        assert api.get("/user/me").requests == 2
 
 
 def test_a_refusal_is_final_and_names_the_parameter_to_fix() -> None:

@@ -9,7 +9,12 @@ import pytest
 
 from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint, authorization_url
 from seller_platform.contract.tokens import TokenPair, code_challenge
-from seller_platform.errors import TokenRefusedError, UpstreamUnavailableError
+from seller_platform.errors import (
+    ReauthorizationRequiredError,
+    RequestRefusedError,
+    TokenRefusedError,
+    UpstreamUnavailableError,
+)
 from seller_platform_tests.client.http.test_api import in_turn
 from seller_platform_tests.support.http_upstream import FakeTime, api_of, recording
 
@@ -190,6 +195,38 @@ def test_an_upstream_that_rejects_every_token_it_issues_is_unavailable() -> None
         api.get("/user/me")
 
     assert source.rotations == 3
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "/login",
+        "https://upstream/users/sign_in?secret=1",
+        "https://login.provider.example/common?secret=1",
+        "/account/Login.aspx?ReturnUrl=secret",
+        "//ann:secret@upstream/oauth/authorize",
+    ],
+)
+def test_a_redirect_to_a_login_page_is_a_401_once(location: str) -> None:
+    source, login = KeptPair(), httpx.Response(302, headers={"Location": location})
+
+    with api_of(in_turn(login, httpx.Response(200, json=[]), login, login), auth=GrantAuth(source)) as api:
+        assert (api.get("/user/me").requests, source.rotations) == (2, 1)
+        with pytest.raises(ReauthorizationRequiredError, match=r"redirects to the login page .*SELLER_API") as raised:
+            api.get("/user/me")
+
+    assert source.rotations == 2
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("location", ["https://upstream/api/v2", "/api/user/me/", "/catalogin", "http://[", ""])
+def test_another_redirect_is_refused_at_once(location: str) -> None:
+    source, moved = KeptPair(), httpx.Response(301, headers={"Location": location})
+
+    with api_of(in_turn(moved), auth=GrantAuth(source)) as api, pytest.raises(RequestRefusedError, match="redirects"):
+        api.get("/user/me")
+
+    assert source.rotations == 0
 
 
 def test_the_authorization_url_carries_state_and_challenge() -> None:
