@@ -25,15 +25,13 @@ TRY_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(hashtextextended(%(n
 TRY_LOCK_NUMBER: LiteralString = "SELECT pg_try_advisory_xact_lock(%(number)s)"
 """Returns whether the lock of a number was free; if so, holds it until the transaction ends."""
 
-TRY_HOLD_NUMBER: LiteralString = "SELECT pg_try_advisory_lock(%(number)s)"
-"""Returns whether the lock of a number was free; if so, holds it until it is released."""
-
 _PAUSE_SECONDS = 0.05
 _TRY_SHARE = "SELECT pg_try_advisory_xact_lock_shared(hashtextextended(%(name)s, 0))"
 _LOCK_NUMBER = "SELECT pg_advisory_xact_lock(%(number)s)"
 _SHARE_NUMBER = "SELECT pg_advisory_xact_lock_shared(%(number)s)"
 _TRY_SHARE_NUMBER = "SELECT pg_try_advisory_xact_lock_shared(%(number)s)"
 _HOLD = "SELECT pg_advisory_lock(hashtextextended(%(name)s, 0))"
+_TRY_HOLD_NUMBER = "SELECT pg_try_advisory_lock(%(number)s)"
 _TRY_HOLD = "SELECT pg_try_advisory_lock(hashtextextended(%(name)s, 0))"
 _RELEASE = "SELECT pg_advisory_unlock_all()"
 # One that the owner may not end was made by an administrator, who has not granted it to the owner.
@@ -116,6 +114,11 @@ def hold(connection: Connection, name: str) -> None:
 def try_hold(connection: Connection, name: str) -> bool:
     """Return whether the lock of a name was free. If so, hold it until it is released."""
     return _try(connection, _TRY_HOLD, {"name": name})
+
+
+def try_hold_number(connection: Connection, number: int) -> bool:
+    """Return whether the lock of a number was free. If so, hold it until it is released."""
+    return _try(connection, _TRY_HOLD_NUMBER, {"number": number})
 
 
 def _wait(connection: Connection, attempt: str, statement: str, bound: dict[str, object]) -> None:
