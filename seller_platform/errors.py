@@ -525,17 +525,6 @@ class LoginsBusyError(ApiError):
         )
 
 
-class PasskeyRefusedError(ApiError):
-    """A passkey cannot be added, or does not log its user in."""
-
-    next_step = "Load the page again and use a passkey of this user."
-    status = 401
-
-    def __init__(self, problem: str, user_id: int | None = None) -> None:
-        self.problem, self.user_id = problem, user_id
-        super().__init__(f"This passkey {problem}.")
-
-
 class TokenEndpointError(ApiError):
     """The token endpoint refuses a request (RFC 6749 section 5.2)."""
 

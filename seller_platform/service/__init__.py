@@ -10,8 +10,7 @@
 - `openapi`: endpoints and their description
 - `limits`: limits of requests at once and in a minute
 - `pages`: pages for people
-- `users`: users, groups, passwords and passkeys
-- `own_account`: the pages by which users manage their own login
+- `users`: users, groups and passwords
 - `oauth`: the OAuth server
 - `lists`: the list endpoints
 - `statistics`: the statistics endpoint

@@ -41,9 +41,9 @@ from seller_platform.service.oauth.openapi import oauth_paths
 from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
 from seller_platform.service.openapi.document import openapi_document
 from seller_platform.service.openapi.routes import Route
-from seller_platform.service.own_account.routes import account_pages
 from seller_platform.service.pages.docs import docs_text
-from seller_platform.service.pages.login import LOGIN, LOGOUT, PASSKEY_LOGIN, Login, LoginOptions
+from seller_platform.service.pages.login import ACCOUNT, LOGIN, LOGOUT, Login, LoginOptions
+from seller_platform.service.pages.password import change_password, show_password
 from seller_platform.service.pages.rendering import (
     HOME,
     STATIC_FILES,
@@ -54,6 +54,7 @@ from seller_platform.service.pages.rendering import (
     page_of,
     render_message,
 )
+from seller_platform.service.pages.reset import RESET, set_by_link, show_link
 from seller_platform.service.pages.signed_in import page_of_user
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.endpoints import report_routes
@@ -202,14 +203,15 @@ def _page_routes(store: Store, admission: Admission, options: ServiceOptions) ->
         ("GET", HOME, partial(answer_home, store)),
         ("GET", LOGIN, login.show),
         ("POST", LOGIN, login.submit),
-        ("GET", PASSKEY_LOGIN, login.show_passkey),
-        ("POST", PASSKEY_LOGIN, login.submit_passkey),
         ("POST", LOGOUT, login.leave),
         *(
             (method, path, page_of_user(store, answer))
             for method, path, answer in (*DEVELOPERS_PAGES, *APPROVALS_PAGES)
         ),
-        *account_pages(store, queue, options.logins.contact),
+        ("GET", ACCOUNT, page_of_user(store, show_password)),
+        ("POST", ACCOUNT, page_of_user(store, partial(change_password, queue))),
+        ("GET", RESET, partial(show_link, store, options.logins.contact)),
+        ("POST", RESET, partial(set_by_link, store, queue, options.logins.contact)),
     )
     answers = (("GET", partial(show_consent, store, consents)), ("POST", partial(submit_consent, store, consents)))
     authorization = [

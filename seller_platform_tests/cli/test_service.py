@@ -127,7 +127,6 @@ def test_the_events_of_operators_are_listed_by_user_kind_and_time(url: str) -> N
     _run(url, "group", "remove", ANN, "My shop")
     _run(url, "user", "password", ANN, typed="violet tram nine hats\n")
     _run(url, "user", "reset-link", ANN)
-    _run(url, "user", "passkeys", "remove", ANN)
     _run(url, "user", "revoke", ANN, "S1.US")
     _run(url, "user", "close", ANN)
     _run(url, "user", "reopen", ANN)

@@ -10,7 +10,7 @@ from seller_platform_tests.structure.source import Module, modules
 _PLURAL = re.compile(
     r"^ (?:(?:more|other|new|earlier|open|such|former|of \d+) )*"
     r"((?:accounts|attempts|causes|cells|characters|clients|columns|connections|datasets|days|decimals|errors|events"
-    r"|fields|grants|groups|hours|keys|loads|messages|minutes|months|pages|partitions|passkeys|polls"
+    r"|fields|grants|groups|hours|keys|loads|messages|minutes|months|pages|partitions|polls"
     r"|prerequisites|problems|products|queries|readings|reports|requests|rows|runs|seconds|secrets|SKUs|slices|tables|tags"
     r"|tokens|units|users|windows))\b"
 )

@@ -1,4 +1,4 @@
-"""`seller-platform service user`: the commands that manage users, their passwords and their passkeys."""
+"""`seller-platform service user`: the commands that manage users and their passwords."""
 
 import sys
 from datetime import timedelta
@@ -12,7 +12,6 @@ from seller_platform.cli.service.options import list_options, result_options, sa
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
-from seller_platform.service.users.passkeys import remove_passkeys
 from seller_platform.service.users.reset_links import create_reset_link
 from seller_platform.service.users.store import (
     account_keys_named,
@@ -31,7 +30,7 @@ _LOCAL_URL = "http://127.0.0.1:8700"
 
 
 class UserDocument(Document, frozen=True):
-    """A user whose password or passkeys were changed."""
+    """A user whose password was changed."""
 
     email: str
 
@@ -76,12 +75,6 @@ class ResetLink(UserDocument, frozen=True):
 
     url: str
     hours: float
-
-
-class RemovedPasskeys(UserDocument, frozen=True):
-    """How many passkeys of a user were removed."""
-
-    passkeys: int
 
 
 @click.group(cls=CommandGroup)
@@ -178,7 +171,7 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, databa
     Give it to the user over a channel that nobody else reads. The new password ends the user's sessions.
     """
     # Imported here because other commands send no answers of the service.
-    from seller_platform.service.own_account.reset import RESET
+    from seller_platform.service.pages.reset import RESET
 
     base_url = service_url or read_settings().service_public_url or _LOCAL_URL
     token = create_reset_link(database, email, timedelta(hours=hours))
@@ -187,21 +180,6 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, databa
     if base_url == _LOCAL_URL:
         text += f"\n{_LOCAL_URL} is assumed; where the service has another URL, use --service-url."
     say(output, text, ResetLink(email=email, url=link, hours=hours))
-
-
-@user.group("passkeys")
-def user_passkeys() -> None:
-    """Manage the passkeys of users."""
-
-
-@user_passkeys.command("remove")
-@click.argument("email")
-@result_options(RemovedPasskeys)
-def user_passkeys_remove(*, email: str, database: Database, output: Output) -> None:
-    """Remove all passkeys of a user who has lost them; the password alone logs in then."""
-    removed = remove_passkeys(database, email)
-    count = f"{removed} passkey{'s' if removed != 1 else ''}"
-    say(output, f"{count} of {email} removed.", RemovedPasskeys(email=email, passkeys=removed))
 
 
 def _password() -> str:

@@ -1,8 +1,10 @@
-"""HTML pages: login, sessions and documentation.
+"""HTML pages: login, password, sessions and documentation.
 
 - `rendering`: templates, headers and static files
 - `docs`: the documentation of the API
 - `login`: login and log-out
+- `password`: changes the password of the user who is logged in
+- `reset`: sets a password by a link of the operator
 - `sessions`: browser sessions
 - `throttle`: limits failed logins
 - `signed_in`: pages that need a login

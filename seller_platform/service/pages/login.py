@@ -1,8 +1,7 @@
 """The pages on which users log in and out.
 
 GET /login shows the form; POST /login takes its fields `email`, `password` and the hidden `csrf_token` and `next`,
-sets the session cookie and sends the browser on to `next`. A user with passkeys is sent to GET /login/passkey first,
-whose form posts the `credential` of the browser. POST /logout takes `csrf_token`.
+sets the session cookie and sends the browser on to `next`. POST /logout takes `csrf_token`.
 """
 
 import re
@@ -15,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import AUTHORIZE
-from seller_platform.errors import ApiError, LoginsBusyError, PasskeyRefusedError, TooManyAttemptsError
+from seller_platform.errors import ApiError, LoginsBusyError, TooManyAttemptsError
 from seller_platform.service.access import hash_of
 from seller_platform.service.http.addresses import network_of, network_of_client
 from seller_platform.service.http.bodies import read_form
@@ -28,15 +27,13 @@ from seller_platform.service.pages.sessions import (
     close_session,
     find_user,
     keep_session,
-    known_browser,
     new_session,
     open_session,
-    remember_browser,
     session_of,
     user_of,
 )
 from seller_platform.service.pages.throttle import (
-    ALARMING_FAILURES,
+    MOST_OF_A_USER,
     MOST_OF_AN_ADDRESS,
     Attempt,
     begin_attempt,
@@ -45,35 +42,22 @@ from seller_platform.service.pages.throttle import (
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
 from seller_platform.service.users.hashing_queue import PasswordQueue, is_right
-from seller_platform.service.users.passkeys import (
-    begin_login,
-    login_options,
-    passkeys_of,
-    relying_party,
-    verify_login,
-)
 
 LOGIN = "/login"
-PASSKEY_LOGIN = "/login/passkey"
 LOGOUT = "/logout"
 DEVELOPERS = "/admin/developers"
 APPROVALS = "/admin/applications"
 ACCOUNT = "/admin/account"
-"""The pages by which users manage their own login."""
+"""The page on which users change their password."""
 
-_NOTICES = {"password": "Your new password is set. Log in with it.", "late": "That took too long. Please log in again."}
+_NOTICES = {"password": "Your new password is set. Log in with it."}
 _LONGEST_EMAIL = 254
 _WRONG = "E-mail address or password is wrong."
 _STALE = "This page was open for too long. Please log in again."
 _NEEDS_LOGIN = re.compile(
     rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret))?"
-    rf"|{APPROVALS}(/[A-Za-z0-9_-]+/end)?|{ACCOUNT}(/[a-z]+)?"
+    rf"|{APPROVALS}(/[A-Za-z0-9_-]+/end)?|{ACCOUNT}"
 )
-_WAS_LOCKED = """
-SELECT FROM service.security_events
-WHERE kind = 'login_locked' AND details ->> 'network' = %s AND user_id IS NULL AND at > now() - interval '15 minutes'
-LIMIT 1
-"""
 
 
 @dataclass(frozen=True)
@@ -126,40 +110,7 @@ class Login:
             note_login(request, LoginOutcome.REFUSED)
             return self._form(request, session, destination, problem=_WRONG, email=email, status=401)
         async with self._store.connection() as connection:
-            if await passkeys_of(connection, user.id):
-                # The session is a fresh one, so that its cookie is only in the browser that sent the password.
-                fresh, response = new_session(), redirect(_with_next(PASSKEY_LOGIN, destination))
-                await begin_login(connection, user.id, fresh.secret)
-                keep_session(request, response, fresh)
-                return response
             return await self._log_in(connection, request, session, user.id, destination)
-
-    async def show_passkey(self, request: Request) -> Response:
-        """Answer GET /login/passkey."""
-        return await self._passkey_form(request, session_of(request))
-
-    async def submit_passkey(self, request: Request) -> Response:
-        """Answer POST /login/passkey."""
-        session, form = session_of(request), await read_form(request)
-        if session is None or not session.owns(form.get("csrf_token", "")):
-            raise ForeignFormError
-        party, credential = relying_party(request), form.get("credential", "")
-        async with self._store.connection() as connection:
-            try:
-                user = await verify_login(connection, party, session.secret, credential)
-            except PasskeyRefusedError as error:
-                note_login(request, LoginOutcome.REFUSED)
-                # Without a user, nobody had given the password before; such requests must not fill the table.
-                if error.user_id is not None:
-                    details = {"problem": error.problem}
-                    await record_event(
-                        connection, EventKind.PASSKEY_REFUSED, request=request, user_id=error.user_id, details=details
-                    )
-                problem = error.message
-            else:
-                destination = _local(form.get("next", ""))
-                return await self._log_in(connection, request, session, user.id, destination, passkey=True)
-        return await self._passkey_form(request, session, problem=problem)
 
     async def leave(self, request: Request) -> Response:
         """Answer POST /logout."""
@@ -180,39 +131,16 @@ class Login:
         session: BrowserSession,
         user_id: int,
         destination: str,
-        *,
-        passkey: bool = False,
     ) -> Response:
         """Open a session in place of the one before the login, and redirect to the destination."""
-        response, details = redirect(destination), {"passkey": passkey}
+        response = redirect(destination)
         async with connection.transaction():
             await close_session(connection, session)
-            fresh = await open_session(connection, user_id, request, self._options.sessions)
-            await remember_browser(connection, request, response, user_id)
-            await record_event(connection, EventKind.LOGIN_SUCCEEDED, request=request, user_id=user_id, details=details)
+            fresh = await open_session(connection, user_id, self._options.sessions)
+            await record_event(connection, EventKind.LOGIN_SUCCEEDED, request=request, user_id=user_id)
         note_login(request, LoginOutcome.ACCEPTED)
         keep_session(request, response, fresh)
         return response
-
-    async def _passkey_form(
-        self, request: Request, session: BrowserSession | None, *, problem: str | None = None
-    ) -> Response:
-        destination = _local(request.query_params.get("next", ""))
-        options = None
-        if session is not None:
-            async with self._store.connection() as connection:
-                options = await login_options(connection, relying_party(request), session.secret)
-        if session is None or options is None:
-            return redirect(f"{LOGIN}?{urlencode({'next': destination, 'notice': 'late'})}")
-        values = {
-            "problem": problem,
-            "action": _with_next(PASSKEY_LOGIN, destination),
-            "next": destination,
-            "options": options,
-            "contact": self._options.contact,
-            "csrf_token": session.csrf_token,
-        }
-        return render("login_passkey.html", values, status=401 if problem else 200)
 
     def _form(
         self,
@@ -274,10 +202,9 @@ async def verified_user(
     async with queue.seat(network_of(address)):
         async with connect() as connection:
             user = await find_user(connection, email)
-            browser = await known_browser(connection, request, user.id) if user else None
             # Counted by the user's number, because several spellings of an address find the same user.
             subject = str(user.id) if user else hash_of(email.lower()).hex()
-            attempt = await begin_attempt(connection, subject, address, browser)
+            attempt = await begin_attempt(connection, subject, address)
         matches = await is_right(user.password_hash if user else None, password)
     async with connect() as connection:
         if user is None or not matches or user.status != "active":
@@ -290,17 +217,15 @@ async def verified_user(
 async def _record_failure(
     connection: Connection, request: Request, email: str, user: StoredUser | None, attempt: Attempt
 ) -> None:
-    """Record a failed login, and the lock or the long delay that begins with it."""
+    """Record a failed login, and the lock that begins with it."""
     user_id, details = user.id if user else None, {"email": email[:_LONGEST_EMAIL]}
     await record_event(connection, EventKind.LOGIN_FAILED, request=request, user_id=user_id, details=details)
-    if attempt.failures_of_account == ALARMING_FAILURES:
-        details = {"email": email[:_LONGEST_EMAIL], "locked": "the user, for a growing delay"}
+    if attempt.failures_of_account == MOST_OF_A_USER:
+        details = {"email": email[:_LONGEST_EMAIL], "locked": "the user, for 15 minutes"}
         await record_event(connection, EventKind.LOGIN_LOCKED, request=request, user_id=user_id, details=details)
     if attempt.failures_of_address == MOST_OF_AN_ADDRESS:
-        network = network_of_client(request)
-        if await (await connection.execute(_WAS_LOCKED, (network,))).fetchone() is None:
-            details = {"locked": "the address, for 15 minutes", "network": network}
-            await record_event(connection, EventKind.LOGIN_LOCKED, request=request, details=details)
+        details = {"locked": "the address, for 15 minutes", "network": network_of_client(request)}
+        await record_event(connection, EventKind.LOGIN_LOCKED, request=request, details=details)
 
 
 def _with_next(path: str, destination: str) -> str:

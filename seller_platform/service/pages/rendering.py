@@ -28,7 +28,6 @@ STATIC_FILES: Mapping[str, str] = {
     "/static/style.css": "text/css",
     "/static/docs.js": "text/javascript",
     "/static/copy.js": "text/javascript",
-    "/static/passkeys.js": "text/javascript",
     "/static/favicon.svg": "image/svg+xml",
     "/favicon.ico": "image/vnd.microsoft.icon",
 }

@@ -46,9 +46,7 @@ _DELETIONS: Mapping[str, LiteralString] = {
     "idempotency keys": """
             DELETE FROM service.idempotency_keys WHERE stored_at <= now() - %(keys_kept)s - %(longer)s
         """,
-    "known browsers": "DELETE FROM service.known_browsers WHERE expires_at <= now() - %(longer)s",
     "reset links": "DELETE FROM service.reset_links WHERE expires_at <= now() - %(longer)s",
-    "passkey challenges": "DELETE FROM service.passkey_challenges WHERE expires_at <= now() - %(longer)s",
     # The table itself keeps events for 400 days.
     "security events": "DELETE FROM service.security_events WHERE at <= now() - interval '400 days' - %(longer)s",
     "reports": "DELETE FROM service.report_jobs WHERE requested_at <= now() - %(report_kept)s - %(longer)s",

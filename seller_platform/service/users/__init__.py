@@ -1,4 +1,4 @@
-"""Users of the service, their passwords, their passkeys and their groups of accounts.
+"""Users of the service, their passwords and their groups of accounts.
 
 - `store`: users and the accounts that they may read
 - `groups`: groups of accounts
@@ -6,6 +6,5 @@
 - `weak_passwords`: refuses passwords that can be guessed
 - `hashing_queue`: bounds how many passwords are verified at once
 - `reset_links`: new passwords, and links of the operator that set one
-- `passkeys`: the second factor of logins
 - `endpoints`: the user and the accounts over HTTP
 """

@@ -22,10 +22,8 @@ WHERE link.token_hash = %s AND link.expires_at > now()
 _USE = "DELETE FROM service.reset_links WHERE token_hash = %s AND expires_at > now() RETURNING user_id"
 _STORE_HASH = "UPDATE service.users SET password_hash = %(password_hash)s WHERE id = %(user_id)s"
 _END_SESSIONS = """
-WITH challenges AS (DELETE FROM service.passkey_challenges WHERE user_id = %(user_id)s),
-     links AS (DELETE FROM service.reset_links WHERE user_id = %(user_id)s),
-     attempts AS (DELETE FROM service.login_attempts WHERE subject = 'account ' || %(user_id)s::bigint),
-     browsers AS (DELETE FROM service.known_browsers WHERE user_id = %(user_id)s)
+WITH links AS (DELETE FROM service.reset_links WHERE user_id = %(user_id)s),
+     attempts AS (DELETE FROM service.login_attempts WHERE subject = 'account ' || %(user_id)s::bigint)
 DELETE FROM service.sessions WHERE user_id = %(user_id)s AND session_hash <> %(kept)s
 """
 
@@ -71,7 +69,7 @@ async def use_link(connection: Connection, token: str, password_hash: str) -> bo
 
 
 async def store_password(connection: Connection, user_id: int, password_hash: str, *, kept_session: str = "") -> None:
-    """Store a new password, end the user's sessions and links, and forget their browsers.
+    """Store a new password, and end the user's sessions and links.
 
     Args:
         kept_session: The secret of the session that stays.

@@ -18,8 +18,6 @@ from seller_platform.warehouse.schema.service_tables import (
     ACCOUNT_GROUP_MEMBERS,
     ACCOUNT_GROUPS,
     AUTHORIZATIONS,
-    KNOWN_BROWSERS,
-    PASSKEY_CHALLENGES,
     RESET_LINKS,
     SESSIONS,
     USER_ACCOUNTS,
@@ -244,8 +242,8 @@ def require_accounts(connection: Connection, user_id: int, email: str, account_k
 
 
 def end_sessions(connection: Connection, user_id: int) -> None:
-    """End a user's sessions, logins under way and reset links, and forget their browsers."""
-    for table in (SESSIONS, PASSKEY_CHALLENGES, RESET_LINKS, KNOWN_BROWSERS):
+    """End a user's sessions and reset links."""
+    for table in (SESSIONS, RESET_LINKS):
         connection.execute(delete(table).where(table.c.user_id == user_id))
 
 

@@ -228,9 +228,6 @@ SESSIONS = Table(
         comment="Who logged in: service.users.id.",
     ),
     Column("expires_at", DateTime(timezone=True), nullable=False, comment="When it ends at the latest."),
-    Column(
-        "id", BigInteger, Identity(), nullable=False, comment="Names the session on pages, where its hash is not shown."
-    ),
     _now("created_at", "When the login was."),
     _now("last_used_at", "To the minute."),
     Column(
@@ -240,27 +237,8 @@ SESSIONS = Table(
         server_default="7200",
         comment="How long it may be unused before it ends.",
     ),
-    Column("address", Text, comment="The network address of its login."),
-    Column("browser", Text, comment="The User-Agent of its login."),
     schema=SERVICE,
     comment="Browser sessions of the login, consent and developer pages.",
-)
-
-KNOWN_BROWSERS = Table(
-    "known_browsers",
-    METADATA,
-    Column("browser_hash", LargeBinary, primary_key=True, comment="SHA-256 of the value of the cookie."),
-    Column(
-        "user_id",
-        BigInteger,
-        ForeignKey(USERS.c.id, ondelete="CASCADE"),
-        primary_key=True,
-        index=True,
-        comment="Who logged in there: service.users.id.",
-    ),
-    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When the browser is forgotten."),
-    schema=SERVICE,
-    comment="The browsers in which users have logged in; a right password is not delayed there.",
 )
 
 RESET_LINKS = Table(
@@ -281,63 +259,11 @@ RESET_LINKS = Table(
     comment="Links of the operator that set a new password once.",
 )
 
-PASSKEYS = Table(
-    "passkeys",
-    METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the passkey."),
-    Column(
-        "user_id",
-        BigInteger,
-        ForeignKey(USERS.c.id, ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-        comment="Whose it is: service.users.id.",
-    ),
-    Column("name", Text, nullable=False, comment="The name that the user gave it."),
-    Column("credential_id", LargeBinary, nullable=False, comment="The id that the authenticator gave it."),
-    Column("public_key", LargeBinary, nullable=False, comment="The key that verifies its signatures (COSE)."),
-    Column(
-        "sign_count",
-        BigInteger,
-        nullable=False,
-        comment="The counter of the last signature; a lower one is refused.",
-    ),
-    _now("created_at", "When it was added."),
-    Column("last_used_at", DateTime(timezone=True), comment="When it was used last; null: never."),
-    Index(None, "credential_id", unique=True),
-    schema=SERVICE,
-    comment="Public keys of the second factor of logins (WebAuthn).",
-)
-
-PASSKEY_CHALLENGES = Table(
-    "passkey_challenges",
-    METADATA,
-    Column(
-        "session_hash",
-        LargeBinary,
-        primary_key=True,
-        comment="SHA-256 of the cookie of the browser that must answer.",
-    ),
-    Column("purpose", Text, primary_key=True, comment="`login` after the right password, or `add`."),
-    Column(
-        "user_id",
-        BigInteger,
-        ForeignKey(USERS.c.id, ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-        comment="Who must sign it: service.users.id.",
-    ),
-    Column("challenge", LargeBinary, nullable=False, comment="The bytes to sign."),
-    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When it expires."),
-    schema=SERVICE,
-    comment="Challenges that a browser must sign with a passkey, single use.",
-)
-
 LOGIN_ATTEMPTS = Table(
     "login_attempts",
     METADATA,
     Column("subject", Text, primary_key=True, comment="The account or the address that the attempts are counted by."),
-    Column("made_at", ARRAY(DateTime(timezone=True)), nullable=False, comment="When each was made, the newest last."),
+    Column("failures", Integer, nullable=False, comment="How many there are."),
     Column("expires_at", DateTime(timezone=True), nullable=False, comment="When none of them counts any more."),
     schema=SERVICE,
     comment="The logins that failed or are under way, for as long as they count against the next.",

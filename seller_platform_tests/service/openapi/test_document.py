@@ -22,14 +22,14 @@ from seller_platform.service.oauth.developers_page import DELETE, EDIT, NEW, SEC
 from seller_platform.service.openapi.document import example_of, openapi_document, operations, without_references
 from seller_platform.service.openapi.operations import Description
 from seller_platform.service.openapi.routes import Route
-from seller_platform.service.own_account.reset import RESET
-from seller_platform.service.pages.login import ACCOUNT, APPROVALS, DEVELOPERS, LOGIN, LOGOUT, PASSKEY_LOGIN
+from seller_platform.service.pages.login import ACCOUNT, APPROVALS, DEVELOPERS, LOGIN, LOGOUT
 from seller_platform.service.pages.rendering import HOME, STATIC_FILES
+from seller_platform.service.pages.reset import RESET
 from seller_platform_tests.support.served import ANN, Served, execute
 
 _OWN_PAGES = {DEVELOPERS, NEW, DELETE, EDIT, SECRET, APPROVALS, END}
-_ACCOUNT_PAGES = {ACCOUNT, *(f"{ACCOUNT}/{name}" for name in ("password", "sessions", "passkeys", "activity")), RESET}
-_PAGES = {HOME, LOGIN, LOGOUT, PASSKEY_LOGIN, *_OWN_PAGES, *_ACCOUNT_PAGES, *STATIC_FILES, OPENAPI, DOCS, MCP}
+_ACCOUNT_PAGES = {ACCOUNT, RESET}
+_PAGES = {HOME, LOGIN, LOGOUT, *_OWN_PAGES, *_ACCOUNT_PAGES, *STATIC_FILES, OPENAPI, DOCS, MCP}
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from starlette.responses import Response
 
 from seller_platform.service.http.addresses import network_of_client
 from seller_platform.service.http.bodies import read_form
-from seller_platform.service.own_account.password import new_password_problem
 from seller_platform.service.pages.login import LOGIN
+from seller_platform.service.pages.password import new_password_problem
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pool import Store
 from seller_platform.service.security_events import EventKind, record_event
