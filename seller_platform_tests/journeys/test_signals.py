@@ -112,7 +112,7 @@ def test_a_signal_while_sync_waits_ends_it_with_a_sentence(connected: Connected,
         code, printed = sync.wait(SOON_SECONDS), _text(errors)
 
     assert code == 128 + number
-    assert "What was loaded is kept; `seller-platform sync` loads the rest." in printed
+    assert "What was stored is kept, and a change is stored whole or not at all" in printed
 
 
 @pytest.mark.parametrize(

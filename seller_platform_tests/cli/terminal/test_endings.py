@@ -2,7 +2,6 @@
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -19,23 +18,11 @@ def test_commands_that_run_until_a_signal_end_well_with_the_demo_too(words: str)
 def test_other_commands_end_with_the_number_of_the_signal() -> None:
     assert not runs_until_ended(["--demo", "status"])
     assert describe_end(["--demo", "sync"], signal.SIGINT)[1] == 130
-    assert describe_end(["database", "url"], signal.SIGTERM) == ("ended by SIGTERM. Nothing was changed.", 143)
-
-
-def test_what_to_run_next_has_the_demo_if_the_command_had_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "`seller-platform --demo sync` loads the rest" in describe_end(["sync", "--demo"], signal.SIGINT)[0]
-    assert "`seller-platform sync` loads the rest" in describe_end(["sync"], signal.SIGINT)[0]
-
-    monkeypatch.setenv("SELLER_PLATFORM_DEMO", "1")
-
-    assert "`seller-platform --demo sync` loads the rest" in describe_end(["sync"], signal.SIGINT)[0]
-
-
-def test_what_to_run_next_names_the_home_of_a_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "command").write_text(f"SELLER_PLATFORM_HOME={tmp_path} seller-platform")
-    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-
-    assert f"`SELLER_PLATFORM_HOME={tmp_path} seller-platform sync` loads" in describe_end(["sync"], signal.SIGINT)[0]
+    assert describe_end(["database", "url"], signal.SIGTERM) == (
+        "ended by SIGTERM. What was stored is kept, and a change is stored whole or not at all; "
+        "run the command again to go on.",
+        143,
+    )
 
 
 def test_where_logs_are_json_the_sentence_is_a_line_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
