@@ -20,7 +20,7 @@ from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.loads import CountVerdict
+from seller_platform.contract.loads import CONTRADICTION, CountVerdict
 from seller_platform.counts import count_of
 from seller_platform.errors import (
     CheckFailedError,
@@ -433,12 +433,13 @@ def problem_of(synced: Synced) -> SellerPlatformError | None:
         return SlicesFailedError(synced.failures, synced.exit_code, any_loaded=bool(synced.receipts))
     problems = []
     if wrong := [
-        f"{each.dataset} of {each.account}, {each.window}: {count_of(each.rows, 'row')}, {each.announced} announced"
+        f"{each.dataset} of {each.account}, {each.window}: {count_of(each.rows, 'row')}, "
+        + str((each.notes or {}).get(CONTRADICTION, f"{each.announced} announced"))
         for each in synced.receipts
         if each.verdict is CountVerdict.MISMATCH
     ]:
         problems.append(
-            f"row counts do not match the announced totals: {'; '.join(wrong)}. Read those months again with "
+            f"row counts do not match what the lists announced: {'; '.join(wrong)}. Read those months again with "
             "`seller-platform sync --from ... --to ...`; if they still differ, report it to the upstream"
         )
     if unnamed := [

@@ -45,6 +45,8 @@ class PageFacts:
 
 REPLACED_TEXT, UNREADABLE_VALUES, EXCESS_DIGITS = "replaced_text", "unreadable_values", "excess_digits"
 """The names of notes about rows that are stored although something is wrong with them."""
+CONTRADICTION = "contradiction"
+"""The name of the note that says how the counts of a list contradict its pages."""
 
 NO_PAGES: Mapping[bytes, PageFacts] = MappingProxyType({})
 
@@ -59,7 +61,7 @@ class LoadFacts:
         body_bytes: Bytes of all bodies; of a report those of the attempt whose rows were kept.
         announced: Rows that the upstream announced; None where it sends no total.
         notes: What else was read: attempts, unknown_fields, duplicate_keys, null_keys, replaced_text,
-            unreadable_values, excess_digits, facet_ignored, asked_by_day, moved and such.
+            unreadable_values, excess_digits, contradiction, facet_ignored, asked_by_day, moved and such.
     """
 
     requests: int

@@ -3,10 +3,9 @@
 The counts of a page, which change with the list, stand beside its rows and are read from each answer.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta
-from typing import Any, overload
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -15,7 +14,6 @@ from xxhash import xxh3_64_intdigest, xxh3_128_digest
 from seller_platform.client.decoding.strict import COUNTS, Envelope, envelope_of
 from seller_platform.client.http.responses import ERROR_FIELDS
 from seller_platform.contract import Dataset, Window
-from seller_platform.contract.loads import PageFacts
 from seller_platform.contract.wire import ROWS
 
 _VERSION = 1
@@ -95,49 +93,3 @@ class PageKeys:
             days = (window.start + timedelta(days=number) for number in range(window.days + 1))
             clocks = [datetime.combine(day, time(), self._zone).utcoffset() for day in days]
         return xxh3_128_digest(rows, xxh3_64_intdigest(repr((self._slice, str(window), clocks, value))))
-
-
-@dataclass(eq=False)
-class LateRows(Sequence[tuple[Any, ...]]):
-    """The rows of a known page, which are decoded when one of them is needed.
-
-    Attributes:
-        key: The key of the page.
-        facts: What is known of the rows.
-        body: The body of the page.
-        decode: Returns the rows of such a body, and their unknown fields.
-    """
-
-    key: bytes
-    facts: PageFacts
-    body: bytes
-    decode: Callable[[bytes], tuple[Sequence[tuple[Any, ...]], Mapping[int, str]]]
-    _decoded: Sequence[tuple[Any, ...]] | None = field(default=None, init=False)
-
-    def __len__(self) -> int:
-        return self.facts.rows
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[Any, ...]: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[tuple[Any, ...]]: ...
-
-    def __getitem__(self, index: int | slice) -> tuple[Any, ...] | Sequence[tuple[Any, ...]]:
-        return self._rows[index]
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self._rows)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, LateRows) and other.key == self.key:
-            return True
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]  # as of lists
-
-    @property
-    def _rows(self) -> Sequence[tuple[Any, ...]]:
-        if self._decoded is None:
-            self._decoded, _ = self.decode(self.body)
-        return self._decoded

@@ -1,6 +1,7 @@
 """Lenient decoding: reads pages value by value, in every spelling that upstreams use."""
 
-from collections import defaultdict
+import json
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -73,6 +74,15 @@ def _opened(dataset: Dataset, body: bytes, rows_field: str) -> tuple[str, Sequen
             return "keyed", list(_OBJECT.decode(sent).values()), envelope
     problem = f"{rows_field} is {shape_of(sent)}" if sent else f"there is no {rows_field}"
     raise ContractViolationError(dataset.name, f"{problem} in the answer, but the rows should be there")
+
+
+def repeated_name(body: bytes, rows_field: str) -> str | None:
+    """Return a name that the object of rows has twice; None where it has none."""
+    sent = bytes(_OBJECT.decode(body)[rows_field])
+    if msgspec.json.encode(_OBJECT.decode(sent)) == sent:  # most are written like that
+        return None
+    pairs: list[tuple[str, object]] = json.loads(sent, object_pairs_hook=list)
+    return next((name for name, count in Counter(name for name, _ in pairs).items() if count > 1), None)
 
 
 def _scalar(sent: msgspec.Raw | None) -> int | float | str | None:

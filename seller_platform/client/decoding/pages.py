@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.decoding.known_pages import CutBody, LateRows, PageKeys
-from seller_platform.client.decoding.lenient import lenient_rows
+from seller_platform.client.decoding.known_pages import CutBody, PageKeys
+from seller_platform.client.decoding.lenient import lenient_rows, repeated_name
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
 from seller_platform.client.decoding.strict import Shape, strict_decoder
 from seller_platform.client.decoding.values import LARGEST_EXPONENT, LEAST_EXPONENT
@@ -22,7 +22,7 @@ from seller_platform.contract.cost_periods import decimals_of
 from seller_platform.contract.currencies import minor_digits
 from seller_platform.contract.loads import EXCESS_DIGITS, REPLACED_TEXT, UNREADABLE_VALUES, PageFacts
 from seller_platform.contract.wire import ROWS
-from seller_platform.errors import ContractViolationError, DayMissingError, UnreadableBodyError
+from seller_platform.errors import ContractViolationError, DayMissingError, ErrorAnswerError, UnreadableBodyError
 
 Row = tuple[Any, ...]
 Defects = Mapping[str, Mapping[int, Mapping[str, str]]]
@@ -59,19 +59,34 @@ class Page:
     key: bytes | None = None
 
 
-class CountedRows(Sequence[Row]):
-    """The rows of a page that were counted, and are decoded when one of them is needed."""
+@dataclass(eq=False)
+class LateRows(Sequence[Row]):
+    """The rows of a page that are decoded when one of them is needed.
 
-    def __init__(self, count: int, decode: Callable[[], Page]) -> None:
-        self._count, self._decode = count, decode
+    Attributes:
+        size: How many they are.
+        body: The body of the page.
+        page_of: Returns the page that such a body holds.
+        facts: What is known of the rows of a known page; None of a page that was only counted.
+    """
+
+    size: int
+    body: bytes
+    page_of: Callable[[bytes], Page]
+    facts: PageFacts | None = None
 
     @cached_property
     def page(self) -> Page:
         """The page, decoded."""
-        return self._decode()
+        return self.page_of(self.body)
+
+    def decode(self, body: bytes) -> tuple[Sequence[Row], Mapping[int, str]]:
+        """Return the rows of such a body, and their unknown fields."""
+        page = self.page_of(body)
+        return page.rows, page.extras
 
     def __len__(self) -> int:
-        return self._count
+        return self.size
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
@@ -84,8 +99,9 @@ class CountedRows(Sequence[Row]):
 
 
 def decoded(page: Page) -> Page:
-    """Return a page with its rows decoded."""
-    return replace(page.rows.page, as_of=page.as_of) if isinstance(page.rows, CountedRows) else page
+    """Return a page whose rows were only counted with its rows decoded."""
+    rows = page.rows
+    return replace(rows.page, as_of=page.as_of) if isinstance(rows, LateRows) and rows.facts is None else page
 
 
 class PageDecoder:
@@ -123,6 +139,7 @@ class PageDecoder:
             if column.kind is Kind.MONEY
         ]
         self._currency = currency
+        self._doubted: set[tuple[Window | None, int]] = set()
         self._known = known if known is not None else {}
         self._keys = PageKeys(dataset, zone, slice_value) if known is not None else None
 
@@ -138,6 +155,8 @@ class PageDecoder:
             ContractViolationError: A row has no day, or one of another window; it is named by its position, from 1.
             UnreadableBodyError: The body is not JSON, carries an error, or has nothing where the rows should be.
         """
+        if not body:  # of status 204 or 205; with any other, an empty body is a fault
+            return Page([])
         cut = CutBody.of(body) if self._keys is not None else None
         if cut is None or self._keys is None:
             return self._decoded(body, None, window, number)
@@ -145,32 +164,31 @@ class PageDecoder:
         facts = self._known.get(key)
         if facts is None:
             return self._decoded(body, (cut, key), window, number)
-        rows = LateRows(key, facts, body, partial(self._late, window=window, number=number))
-        return Page(rows, {}, *cut.envelope(), facts.unknown_fields, key=key)
+        page_of = partial(self._decoded, cut=None, window=window, number=number)
+        return Page(LateRows(facts.rows, body, page_of, facts), {}, *cut.envelope(), facts.unknown_fields, key=key)
 
-    def counted(self, body: bytes, page_size: int | None, decode: Callable[[], Page]) -> Page | None:
+    def counted(self, body: bytes, page_size: int | None, page_of: Callable[[bytes], Page]) -> Page | None:
         """Return page 1 of a list that is longer than a page, its rows counted only; None for any other page.
 
         Counting rows takes a tenth of the time of decoding them, and such a page is seldom stored.
 
         Args:
+            page_of: Decodes it.
+
+        Args:
             page_size: The rows of a full page.
             decode: Returns the page decoded.
 
-        Raises:
-            UnreadableBodyError: The body carries an error.
         """
         cut = CutBody.of(body) if self._rows_field == ROWS else None
         if cut is None:
             return None
-        envelope = cut.envelope()
+        try:
+            envelope = cut.envelope()
+        except ErrorAnswerError:
+            return None
         count = cut.count() if envelope.total is not None and envelope.total > (page_size or 0) else None
-        return Page(CountedRows(count, decode), {}, *envelope) if count else None
-
-    def _late(self, body: bytes, *, window: Window | None, number: int) -> tuple[Sequence[Row], Mapping[int, str]]:
-        """Return the rows of a known page, and their unknown fields."""
-        page = self._decoded(body, None, window, number)
-        return page.rows, page.extras
+        return Page(LateRows(count, body, page_of), {}, *envelope) if count else None
 
     def _decoded(self, body: bytes, cut: tuple[CutBody, bytes] | None, window: Window | None, number: int) -> Page:
         """Return the page that a body holds.
@@ -199,8 +217,11 @@ class PageDecoder:
             is_array = cut is not None and cut[0].count() is not None
         if cut and is_array:
             page = replace(page, key=cut[1])
-        if self._shape.rows == "keyed" and not page.rows and page.total is None and number == 1:
-            raise UnreadableBodyError(f"an empty object as {self._rows_field}, and no total that says that it is empty")
+        if self._shape.rows == "keyed":
+            if not page.rows and page.total is None and number == 1:
+                problem = f"an empty object as {self._rows_field}, and no total that says that it is empty"
+                raise UnreadableBodyError(problem)
+            self._check_names(body, window, number)
         if window is not None and self._day is not None:
             self._check_window(page.rows, window)
         return page
@@ -272,6 +293,22 @@ class PageDecoder:
                 raise DayMissingError(self.dataset.name, problem) from None
             rows.append((*row, day))
         return rows
+
+    def _check_names(self, body: bytes, window: Window | None, number: int) -> None:
+        """Return unless two rows of an object have the same name, of which JSON readers return one.
+
+        Raises:
+            UnreadableBodyError: The page is such an object for the first time.
+            ContractViolationError: It was one before.
+        """
+        name = repeated_name(body, self._rows_field)
+        if name is None:
+            return
+        problem = f"{self._rows_field} is an object that has the name {name!r} twice"
+        if (window, number) in self._doubted:
+            raise ContractViolationError(self.dataset.name, f"{problem}; it was sent again like that")
+        self._doubted.add((window, number))
+        raise UnreadableBodyError(problem)
 
     def _check_window(self, rows: Sequence[Row], window: Window) -> None:
         start, end = window.start.isoformat(), window.end.isoformat()

@@ -162,7 +162,7 @@ def check_answer(answer: RawAnswer, request: str, now: Clock) -> None:
     check_passing(answer, now)
     if not 200 <= answer.status < 300:
         raise refusal(answer, request, now())
-    if answer.status == 204:  # it has no body (RFC 9110 section 15.3.5)
+    if answer.status in (204, 205):  # they have no body (RFC 9110 sections 15.3.5 and 15.3.6)
         return
     # The body must begin and end like a JSON object or array; the decoder checks the rest.
     first, last = answer.body[:64].lstrip()[:1], answer.body[-64:].rstrip()[-1:]

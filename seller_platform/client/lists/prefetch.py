@@ -46,6 +46,7 @@ class PageFetcher:
         """Return one page."""
         decode = partial(self._decoder.decode, window=query.window, number=query.page, value=query.value)
         answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
+        self.unknown_fields |= page.unknown_fields
         return self._counted(query, answer, page)
 
     def each(self, queries: Iterable[ListQuery], *, as_firsts: bool = False) -> Iterator[Page]:
@@ -54,7 +55,6 @@ class PageFetcher:
         Args:
             as_firsts: They are the first pages of lists; if a list is longer, the rows of its page may only be counted.
         """
-        page_of = self._first if as_firsts else self._page
         remaining = iter(queries)
         under_way: deque[tuple[ListQuery, Future[Answer]]] = deque()
         page: Page | None = None
@@ -70,35 +70,21 @@ class PageFetcher:
                 if not under_way:
                     return
                 query, future = under_way.popleft()
-                page = page_of(query, future.result())
+                answer, page_of = future.result(), partial(self._decoded, query)
+                page = None
+                if as_firsts and query.window is not None and query.dataset.is_divisible:
+                    page = self._decoder.counted(answer.body, query.page_size, page_of)
+                page = self._counted(query, answer, page_of(answer.body) if page is None else page)
         finally:
             for _, future in under_way:
                 future.cancel()
 
-    def _page(self, query: ListQuery, answer: Answer) -> Page:
-        """Return the page of an answer; if its body cannot be read, request it again."""
+    def _decoded(self, query: ListQuery, body: bytes) -> Page:
+        """Return the page of a body; if it cannot be read, request it again."""
         try:
-            page = self._decoder.decode(answer.body, query.window, number=query.page, value=query.value)
+            page = self._decoder.decode(body, query.window, number=query.page, value=query.value)
         except UnreadableBodyError:
-            self.requests += answer.requests
-            return self.one(query)
-        return self._counted(query, answer, page)
-
-    def _first(self, query: ListQuery, answer: Answer) -> Page:
-        """Return page 1 of an answer, its rows only counted if the list is probably read in smaller windows."""
-        if query.window is None or not query.dataset.is_divisible:
-            return self._page(query, answer)
-        try:
-            page = self._decoder.counted(answer.body, query.page_size, partial(self._late, query, answer))
-        except UnreadableBodyError:
-            page = None
-        return self._page(query, answer) if page is None else self._counted(query, answer, page)
-
-    def _late(self, query: ListQuery, answer: Answer) -> Page:
-        """Return a page whose answer was counted before."""
-        try:
-            page = self._decoder.decode(answer.body, query.window, number=query.page, value=query.value)
-        except UnreadableBodyError:
+            self.body_bytes -= len(body)
             return self.one(query)
         self.unknown_fields |= page.unknown_fields
         return page
@@ -106,7 +92,6 @@ class PageFetcher:
     def _counted(self, query: ListQuery, answer: Answer, page: Page) -> Page:
         self.requests += answer.requests
         self.body_bytes += len(answer.body)
-        self.unknown_fields |= page.unknown_fields
         self.is_computed |= answer.is_computed
         as_of = query.pin_of(answer.next_query)
         return replace(page, as_of=as_of) if as_of else page

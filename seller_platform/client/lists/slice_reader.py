@@ -1,21 +1,21 @@
 """Reads the rows of one slice, again and again until none can have been missed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
 from seller_platform.client.decoding.local_days import zone_of
-from seller_platform.client.decoding.pages import PageDecoder
+from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.pagination import WalkEndedError
-from seller_platform.client.lists.placed_rows import PlacedRows
+from seller_platform.client.lists.list_reader import ListReader, ReadResult, WalkEndedError
+from seller_platform.client.lists.placed_rows import placed_rows
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_sink import PageMemory, RowSink
 from seller_platform.client.lists.split_lists import SplitListReader
-from seller_platform.client.lists.windows import SliceAttempt, WindowReader
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.list_query import ListQuery
-from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract.loads import CONTRADICTION, CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
 from seller_platform.counts import count_of
 from seller_platform.errors import DayMissingError, ListChangedError, UpstreamUnavailableError
@@ -57,8 +57,8 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     except DayMissingError as error:
         if window is None or not dataset.is_computed:
             raise DayMissingError(_name(dataset, account, window), error.problem) from None
-    rows, days = PlacedRows(dataset, sink), [list(window.split(1))] * ATTEMPTS
-    facts = _read(api, dataset.asked_by_day(), account, window, snapshot_day, rows, None, days, look_ahead)
+    days, place = [list(window.split(1))] * ATTEMPTS, partial(placed_rows, dataset)
+    facts = _read(api, dataset.asked_by_day(), account, window, snapshot_day, sink, None, days, look_ahead, place)
     return replace(facts, requests=facts.requests + 1, notes={**facts.notes, "asked_by_day": window.days})
 
 
@@ -72,30 +72,31 @@ def _read(  # noqa: PLR0917  # the facts of `read_slice`
     memory: PageMemory | None,
     plans: Iterable[Sequence[Window | None]],
     look_ahead: int,
+    place: Callable[[Sequence[Row]], Sequence[Row]] | None = None,
 ) -> LoadFacts:
     zone, slice_value = zone_of(account), window.start if window else snapshot_day
     known = memory.known if memory else None
     decoder = PageDecoder(dataset, zone, slice_value, known=known, currency=account.currency_code)
     with PageFetcher(api, decoder, look_ahead) as fetcher:
-        reader = WindowReader(fetcher, ListQuery(dataset, account, window), sink, memory)
+        reader = ListReader(fetcher, ListQuery(dataset, account, window), sink, memory, place)
         source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
         previous: tuple[bytes, int | None] | None = None
         for number, windows in enumerate(plans, start=1):
             reader.restart()
             try:
-                attempt = source.attempt(windows)
+                result = source.read(windows)
             except WalkEndedError as error:
                 reader.follows_links, previous, doubt = False, None, str(error)
                 continue
-            fingerprint = (sink.digest, attempt.result.announced)
-            if not attempt.result.doubts or fingerprint == previous:
-                if attempt.result.announced and not sink.count:
-                    rows = count_of(attempt.result.announced, "row", "was")
+            fingerprint = (sink.digest, result.announced)
+            if result.doubt is None or fingerprint == previous:
+                if not sink.count and (result.announced or CONTRADICTION in result.notes):
+                    rows = count_of(result.announced or 1, "row", "was")
                     problem = f"{rows} announced of {account.key} and none was sent"
                     raise UpstreamUnavailableError(f"GET {dataset.path}", problem, attempts=number)
                 reader.defects.check(_name(dataset, account, window), sink.count)
-                return _facts(attempt, number, fetcher, reader)
-            previous, doubt = fingerprint, attempt.result.doubts[0]
+                return _facts(result, number, fetcher, reader)
+            previous, doubt = fingerprint, result.doubt
     raise ListChangedError(_name(dataset, account, window), attempts=number, last=doubt)
 
 
@@ -119,17 +120,17 @@ def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window 
             yield list(window.split(days))
 
 
-def _facts(attempt: SliceAttempt, attempts: int, fetcher: PageFetcher, reader: WindowReader) -> LoadFacts:
-    announced, verdict = attempt.result.announced, CountVerdict.UNVERIFIABLE
-    if announced is not None:
-        verdict = CountVerdict.MATCH if announced == reader.sink.count else CountVerdict.MISMATCH
-    notes = {**attempt.notes, **reader.defects.notes}
+def _facts(result: ReadResult, attempts: int, fetcher: PageFetcher, reader: ListReader) -> LoadFacts:
+    verdict = CountVerdict.UNVERIFIABLE if result.announced is None else CountVerdict.MATCH
+    if result.announced not in (None, reader.sink.count) or CONTRADICTION in result.notes:
+        verdict = CountVerdict.MISMATCH
+    notes = {**result.notes, **reader.defects.notes}
     if attempts > 1:
         notes["attempts"] = attempts
-    if attempt.result.duplicate_keys:
-        notes["duplicate_keys"] = attempt.result.duplicate_keys
+    if result.duplicate_keys:
+        notes["duplicate_keys"] = result.duplicate_keys
     if fetcher.unknown_fields:
         notes["unknown_fields"] = sorted(fetcher.unknown_fields)
     if fetcher.is_computed:
         notes["computed_by"] = REPLICA
-    return LoadFacts(fetcher.requests, reader.pages, fetcher.body_bytes, announced, verdict, notes)
+    return LoadFacts(fetcher.requests, reader.pages, fetcher.body_bytes, result.announced, verdict, notes)

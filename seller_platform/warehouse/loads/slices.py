@@ -7,7 +7,7 @@ again.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
@@ -27,7 +27,7 @@ from seller_platform.errors import ContractViolationError, ImplausibleReadingErr
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
-from seller_platform.warehouse.loads.day_changes import Compared, DayChange, day_changes
+from seller_platform.warehouse.loads.day_changes import WHOLE_LIST, Compared, DayChange, day_changes
 from seller_platform.warehouse.loads.difference import PendingRows, ctid_of, difference, stored_rows
 from seller_platform.warehouse.loads.holds import Claim, Contradiction, Doubt, Judge, doubt_about
 from seller_platform.warehouse.loads.known_pages import keep_pages, recall_pages
@@ -73,6 +73,13 @@ _HELD = text("""
             AND (day = '' OR daterange(later.window_start, later.window_end) @> CAST(nullif(day, '') AS date))
       )
     ORDER BY held.id DESC
+""")
+_CONTRADICTED = text("""
+    SELECT CAST(CAST(day AS date) AS text)
+    FROM generate_series(CAST(:first_day AS date), CAST(:last_day AS date), interval '1 day') AS day
+    WHERE (SELECT bool_and(verdict = 'mismatch') FROM platform.readings
+           WHERE dataset = :of_dataset AND account = :of_account
+             AND (NOT :is_by_day OR window_start <= day AND window_end > day))
 """)
 _ANNOUNCED = text("""
     SELECT announced FROM platform.readings
@@ -313,11 +320,15 @@ class Load:
         changes = day_changes(cursor, dataset, compared, stored=table, pending=pending.table, read=self.spool.days)
         if has_moved:  # times without a zone have changed, too, so that only numbers of rows can be compared
             changes = {day: replace(each, lost=each.missing, others=each.missing) for day, each in changes.items()}
-        findings = judge.findings(dataset, changes, lacks_total=lacks_total)
+        judged, findings = changes, judge.findings(dataset, changes, lacks_total=lacks_total)
+        if findings and whole.facts.verdict is not CountVerdict.MISMATCH:
+            contradicted = self._contradicted(changes)
+            judged = {day: each for day, each in changes.items() if day not in contradicted}
+            findings = judge.findings(dataset, judged, lacks_total=lacks_total)
         if not findings:
             return [whole]
         readings = held_readings(self._connection, dataset, self.slice.account, window)
-        held, believed = judge.held(findings, changes, readings, whole.started_at)
+        held, believed = judge.held(findings, judged, readings, whole.started_at)
         if believed:
             doubt = doubt_about(dataset, {day: findings[day] for day in believed}, changes)
             accepted = {**next(iter(believed.values())), **doubt.note}
@@ -358,6 +369,14 @@ class Load:
         """Whether the newest load that changed rows of the slice announced a total."""
         of_days = _days_of(self.slice.dataset, self.slice.account, self.slice.window)
         return self._connection.execute(_ANNOUNCED, of_days).scalar_one_or_none() is not None
+
+    def _contradicted(self, changes: Mapping[str, DayChange]) -> Collection[str]:
+        """Return the days of which all readings contradicted their own counts: others are not measured by them."""
+        window, is_by_day = self.slice.window, WHOLE_LIST not in changes
+        bound = {"of_dataset": self.slice.dataset.name, "of_account": self.slice.account, "is_by_day": is_by_day}
+        days = {"first_day": window.start, "last_day": window.last_day}
+        contradicted = self._connection.execute(_CONTRADICTED, {**bound, **days}).scalars().all()
+        return contradicted if is_by_day else [WHOLE_LIST] if contradicted else []
 
     def _has_moved(self) -> bool:
         """Whether rows of the slice were read under another time zone or currency, and not all of them again since."""

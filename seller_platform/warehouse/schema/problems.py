@@ -107,8 +107,9 @@ FROM platform.slices AS slice JOIN platform.loads AS held ON held.id = held_load
 WHERE {_IS_IN_DOUBT} AND held_load_ids <> '{{}}'
 UNION ALL
 SELECT slice.dataset, slice.account, month, 'mismatched', NULL, load.started_at, load.id, load.run_id,
-       format('%s of %s, %s..%s: the list announced %s rows, and %s were read.', slice.dataset, slice.account,
-              window_start, window_end - 1, announced, load.rows),
+       format('%s of %s, %s..%s: %s.', slice.dataset, slice.account, window_start, window_end - 1,
+              coalesce(notes ->> 'contradiction',
+                       format('the list announced %s rows, and %s were read', announced, load.rows))),
        'Load the partition again; if the numbers stay, report them to the upstream.', true
 FROM platform.slices AS slice
 JOIN platform.loads AS load ON load.id = mismatched_load_ids[cardinality(mismatched_load_ids)]

@@ -343,7 +343,6 @@ def test_a_written_backslash_u0000_is_no_nul() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
         b"<html></html>",
         b'{"data": [{"sku": "A"}',
         b'{"data": [}',

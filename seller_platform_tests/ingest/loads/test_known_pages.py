@@ -13,8 +13,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from seller_platform.client.decoding.known_pages import LateRows
-from seller_platform.client.decoding.pages import PageDecoder
+from seller_platform.client.decoding.pages import LateRows, PageDecoder
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import NO_PAGES, LoadFacts, PageFacts
@@ -150,7 +149,7 @@ def test_known_rows_beside_an_error_are_no_rows() -> None:
     again = decoder.decode(json.dumps(body | {"total": 7}).encode(), MARCH)
 
     assert isinstance(again.rows, LateRows)
-    assert (again.total, again.rows == page.rows, again.rows[0]) == (7, True, page.rows[0])
+    assert (again.total, list(again.rows) == page.rows, again.rows[0]) == (7, True, page.rows[0])
     with pytest.raises(ErrorAnswerError):
         decoder.decode(json.dumps(body | {"error": "no"}).encode(), MARCH)
 

@@ -69,19 +69,30 @@ def _load(
     announces: bool = True,
     at: datetime = NOON,
     account: str = ACCOUNT,
+    verdict: CountVerdict = CountVerdict.MATCH,
 ) -> Receipt:
     with open_load(database, Slice(dataset, account, window)) as load:
         load.spool.write(rows, page=1)
-        facts = LoadFacts(1, 1, 0, len(rows) if announces else None, CountVerdict.MATCH)
+        facts = LoadFacts(1, 1, 0, len(rows) if announces else None, verdict)
         return load.store(facts, started_at=at, judge=judge)
 
 
-def _stock(database: Database, count: int, day: int, *, times: int = 1, announces: bool = True) -> Receipt:
+def _stock(
+    database: Database,
+    count: int,
+    day: int,
+    *,
+    times: int = 1,
+    announces: bool = True,
+    verdict: CountVerdict = CountVerdict.MATCH,
+) -> Receipt:
     """Load a snapshot of so many products, each listed so many times."""
     window = Window.day(date(2026, 3, day))
     rows = [(f"SKU-{n}", "Main", *[None] * (len(STOCK.columns) - 2), str(window.start)) for n in range(count)]
     at, judge = NOON + timedelta(days=day), Judge(is_second=True)
-    return _load(database, rows * times, judge, dataset=STOCK, window=window, announces=announces, at=at)
+    return _load(
+        database, rows * times, judge, dataset=STOCK, window=window, announces=announces, at=at, verdict=verdict
+    )
 
 
 def _sales(database: Database, taxes: int, settled: Collection[date] = frozenset()) -> Receipt:
@@ -95,6 +106,29 @@ def _sales(database: Database, taxes: int, settled: Collection[date] = frozenset
         load.spool.write(rows, tags=("platform",), page=1)
         facts = LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH)
         return load.store(facts, started_at=NOON, judge=Judge(frozenset(settled), is_second=True))
+
+
+@pytest.mark.parametrize("first", [CountVerdict.MISMATCH, CountVerdict.MATCH])
+@pytest.mark.parametrize("second", [CountVerdict.MISMATCH, CountVerdict.MATCH])
+@pytest.mark.parametrize("is_dated", [True, False])
+def test_a_first_reading_that_contradicted_itself_is_no_yardstick(
+    database: Database, first: CountVerdict, second: CountVerdict, *, is_dated: bool
+) -> None:
+    """The list was cut, and has all rows now."""
+
+    def load(count: int, verdict: CountVerdict) -> Receipt:
+        if not is_dated:
+            return _stock(database, count, 10, verdict=verdict)
+        return _load(database, _entries(count), Judge(SETTLED, is_second=True), verdict=verdict)
+
+    load(200, first)
+
+    receipt = load(600, second)
+
+    is_held = (first, second) != (CountVerdict.MISMATCH, CountVerdict.MATCH)
+    assert (receipt.verdict is CountVerdict.HELD) is is_held
+    if not is_held:  # and those that follow are measured by it
+        assert load(200, second).verdict is CountVerdict.HELD
 
 
 @pytest.mark.parametrize(("amount", "is_held"), [("2.4999999999999996", False), ("2.51", True)])

@@ -1,0 +1,325 @@
+"""Reads the lists of one slice into its sink: each in one page, in smaller windows, or page by page.
+
+A list ends with a page that brings no rows. Where a count, or a full last page, says that there are more rows than were
+read, the next page is requested; without a total, a short page says so, too. So counts that contradict each other cost
+no rows: the largest one wins, and the contradiction is noted.
+
+Rows that add up to the announced total do not prove that the whole list was read. A row that is deleted from page 1
+after it was read moves a row of page 2 there, which is missed; where another row is added at the end at the same time,
+the total stays the same. So one reading of several pages is never certain: two must agree. An upstream may link each
+page to the next with a moment that the list is pinned to. Then all pages are of that moment, and one reading is enough.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from seller_platform.client.decoding.pages import LateRows, Page, Row, decoded
+from seller_platform.client.lists.prefetch import PageFetcher
+from seller_platform.client.lists.row_defects import RowDefects
+from seller_platform.client.lists.row_sink import PageMemory, RowSink
+from seller_platform.contract import Window
+from seller_platform.contract.list_query import ListQuery
+from seller_platform.contract.loads import CONTRADICTION
+from seller_platform.contract.wire import AS_OF
+from seller_platform.counts import count_of
+from seller_platform.errors import ContractViolationError, RequestRefusedError
+
+_FILL = 0.9
+"""How full a page may be by plan: some days have more rows than others."""
+
+_MOST_PAGES = 2_000
+"""A list that goes on after so many pages, and after those that it announced, has no end."""
+
+_GONE = 410
+
+
+class WalkEndedError(Exception):
+    """The upstream cannot read the list any more as it was at the moment that it is pinned to.
+
+    It never leaves this floor: the list is read again.
+    """
+
+
+@dataclass(frozen=True)
+class ReadResult:
+    """The result of reading one list, or several.
+
+    Attributes:
+        rows: Rows read.
+        announced: Rows that the list announced; None where it sends no total.
+        doubt: Why the rows may not be the list as it was at one moment; None where they certainly are.
+        duplicate_keys: Rows whose key another row has too.
+        notes: Notes for the receipt.
+    """
+
+    rows: int = 0
+    announced: int | None = 0
+    doubt: str | None = None
+    duplicate_keys: int = 0
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+    def __add__(self, other: "ReadResult") -> "ReadResult":
+        counts = (self.announced, other.announced)
+        return ReadResult(
+            self.rows + other.rows,
+            None if counts[0] is None or counts[1] is None else counts[0] + counts[1],
+            self.doubt or other.doubt,
+            self.duplicate_keys + other.duplicate_keys,
+            {**other.notes, **self.notes},
+        )
+
+
+@dataclass(frozen=True)
+class ListPart:
+    """One list of a slice: of one window and one value of a filter.
+
+    Attributes:
+        query: Requests the first page.
+        tags: The values of the dataset's tag columns in its rows.
+    """
+
+    query: ListQuery
+    tags: tuple[str | None, ...] = ()
+
+
+class ListReader:
+    """Reads lists of one slice into its sink.
+
+    Args:
+        query: Requests the first page of the whole slice, unfiltered.
+        memory: Pages of an earlier reading; None where every page is decoded.
+        place: Completes the day of rows that lack it.
+
+    Attributes:
+        pages: Pages with rows in the attempt under way.
+        defects: What is wrong with its rows.
+        follows_links: Whether pages are requested of the moment that the upstream links to.
+    """
+
+    def __init__(
+        self,
+        fetcher: PageFetcher,
+        query: ListQuery,
+        sink: RowSink,
+        memory: PageMemory | None,
+        place: Callable[[Sequence[Row]], Sequence[Row]] | None = None,
+    ) -> None:
+        self.fetcher, self.query, self.sink, self._memory, self._place = fetcher, query, sink, memory, place
+        self.pages, self.defects, self.follows_links = 0, RowDefects(query.dataset), True
+        key = query.dataset.key_positions
+        self._key: Callable[[Row], object] | None = itemgetter(*key) if key else None
+        # A ledger has no key, so the whole row is compared; equal rows cost a second reading.
+        self._identity: Callable[[Any], Any] = itemgetter(*key or (slice(None),))
+        self._keys_of_known: dict[bytes, list[int]] = {}
+
+    def restart(self) -> None:
+        """Forget what was read so far."""
+        self.pages = 0
+        self.defects = RowDefects(self.query.dataset)
+        self.sink.restart()
+
+    def read(self, windows: Sequence[Window | None]) -> ReadResult:
+        """Read every part of the slice: the list, or one per value of a required filter."""
+        split_by = self.query.dataset.split_by
+        values = split_by.values if split_by else (None,)
+        return self.read_all(
+            [ListPart(replace(self.query, window=window, value=value)) for value in values for window in windows]
+        )
+
+    def read_all(self, parts: Sequence[ListPart], firsts: Iterable[Page] | None = None) -> ReadResult:
+        """Read the parts one after the other.
+
+        Args:
+            firsts: The first page of each part; without them they are fetched ahead.
+
+        Raises:
+            ContractViolationError: A list has no end.
+            WalkEndedError: The upstream had pinned a list to a moment, and answers no more pages of it.
+        """
+        result = ReadResult()
+        if firsts is None:
+            firsts = self.fetcher.each(map(attrgetter("query"), parts), as_firsts=True)
+        for part, first in zip(parts, firsts, strict=True):
+            result += self._read(part, first if self.follows_links else replace(first, as_of=None))
+        return result
+
+    def _read(self, part: ListPart, first: Page) -> ReadResult:
+        # The pages of one moment are read once, so that smaller windows would take more requests.
+        smaller = [] if first.as_of else _smaller(part, first)
+        if not smaller:
+            return self._read_pages(part, decoded(first))
+        result = self.read_all(smaller)
+        total = result.rows if result.announced is None else result.announced
+        if total != first.total and result.rows == total:
+            announced = count_of(first.total or 0, "row", "was")
+            doubt = f"{announced} announced for the whole window, {total} for its parts"
+            result = replace(result, doubt=result.doubt or doubt)
+        return replace(result, announced=first.total)
+
+    def _read_pages(self, part: ListPart, first: Page) -> ReadResult:
+        """Read a list page by page; those that its counts announce are fetched ahead."""
+        pages, duplicates = _Pages(part.query, first, self._keys), 0
+        try:
+            for page in self._following(replace(part.query, as_of=first.as_of), first, pages):
+                if pages.add(page) or page is first:
+                    duplicates = self._write(part, page)
+                elif pages.have_ended:
+                    break
+        except RequestRefusedError as error:
+            if first.as_of and (error.status == _GONE or AS_OF in error.parameters):
+                raise WalkEndedError(error.message) from None
+            raise
+        return pages.result(duplicates)
+
+    def _following(self, query: ListQuery, first: Page, pages: "_Pages") -> Iterator[Page]:
+        yield first
+        if first.total and not first.rows:  # a fault, perhaps
+            yield self.fetcher.one(query)
+        yield from self.fetcher.each(replace(query, page=number) for number in range(2, pages.announced + 1))
+        number = pages.announced
+        while pages.expect_more:
+            number += 1
+            if number > max(_MOST_PAGES, pages.announced):
+                raise ContractViolationError(query.dataset.name, f"the list has no end: page {number - 1} has rows")
+            yield self.fetcher.one(replace(query, page=number))
+
+    def _keys(self, page: Page) -> list[int]:
+        """Return the hashes of the rows' keys. Those of known pages are computed once."""
+        keys = self._keys_of_known.get(page.key or b"")
+        if keys is None:
+            keys = list(map(hash, map(self._identity, page.rows)))
+            if isinstance(page.rows, LateRows):
+                self._keys_of_known[page.key or b""] = keys
+        return keys
+
+    def _write(self, part: ListPart, page: Page) -> int:
+        """Write a page to the sink, and return how many of its rows have the key of another one."""
+        self.pages += 1
+        rows = page.rows
+        if self._memory is not None and page.key and isinstance(rows, LateRows) and rows.facts is not None:
+            self._memory.write_late(page.key, rows.body, rows.decode, tags=part.tags, page=self.pages)
+            return rows.facts.duplicate_keys
+        defects = self.defects.count
+        rows = rows if self._place is None else self._place(rows)
+        self.defects.add(rows, page.defects, page=self.pages)
+        self.sink.write(rows, tags=part.tags, extras=page.extras, page=self.pages)
+        duplicates = len(rows) - len(set(map(self._key, rows))) if self._key else 0
+        if self._memory is not None and page.key and self.defects.count == defects:
+            self._memory.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)
+        return duplicates
+
+
+def is_full(page: Page, query: ListQuery) -> bool:
+    """Whether page 1 may be full. The upstream may use smaller pages than were asked for."""
+    size = page.per_page or min(query.dataset.page_sizes, default=query.page_size or 0)
+    return bool(page.rows) and len(page.rows) >= size
+
+
+def _smaller(part: ListPart, first: Page) -> list[ListPart]:
+    """Return parts of fewer days that fit one page each.
+
+    There are none where they would take more requests than reading all pages twice.
+    """
+    size, window = len(first.rows), part.query.window
+    if window is None or not part.query.dataset.is_divisible or not is_full(first, part.query):
+        return []
+    if not first.total or first.total <= size:
+        return []
+    days = int(_FILL * size / (first.total / window.days))
+    if not days or -(-window.days // days) > 2 * -(-first.total // size):
+        return []
+    return [replace(part, query=replace(part.query, window=smaller)) for smaller in window.split(days)]
+
+
+class _Pages:
+    """The pages of one list so far, and what their counts say of further ones.
+
+    Args:
+        keys: Returns the hashes of the keys of a page's rows.
+
+    Attributes:
+        announced: The number of the last page by the counts of the first.
+        have_ended: Whether two pages in a row brought no rows; after one of them, the counts may announce more.
+    """
+
+    def __init__(self, query: ListQuery, first: Page, keys: Callable[[Page], list[int]]) -> None:
+        self._query, self._first, self._keys_of = query, first, keys
+        of_total = -(-first.total // len(first.rows)) if first.total and first.rows else 1
+        self.announced, self.have_ended = max(1, of_total, first.last_page or 1), False
+        self._last, self._added_last, self._count = first, False, 0
+        self._rows: list[int] = []
+        self._seen: set[int] = set()
+        self._keys: set[int] = set()
+        self._totals: list[int] = []
+        self._pins: list[str | None] = []
+        self._last_page, self._wrong_number = 0, ""
+
+    def add(self, page: Page) -> bool:
+        """Record a page; False where it brings no rows: it has none, or repeats an earlier page."""
+        self._count += 1
+        # Most lists have one page, of which no keys are needed.
+        added = bool(page.rows) and (self._count == 1 or not self._repeats(page))
+        self.have_ended = not added and not self._added_last and self._count > 1
+        self._last, self._added_last = page, added
+        self._pins.append(page.as_of)
+        # Beyond the end of a list, upstreams announce no rows and no pages.
+        if page.total is not None and (added or page.total or self._count == 1):
+            self._totals.append(page.total)
+        if added or self._count == 1:
+            self._last_page = max(self._last_page, page.last_page or 0)
+        if added:
+            self._rows.append(len(page.rows))
+            if page.current_page not in (None, self._count) and not self._wrong_number:
+                self._wrong_number = f"page {self._count} says that it is page {page.current_page}"
+        return added
+
+    def _repeats(self, page: Page) -> bool:
+        """Whether an earlier page has the same rows, in any order."""
+        for each in (self._first, page) if self._count == 2 else (page,):
+            keys = self._keys_of(each)
+            fingerprint = hash(tuple(sorted(keys)))
+            if fingerprint in self._seen:
+                return True
+            self._seen.add(fingerprint)
+            self._keys.update(keys)
+        return False
+
+    @property
+    def expect_more(self) -> bool:
+        """Whether another page is requested after those that are announced."""
+        rows = sum(self._rows)
+        if not self._added_last:
+            return False
+        if self._totals and rows != max(self._totals):
+            return True
+        if self._first.as_of is not None:
+            return self._last.as_of is not None
+        if not self._totals or self._last_page > len(self._rows):
+            return True
+        return is_full(self._first, self._query) and self._rows[-1] >= self._rows[0]
+
+    def result(self, duplicates: int) -> ReadResult:
+        """Return the result of all pages.
+
+        Args:
+            duplicates: Rows of the last page with the key of another one.
+        """
+        rows, announced = sum(self._rows), max(self._totals, default=None)
+        *pins, last = self._pins
+        is_pinned = len(set(pins)) == 1 and pins[0] is not None and last is None and announced in (None, rows)
+        # A single page that is not full is the whole list, and so is one with as many rows as were announced.
+        is_certain = len(self._rows) < 2 and (announced == rows or not is_full(self._first, self._query))
+        doubt = None
+        if len(set(self._totals)) > 1:
+            doubt = f"the total went from {self._totals[0]} to {self._totals[-1]}"
+        elif not is_pinned and not is_certain:
+            doubt = "a list of several pages is read until two readings agree"
+        pages = max(1, len(self._rows))
+        contradiction = "" if announced == rows else self._wrong_number
+        if self._last_page > pages or (announced is None and 0 < self._last_page < pages):
+            by_rows = count_of(pages, "page")
+            contradiction = f"the list has {self._last_page} pages by its last_page, and {by_rows} by its rows"
+        notes = {CONTRADICTION: contradiction} if contradiction else {}
+        return ReadResult(rows, announced, doubt, rows - len(self._keys) if self._keys else duplicates, notes)

@@ -1,0 +1,224 @@
+"""Tests that a list ends where its rows do, whatever its counts say, and that contradictions are a mismatch."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.errors import ContractViolationError, UpstreamUnavailableError
+from seller_platform_tests.support.http_upstream import KeptRows, read, stock
+
+STOCK, NOTIFICATIONS = dataset_named("warehouse_stock"), dataset_named("notifications")
+MATCH, MISMATCH, UNVERIFIABLE = CountVerdict.MATCH, CountVerdict.MISMATCH, CountVerdict.UNVERIFIABLE
+
+Envelope = Callable[[int, Sequence[Any], int], Mapping[str, object]]
+"""Takes the number of a page, its rows and the rows of all pages, and returns what stands beside the rows."""
+
+HONEST: Envelope = lambda page, rows, total: {  # noqa: E731
+    "total": total, "per_page": 100, "last_page": max(1, -(-total // 100)), "current_page": page
+}  # fmt: skip
+NO_COUNTS: Envelope = lambda page, rows, total: {}  # noqa: E731
+
+
+def _changed(**changes: Any) -> Envelope:
+    """Return an honest envelope but for these fields, of which functions take the page, its rows and the total."""
+
+    def envelope(page: int, rows: Sequence[Any], total: int) -> Mapping[str, object]:
+        changed = {name: each(page, rows, total) if callable(each) else each for name, each in changes.items()}
+        return {**HONEST(page, rows, total), **changed}
+
+    return envelope
+
+
+class Pages:
+    """An upstream that sends these pages, and then what it sends beyond the end.
+
+    Attributes:
+        requests: The numbers of the pages that were requested.
+    """
+
+    def __init__(self, pages: Sequence[Sequence[Any]], envelope: Envelope, *, beyond: str = "empty") -> None:
+        self._pages, self._envelope, self._beyond = pages, envelope, beyond
+        self.requests: list[int] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        number, total = int(request.url.params.get("page", 1)), sum(map(len, self._pages))
+        self.requests.append(number)
+        if number > len(self._pages) and self._beyond in ("204", "205"):
+            return httpx.Response(int(self._beyond))
+        if number > len(self._pages) and self._beyond == "nothing":
+            return httpx.Response(200, json={"data": [], "total": 0, "last_page": 0, "current_page": None})
+        if number > len(self._pages) and self._beyond in ("last", "first"):
+            number = len(self._pages) if self._beyond == "last" else 1
+        rows = self._pages[number - 1] if number <= len(self._pages) else []
+        return httpx.Response(200, text=json.dumps({"data": rows, **self._envelope(number, rows, total)}))
+
+
+def _pages(*sizes: int) -> list[list[Any]]:
+    rows = iter(stock(sum(sizes)))
+    return [[next(rows) for _ in range(size)] for size in sizes]
+
+
+def _read(upstream: Callable[[httpx.Request], httpx.Response], dataset: Dataset = STOCK) -> tuple[KeptRows, LoadFacts]:
+    sink = KeptRows()
+    return sink, read(upstream, dataset, sink)
+
+
+SHAPES = {
+    "none": (),
+    "one": (7,),
+    "exactly full": (100,),
+    "full and short": (100, 3),
+    "filtered after paging": (100, 97, 100, 12),
+    "one row filtered": (100, 99, 100),
+    "first page filtered": (90, 100),
+}
+ENVELOPES: dict[str, tuple[Envelope, CountVerdict]] = {
+    "honest": (HONEST, MATCH),
+    "no counts": (NO_COUNTS, UNVERIFIABLE),
+    "texts": (_changed(total=lambda *each: f"{each[2]:,}", last_page="1"), MATCH),
+    "null total": (_changed(total=None), UNVERIFIABLE),
+    "negative total": (_changed(total=-1), UNVERIFIABLE),
+    "last page 0": (_changed(last_page=0), MATCH),
+    "no last page": (_changed(last_page=None), MATCH),
+    "no total, no sizes": (_changed(total=None, per_page=None), UNVERIFIABLE),
+    "the size that was asked for": (_changed(per_page=2000), MATCH),
+    "only the last page": (_changed(total=None, per_page=None, current_page=None), UNVERIFIABLE),
+}
+
+
+@pytest.mark.parametrize("beyond", ["empty", "204", "205", "nothing", "last", "first"])
+@pytest.mark.parametrize("envelope", ENVELOPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_all_rows_are_read_and_the_counts_are_judged(shape: str, envelope: str, beyond: str) -> None:
+    pages, (sent, verdict) = _pages(*SHAPES[shape]), ENVELOPES[envelope]
+    rows = sum(map(len, pages))
+
+    sink, reading = _read(Pages(pages, sent, beyond=beyond if pages else "empty"))
+
+    assert sorted(row[0] for row in sink.rows) == [row["sku"] for page in pages for row in page]
+    is_contradicted = len(pages) > max(1, -(-rows // 100)) and "last" in envelope
+    assert reading.verdict is (verdict if not is_contradicted else reading.verdict)
+    assert reading.announced == (None if verdict is UNVERIFIABLE else rows)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "envelope", "note"),
+    [
+        ((100, 3), _changed(total=104), None),
+        ((100, 3), _changed(total=102), None),
+        ((7,), _changed(total=8), None),
+        ((7,), _changed(total=6), None),
+        ((100, 100, 3), _changed(total=lambda page, rows, total: len(rows), last_page=1), None),
+        ((7,), _changed(last_page=3), "the list has 3 pages by its last_page, and 1 page by its rows"),
+        ((7,), _changed(total=None, last_page=2), "the list has 2 pages by its last_page, and 1 page by its rows"),
+        ((100, 3), _changed(total=None, last_page=1), "the list has 1 pages by its last_page, and 2 pages by its rows"),
+        ((100, 3), _changed(total=None, current_page=7), "page 1 says that it is page 7"),
+        ((100, 0, 100, 3), _changed(total=203, last_page=4), "the list has 4 pages by its last_page, and 3 pages by"),
+    ],
+)
+def test_counts_that_contradict_the_rows_are_a_mismatch(
+    sizes: Sequence[int], envelope: Envelope, note: str | None
+) -> None:
+    sink, reading = _read(Pages(_pages(*sizes), envelope))
+
+    assert (sink.count, reading.verdict) == (sum(sizes), MISMATCH)
+    assert str(reading.notes.get("contradiction")).startswith(str(note))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "envelope", "requests"),
+    [
+        ((), HONEST, [1]),
+        ((7,), HONEST, [1]),
+        ((100,), HONEST, [1, 2]),
+        ((100, 3), HONEST, [1, 2]),
+        ((100, 100), HONEST, [1, 2, 3]),
+        ((), NO_COUNTS, [1]),
+        ((7,), NO_COUNTS, [1, 2]),
+        ((100, 3), NO_COUNTS, [1, 2, 3]),
+    ],
+)
+def test_one_request_more_is_sent_where_a_list_may_go_on(
+    sizes: Sequence[int], envelope: Envelope, requests: list[int]
+) -> None:
+    upstream = Pages(_pages(*sizes), envelope)
+
+    _, reading = _read(upstream)
+
+    assert upstream.requests == requests * (2 if len(sizes) > 1 else 1)
+    assert reading.notes == ({"attempts": 2} if len(sizes) > 1 else {})
+
+
+@pytest.mark.parametrize("status", [204, 205])
+@pytest.mark.parametrize("dataset", ["warehouse_stock", "notifications", "orders", "transactions", "sales_by_date"])
+def test_an_answer_without_a_body_is_an_empty_list(dataset: str, status: int) -> None:
+    sink, reading = _read(lambda request: httpx.Response(status), dataset_named(dataset))
+
+    assert (sink.count, reading.verdict, reading.notes) == (0, UNVERIFIABLE, {})
+    assert reading.requests <= 3
+
+
+@pytest.mark.parametrize("envelope", [_changed(total=5), _changed(total=None, last_page=3)], ids=["rows", "pages"])
+def test_announced_rows_that_are_not_sent_are_no_empty_list(envelope: Envelope) -> None:
+    with pytest.raises(UpstreamUnavailableError, match=r"announced of .* and none was sent"):
+        _read(Pages([[]], envelope))
+
+
+@pytest.mark.parametrize(
+    "envelope", [NO_COUNTS, _changed(total=3), _changed(total=lambda *each: 100 * each[0] + 1, last_page=None)]
+)
+def test_a_list_without_an_end_is_refused(envelope: Envelope) -> None:
+    numbers = count()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        rows = [{"sku": f"SKU-{next(numbers)}"} for _ in range(2)]
+        return httpx.Response(
+            200, text=json.dumps({"data": rows, **envelope(int(request.url.params["page"]), rows, 2)})
+        )
+
+    with pytest.raises(ContractViolationError, match="the list has no end: page 2000 has rows"):
+        _read(answer)
+
+
+def test_a_page_that_repeats_another_in_another_order_brings_no_rows() -> None:
+    page = _pages(100)[0]
+
+    sink, reading = _read(Pages([page, page[::-1]], NO_COUNTS))
+
+    assert (sink.count, reading.verdict) == (100, UNVERIFIABLE)
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize("is_again", [False, True])
+def test_rows_under_one_name_are_requested_again_and_then_refused(
+    separators: tuple[str, str], *, is_again: bool
+) -> None:
+    rows = dict(enumerate(stock(3)))
+    honest = json.dumps({"data": rows, "total": 3}, separators=separators)
+    doubtful = honest.replace('"2":', '"1":')
+    answers = iter([doubtful, doubtful if is_again else honest])
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, text=next(answers))
+
+    if is_again:
+        with pytest.raises(ContractViolationError, match="data is an object that has the name '1' twice"):
+            _read(answer)
+    else:
+        assert _read(answer)[0].count == 3
+
+
+def test_notifications_are_read_until_a_page_of_each_type_is_empty() -> None:
+    pages = [
+        [{"id": number} for number in range(start, start + size)] for start, size in ((0, 100), (100, 89), (200, 49))
+    ]
+
+    sink, reading = _read(Pages(pages, NO_COUNTS), NOTIFICATIONS)
+
+    assert (sink.count, reading.verdict, reading.requests) == (3 * 238, UNVERIFIABLE, 2 * 3 * 4)
