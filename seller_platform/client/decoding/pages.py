@@ -271,14 +271,15 @@ class PageDecoder:
         return {EXCESS_DIGITS: excess} if excess else {}
 
     def _differences(self, page: Page, other: Page) -> Mapping[int, Mapping[str, str]]:
-        """Return the columns that differ in two decodings of the same page, by the row's position."""
+        """Return what differs in two decodings of a page: by the row's position, the columns and the other values."""
         differences = {}
         for position, (row, other_row) in enumerate(zip(page.rows, other.rows, strict=True)):
-            names = [column.name for number, column in self._columns if row[number] != other_row[number]]
+            pairs = ((column.name, row[number], other_row[number]) for number, column in self._columns)
+            sent = {name: str(other_value) for name, value, other_value in pairs if value != other_value}
             if page.extras.get(position) != other.extras.get(position):
-                names.append(_EXTRA)
-            if names:
-                differences[position] = dict.fromkeys(names, "")
+                sent[_EXTRA] = ""
+            if sent:
+                differences[position] = sent
         return differences
 
     def _with_days(self, values: Sequence[Row], slice_value: tuple[str]) -> list[Row]:

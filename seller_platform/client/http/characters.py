@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-_MARK, _OTHER_MARK = "\ufffd", "\ufffc"
+_MARK = "\ufffd"
+_PRIVATE = 0xF0000  # with the character's own number, it is a mark of its own
 
 # A search for one set of characters is faster than one for alternatives.
 _CHARACTERS = re.compile(r"[\x00\ud800-\udfff](?:(?<=[\ud800-\udbff])[\udc00-\udfff])?")
@@ -19,25 +20,32 @@ _ESCAPES = re.compile(
 def variants(json: bytes) -> list[bytes]:
     """Return the JSON as it can be stored.
 
-    Where text has to be replaced, a second variant has another mark in its place: what differs was replaced.
+    Where text has to be replaced, a second variant has other marks, one for each character: what differs was replaced,
+    and what was sent differently stays different.
     """
     storable = storable_json(json)
-    other = storable if storable is json else storable_json(json, _OTHER_MARK)
+    other = storable if storable is json else storable_json(json, "")
     return [storable] if storable == other else [storable, other]
 
 
 def variants_of_texts(texts: Sequence[bytes]) -> list[list[str]]:
     """Return texts as they can be stored, with a second variant as of JSON."""
-    storable, other = ([storable_text(text, mark) for text in texts] for mark in (_MARK, _OTHER_MARK))
+    storable, other = ([storable_text(text, mark) for text in texts] for mark in (_MARK, ""))
     return [storable] if storable == other else [storable, other]
 
 
 def storable_json(body: bytes, mark: str = _MARK) -> bytes:
-    """Return JSON with a mark in the place of text that cannot be stored; the same object where it has none."""
+    """Return JSON with a mark in the place of text that cannot be stored; the same object where it has none.
+
+    Args:
+        mark: Empty for a mark of each character.
+    """
     if b"\0" not in body and not _SUSPICIOUS_ESCAPE.search(body) and _is_utf8(body):
         return body
     text = storable_text(body, mark)
-    storable = _ESCAPES.sub(lambda escape: mark if escape["bad"] else escape[0], text).encode()
+    storable = _ESCAPES.sub(
+        lambda escape: (mark or chr(_PRIVATE + int(escape[0][2:], 16))) if escape["bad"] else escape[0], text
+    ).encode()
     return body if storable == body else storable
 
 
@@ -52,7 +60,9 @@ def storable_text(sent: bytes, mark: str = _MARK) -> str:
         text = sent.decode("utf-8", "surrogateescape")
 
     def stored(found: re.Match[str]) -> str:
-        return found[0].encode("utf-16", "surrogatepass").decode("utf-16") if len(found[0]) == 2 else mark
+        if len(found[0]) == 2:
+            return found[0].encode("utf-16", "surrogatepass").decode("utf-16")
+        return mark or chr(_PRIVATE + ord(found[0]))
 
     return _CHARACTERS.sub(stored, text)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from seller_platform.client.decoding.pages import Defects
 from seller_platform.contract import Dataset
-from seller_platform.contract.loads import UNREADABLE_VALUES
+from seller_platform.contract.loads import REPLACED_TEXT, UNREADABLE_VALUES
 from seller_platform.errors import ContractViolationError
 
 _ROWS_NAMED = 5
@@ -27,22 +27,36 @@ class RowDefects:
     """
 
     def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset.name
         self._key = dict(zip(dataset.key_positions, dataset.key, strict=True))
         self._unreadable: Counter[str] = Counter()
         self._first: dict[str, str] = {}
+        self._sent_keys: dict[tuple[str, str], str] = {}
         self.count = 0
         self.notes: dict[str, Any] = {}
 
     def add(self, rows: Sequence[tuple[Any, ...]], defects: Defects, *, page: int) -> None:
-        """Count the rows of one page."""
+        """Count the rows of one page.
+
+        Raises:
+            ContractViolationError: The values of a key differ only in text that is replaced.
+        """
+        for position, sent in defects.get(REPLACED_TEXT, {}).items():
+            for number, column in self._key.items():
+                stored = rows[position][number] if column in sent else None
+                if stored is not None and self._sent_keys.setdefault((column, stored), sent[column]) != sent[column]:
+                    where, difference = f"row {position + 1} of page {page}", "characters that cannot be stored"
+                    raise ContractViolationError(
+                        self._dataset, f"{where}: its {column} differs from that of another row only in {difference}"
+                    )
         for name, positions in defects.items():
             for position, columns in positions.items():
                 self._note(name, page, position, columns)
         if not any(None in map(itemgetter(number), rows) for number in self._key):
             return
         for position, row in enumerate(rows):
-            if names := {name: "" for number, name in self._key.items() if row[number] is None}:
-                self._note(_NULL_KEYS, page, position, names)
+            if absent := {name: "" for number, name in self._key.items() if row[number] is None}:
+                self._note(_NULL_KEYS, page, position, absent)
 
     def check(self, what: str, rows: int) -> None:
         """Return unless most values of a column may be of another form than the contract's.
@@ -68,5 +82,5 @@ class RowDefects:
         note = self.notes.setdefault(name, {"rows": 0, "first": []})
         note["rows"] += 1
         if len(note["first"]) < _ROWS_NAMED:
-            shown = [f"{column} {sent}".rstrip() for column, sent in columns.items()]
+            shown = [f"{column} {'' if name == REPLACED_TEXT else sent}".rstrip() for column, sent in columns.items()]
             note["first"].append({"page": page, "row": position + 1, "columns": shown})

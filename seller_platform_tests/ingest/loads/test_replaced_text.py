@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import date
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,6 +15,7 @@ from sqlalchemy import text
 
 from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.contract import Window, dataset_named
+from seller_platform.errors import ContractViolationError
 from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
@@ -118,3 +120,30 @@ def test_a_page_without_such_text_is_decoded_once(is_known: bool) -> None:
     )
 
     assert (page.defects, page.key is not None) == ({}, is_known)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_refused"),
+    [
+        ([b"CAF\xc9", b"CAF\xc8"], True),
+        ([rb"CAF\ud800", rb"CAF\udc00"], True),
+        ([rb"CAF\u0000", b"CAF\xc9"], True),
+        ([b"CAF\xc9", b"CAF\xc9"], False),
+        ([b"CAF\xc9", b"CAG\xc9"], False),
+    ],
+)
+def test_keys_that_differ_only_in_replaced_text_are_an_error(
+    database: Database, numbers: list[bytes], is_refused: bool
+) -> None:
+    body = _body(orders(3), is_escaped=True)
+    for number, sent in enumerate(numbers):
+        body = body.replace(b"O-00000%d" % number, sent)
+
+    with (
+        pytest.raises(ContractViolationError, match="row 2 of page 1: its platform_order_id differs")
+        if is_refused
+        else nullcontext()
+    ):
+        _load(database, body)
+
+    assert len(_stored(database)) == (0 if is_refused else 3)
