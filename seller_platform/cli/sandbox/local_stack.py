@@ -22,7 +22,7 @@ from seller_platform.commands import keep_start
 from seller_platform.contract import Window
 from seller_platform.files import write_atomically
 from seller_platform.sandbox.load import ACCOUNTS, MONTHS
-from seller_platform.service.oauth.applications import add_application, knows_application
+from seller_platform.service.oauth.applications import add_application, applications_of
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import ensure_user, grant_accounts
 from seller_platform.settings import DEMO_FOLDER, LEADING_ELSEWHERE, read_settings
@@ -129,7 +129,7 @@ def open_local_stack(
 def _credentials(path: Path, database: Database) -> Credentials:
     if path.exists():
         kept = Credentials(**json.loads(path.read_text()))
-        if knows_application(database, kept.client_id):
+        if kept.client_id in {each.client_id for each in applications_of(database)}:
             return kept
     redirect_uri = f"http://127.0.0.1:{free_port()}/callback"
     client_id, client_secret = add_application(database, "Seller Platform", redirect_uri)

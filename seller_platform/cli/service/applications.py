@@ -31,7 +31,7 @@ class ListedApplication(Document, frozen=True):
         origin: Who says what it is: operator, owner or document.
         owner: The e-mail address of the user who registered it; null for others.
         resource: The path of the only resource that its tokens are for; null for any.
-        registered_at: When it was registered, or its document was read.
+        registered_at: When it was registered, or last approved as its document describes it.
     """
 
     client_id: str

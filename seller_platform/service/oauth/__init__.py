@@ -7,7 +7,7 @@
 - `applications`: applications as stored: of the operator, of users, and described by a document
 - `client_documents`: the documents in which clients describe themselves, and are not registered
 - `registration_rules`: names and redirect URIs that may be registered
-- `developers_page`: where users register and change applications, and replace secrets
+- `developers_page`: where users register applications, and replace their secrets
 - `approvals_page`: where users end an application's access
 - `temporary_access`: a temporary user and access token for `verify`
 - `openapi`: the description of these endpoints

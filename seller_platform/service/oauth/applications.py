@@ -2,21 +2,20 @@
 
 import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum, auto
+from typing import Any
 from urllib.parse import urlsplit
 
 from psycopg.rows import class_row
-from sqlalchemy import select
 
 from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.registration_rules import check_application
 from seller_platform.service.pool import Connection, fetch_record, fetch_records
 from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.service_tables import APPLICATIONS
 
 
 class Origin(StrEnum):
@@ -64,7 +63,7 @@ class ApplicationSummary(Application):
 
     Attributes:
         owner: The e-mail address of the user who registered it.
-        registered_at: When it was registered, or its document was read last.
+        registered_at: When it was registered, or last approved as its document describes it.
         users: How many users have approved it.
     """
 
@@ -99,8 +98,6 @@ SET name = excluded.name, redirect_uris = excluded.redirect_uris, registered_at 
 WHERE applications.origin = 'document' AND excluded.origin = 'document'
 """
 
-_CHANGE = "UPDATE service.applications SET name = %s, redirect_uris = %s WHERE client_id = %s AND owner_id = %s"
-
 # A form that is sent again must not end the secret that it has shown.
 _REPLACE = """
 UPDATE service.applications SET secret_hash = %s WHERE client_id = %s AND owner_id = %s AND secret_hash = %s
@@ -112,27 +109,23 @@ _DELETE = "DELETE FROM service.applications WHERE client_id = %s AND owner_id = 
 def add_application(
     database: Database, name: str, *redirect_uris: str, owner_id: int | None = None, resource: str | None = None
 ) -> tuple[str, str]:
-    """Register an application and return its id and its secret.
-
-    Only a hash of the secret is stored, so that it cannot be shown again.
+    """Register an application, and return its id and its secret, of which only a hash is stored.
 
     Raises:
         InvalidApplicationError: The name or a redirect URI cannot be used.
     """
     secret = secrets.token_urlsafe(32)
-    return _add(database, name, redirect_uris, secret, owner_id=owner_id, resource=resource), secret
+    values = {"owner_id": owner_id, "resource": resource, "secret_hash": hash_of(secret)}
+    return _add(database, name, redirect_uris, values), secret
 
 
 def add_public_application(database: Database, name: str, *redirect_uris: str, resource: str | None = None) -> str:
-    """Register an application without a secret, which must use PKCE (RFC 7636).
-
-    Returns:
-        Its id.
+    """Register an application without a secret, which must use PKCE (RFC 7636), and return its id.
 
     Raises:
         InvalidApplicationError: The name or a redirect URI cannot be used.
     """
-    return _add(database, name, redirect_uris, None, resource=resource)
+    return _add(database, name, redirect_uris, {"resource": resource})
 
 
 def applications_of(database: Database) -> Sequence[ApplicationSummary]:
@@ -143,13 +136,6 @@ def applications_of(database: Database) -> Sequence[ApplicationSummary]:
     ):
         listed = cursor.execute(_LIST, {"owner_id": None}).fetchall()
     return sorted(listed, key=lambda application: (application.name, application.client_id))
-
-
-def knows_application(database: Database, client_id: str) -> bool:
-    """Whether an application of that id is stored."""
-    with database.begin() as connection:
-        stored = connection.execute(select(APPLICATIONS.c.client_id).where(APPLICATIONS.c.client_id == client_id))
-        return stored.first() is not None
 
 
 async def find_application(connection: Connection, client_id: str) -> Application | None:
@@ -167,13 +153,6 @@ async def store_application(connection: Connection, application: Application) ->
     return (await connection.execute(_STORE, _values(application))).rowcount == 1
 
 
-async def change_application(
-    connection: Connection, client_id: str, name: str, redirect_uris: Sequence[str], *, owner_id: int
-) -> None:
-    """Change the name and the redirect URIs of a user's application."""
-    await connection.execute(_CHANGE, (name, list(redirect_uris), client_id, owner_id))
-
-
 async def replace_secret(connection: Connection, application: Application, secret: str) -> bool:
     """Give a user's application another secret, and return whether it had the one that was read."""
     values = (hash_of(secret), application.client_id, application.owner_id, application.secret_hash)
@@ -185,24 +164,13 @@ async def delete_application(connection: Connection, client_id: str, *, owner_id
     await connection.execute(_DELETE, (client_id, owner_id))
 
 
-def _add(
-    database: Database,
-    name: str,
-    redirect_uris: Sequence[str],
-    secret: str | None,
-    *,
-    owner_id: int | None = None,
-    resource: str | None = None,
-) -> str:
+def _add(database: Database, name: str, redirect_uris: Sequence[str], values: Mapping[str, Any]) -> str:
     check_application(name, redirect_uris)
+    client_id, owner_id = secrets.token_urlsafe(16), values.get("owner_id")
     origin = Origin.OPERATOR if owner_id is None else Origin.OWNER
-    secret_hash = hash_of(secret) if secret is not None else None
-    client_id = secrets.token_urlsafe(16)
-    application = Application(client_id, name, redirect_uris, origin, owner_id, resource, secret_hash)
     with database.begin() as connection:
-        driver_of(connection).execute(_STORE, _values(application))
-        facts = {"application": name, "redirect_uris": list(redirect_uris)}
-        kind = EventKind.APPLICATION_REGISTERED
+        driver_of(connection).execute(_STORE, _values(Application(client_id, name, redirect_uris, origin, **values)))
+        kind, facts = EventKind.APPLICATION_REGISTERED, {"application": name, "redirect_uris": list(redirect_uris)}
         record_operator_event(connection, kind, user_id=owner_id, client_id=client_id, details=facts)
     return client_id
 

@@ -17,7 +17,7 @@ from seller_platform.service.oauth.registration_rules import target_of
 from seller_platform.service.pages.login import APPROVALS
 from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.signed_in import Answer, SignedInRequest
-from seller_platform.service.pool import Connection, fetch_records
+from seller_platform.service.pool import fetch_records
 from seller_platform.service.security_events import EventKind
 
 END = f"{APPROVALS}/{{client_id}}/end"
@@ -26,24 +26,21 @@ _NOTICES = {"ended": "The access is ended. The application can no longer read yo
 
 # A consent without a valid code or token has ended, though its rows may be stored for another hour.
 _APPROVED = """
-SELECT application.client_id, application.name,
-       application.redirect_uris, consent.scopes, consent.accounts,
+SELECT application.client_id, application.name, application.redirect_uris, consent.scopes, consent.accounts,
        min(consent.created_at) AS since, max(consent.last_used_on) AS last_used_on,
-       max(consent.expires_at) AS expires_at, min(min(consent.created_at)) OVER application AS first
+       max(consent.expires_at) AS expires_at
 FROM service.authorizations AS consent
 JOIN service.applications AS application ON application.client_id = consent.client_id
 WHERE consent.user_id = %s AND consent.revoked_at IS NULL
-  AND (EXISTS (
-          SELECT FROM service.access_tokens WHERE family = consent.family AND expires_at > now()
-      ) OR EXISTS (
-          SELECT FROM service.refresh_tokens WHERE family = consent.family AND expires_at > now() AND used_at IS NULL
-      ) OR EXISTS (
-          SELECT FROM service.authorization_codes
-          WHERE family = consent.family AND expires_at > now() AND used_at IS NULL
-      ))
+  AND EXISTS (
+      SELECT FROM service.access_tokens WHERE family = consent.family AND expires_at > now()
+      UNION ALL
+      SELECT FROM service.refresh_tokens WHERE family = consent.family AND expires_at > now() AND used_at IS NULL
+      UNION ALL
+      SELECT FROM service.authorization_codes WHERE family = consent.family AND expires_at > now() AND used_at IS NULL
+  )
 GROUP BY application.client_id, consent.scopes, consent.accounts
-WINDOW application AS (PARTITION BY application.client_id)
-ORDER BY first DESC, application.client_id, since DESC
+ORDER BY application.name, application.client_id, since DESC
 """
 
 _REVOKE = """
@@ -59,7 +56,6 @@ class Approval:
     Attributes:
         accounts: The keys of the accounts; None: all of the user's, also later ones.
         expires_at: When it ends by itself.
-        first: When the user first approved the application, with any choice.
     """
 
     client_id: str
@@ -70,50 +66,27 @@ class Approval:
     since: datetime
     last_used_on: date | None
     expires_at: datetime
-    first: datetime
 
 
 @dataclass(frozen=True)
 class ApprovedApplication:
-    """An application with access to accounts of a user."""
+    """An application with access to accounts of a user.
 
+    Attributes:
+        targets: The hosts of its redirect URIs, and the schemes of apps.
+    """
+
+    client_id: str
+    name: str
+    targets: Sequence[str]
     approvals: Sequence[Approval]
-
-    @property
-    def client_id(self) -> str:
-        return self.approvals[0].client_id
-
-    @property
-    def name(self) -> str:
-        return self.approvals[0].name
-
-    @property
-    def since(self) -> datetime:
-        """When the user first approved it."""
-        return self.approvals[0].first
-
-    @property
-    def last_used_on(self) -> date | None:
-        """The last day on which a token of it was used."""
-        return max((each.last_used_on for each in self.approvals if each.last_used_on is not None), default=None)
-
-    @property
-    def hosts(self) -> Sequence[str]:
-        """The hosts of its redirect URIs, and schemes of apps."""
-        return tuple(dict.fromkeys(map(target_of, self.approvals[0].redirect_uris)))
-
-
-async def approved_applications(connection: Connection, user_id: int) -> Sequence[ApprovedApplication]:
-    """Return the applications with access to a user's accounts, the newest consent first."""
-    approvals = await fetch_records(connection, Approval, _APPROVED, (user_id,))
-    return [ApprovedApplication(tuple(group)) for _, group in groupby(approvals, lambda each: each.client_id)]
 
 
 async def show_applications(request: SignedInRequest) -> Response:
     """Answer GET /admin/applications."""
     return request.render(
         "applications.html",
-        applications=await approved_applications(request.connection, request.user.id),
+        applications=await _approved_applications(request),
         accounts=await accounts_of(request.connection, request.user),
         notice=_NOTICES.get(request.http.query_params.get("notice", "")),
     )
@@ -134,8 +107,20 @@ async def end_application(request: SignedInRequest) -> Response:
     return redirect(f"{APPROVALS}?notice=ended")
 
 
+async def _approved_applications(request: SignedInRequest) -> Sequence[ApprovedApplication]:
+    approvals = await fetch_records(request.connection, Approval, _APPROVED, (request.user.id,))
+    groups = [tuple(group) for _, group in groupby(approvals, lambda each: each.client_id)]
+    return [
+        ApprovedApplication(
+            first.client_id, first.name, tuple(dict.fromkeys(map(target_of, first.redirect_uris))), group
+        )
+        for group in groups
+        for first in group[:1]
+    ]
+
+
 async def _approved_application(request: SignedInRequest) -> ApprovedApplication:
-    for application in await approved_applications(request.connection, request.user.id):
+    for application in await _approved_applications(request):
         if application.client_id == request.http.path_params["client_id"]:
             return application
     raise NotFoundError("No such application has access to your accounts. It may have been ended already.")

@@ -25,7 +25,7 @@ from seller_platform.service.http.parameters import parse_fields, shown
 from seller_platform.service.http.responses import ascii_description, base_url_of
 from seller_platform.service.limits.admission import Admission
 from seller_platform.service.oauth.applications import Application, Origin, find_application, store_application
-from seller_platform.service.oauth.client_documents import ClientDocuments, is_document_url, is_fresh
+from seller_platform.service.oauth.client_documents import ClientDocuments, is_document_url
 from seller_platform.service.oauth.consent_choices import (
     MOST_FIELDS,
     Choices,
@@ -130,9 +130,9 @@ class SignedInAuthorization:
     async def approve(self, choices: Choices) -> Response:
         """Store the consent, and what the document of the client says, and send the code to the application."""
         application, accounts = self.authorization.application, choices.accounts
-        scopes, look = [scope.value for scope in choices.scopes], (self.request.user.id, application.client_id)
+        scopes = [scope.value for scope in choices.scopes]
         async with self.request.connection.transaction():
-            if self.options.documents.of(*look) is application:
+            if application.origin == Origin.DOCUMENT:
                 await store_application(self.request.connection, application)
             code = await issue_code(
                 self.request.connection,
@@ -154,7 +154,6 @@ class SignedInAuthorization:
                 **({"resource": self.authorization.resource} if self.authorization.resource else {}),
                 accounts="all" if accounts is None else list(accounts),
             )
-        self.options.documents.forget(*look)
         return self.authorization.answer(code=code)
 
     async def deny(self) -> Response:
@@ -204,7 +203,7 @@ async def submit_consent(store: Store, options: ConsentOptions, request: Request
 
 
 def with_document(admission: Admission, store: Store, documents: ClientDocuments, page: Page) -> Page:
-    """Return a page that begins once the document of its client is read, if it has one that was not read lately.
+    """Return a page that begins once the document of its client is read, if it has one.
 
     Neither a turn nor a connection is held while the client's host is waited for. Without a user nothing is read:
     strangers must not let this service send requests.
@@ -217,8 +216,7 @@ def with_document(admission: Admission, store: Store, documents: ClientDocuments
         if is_document_url(client_id):
             async with admission.turn_of_network(request), store.connection() as connection:
                 user = await user_of(connection, session_of(request))
-                is_read = user is None or await is_fresh(connection, client_id)
-            if user is not None and not is_read:
+            if user is not None:
                 await documents.read(user.id, client_id)
         return await page(request)
 

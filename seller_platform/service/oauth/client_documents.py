@@ -32,7 +32,6 @@ from seller_platform.service.oauth.registration_rules import (
     check_application,
     check_redirect_uri,
 )
-from seller_platform.service.pool import Connection
 
 LARGEST_BYTES = 16 << 10
 SECONDS = 3.0
@@ -42,10 +41,6 @@ MOST_LOOKS = 20
 _KEPT_SECONDS, _FAILED_SECONDS = 3_600.0, 60.0
 _METHOD = "none"  # a client without a secret; PKCE is required of it
 _RESOLVERS = 4
-_READ_LATELY = """
-SELECT FROM service.applications
-WHERE client_id = %s AND origin = 'document' AND registered_at > now() - interval '1 hour'
-"""
 _ACCEPTED = (
     f"Accepted is a JSON object of at most {LARGEST_BYTES >> 10} KiB with client_id, which is its own address; "
     f"client_name, a text of at most {LONGEST_NAME} printable characters; redirect_uris, a list of at most "
@@ -64,18 +59,9 @@ def is_document_url(client_id: str) -> bool:
     return client_id.startswith("https://") and len(path) > 1 and not {".", ".."} & set(unquote(path).split("/"))
 
 
-async def is_fresh(connection: Connection, client_id: str) -> bool:
-    """Whether a user approved the document of a client as it was read within the last hour."""
-    return await (await connection.execute(_READ_LATELY, (client_id,))).fetchone() is not None
-
-
 @dataclass
 class _Look:
-    """A document that a user looked at.
-
-    Attributes:
-        ends_at: When it is forgotten, by the clock of the process.
-    """
+    """A document that a user looks at, and when it is forgotten."""
 
     reading: "asyncio.Task[Application]"
     ends_at: float = inf
@@ -96,8 +82,8 @@ class ClientDocuments:
         # Names that take long to resolve must not hold the threads that other requests need.
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, "client-documents")
 
-    async def read(self, user_id: int, url: str) -> Application:
-        """Return the client that a document describes, once it is read for a user; redirects are not followed.
+    async def read(self, user_id: int, url: str) -> None:
+        """Read a document for a user, if it is not kept; redirects are not followed.
 
         No connection and no turn of the service may be held meanwhile.
 
@@ -110,25 +96,19 @@ class ClientDocuments:
         if look is None:
             own = [key for key in self._looks if key[0] == user_id]
             if len(own) >= MOST_LOOKS:
-                ended = next((key for key in own if self._looks[key].ends_at < inf), None)
-                if ended is None:
+                oldest = next((key for key in own if self._looks[key].ends_at < inf), None)
+                if oldest is None:
                     problem = f"{MOST_LOOKS} applications are being looked at for you; wait for them to end"
                     raise ApiError(problem, status=429, retry_after_seconds=round(SECONDS))
-                del self._looks[ended]
+                del self._looks[oldest]
             look = self._looks[user_id, url] = _Look(asyncio.create_task(self._read(url)))
             look.reading.add_done_callback(partial(self._end, look))
-        return await asyncio.shield(look.reading)
+        await asyncio.shield(look.reading)
 
     def of(self, user_id: int, url: str) -> Application | None:
-        """Return the client of a document that was read for a user; None without one that can be used."""
+        """Return the client of a document that was read for a user, if it is kept."""
         look = self._looks.get((user_id, url))
-        if look is None or not look.reading.done() or look.reading.exception() is not None:
-            return None
-        return look.reading.result()
-
-    def forget(self, user_id: int, url: str) -> None:
-        """Keep a document no longer, because what it says is stored."""
-        self._looks.pop((user_id, url), None)
+        return look.reading.result() if look and look.ends_at < inf and not look.reading.exception() else None
 
     def _end(self, look: _Look, reading: "asyncio.Task[Application]") -> None:
         has_failed = reading.cancelled() or reading.exception() is not None
@@ -226,9 +206,11 @@ def _is_usable(uri: str) -> bool:
 
 def _methods_of(document: dict[str, Any]) -> list[object]:
     """Return the methods with which a client may say who it is; a document without any means that without a secret."""
-    one, several = document.get("token_endpoint_auth_method"), document.get("token_endpoint_auth_methods_supported")
-    named = [*(one if isinstance(one, list) else [one]), *(several if isinstance(several, list) else [])]
-    return [method for method in named if method is not None] or [_METHOD]
+    offered: list[object] = []
+    for name in ("token_endpoint_auth_method", "token_endpoint_auth_methods_supported"):
+        value = document.get(name, [])
+        offered += value if isinstance(value, list) else [value]
+    return offered or [_METHOD]
 
 
 def _refused(url: str, problem: str) -> ApiError:

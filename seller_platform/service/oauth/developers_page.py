@@ -1,7 +1,8 @@
-"""The pages on which a user lists, creates, changes and deletes OAuth clients.
+"""The pages on which a user lists, creates and deletes OAuth clients, and replaces their secrets.
 
 The secret of a new client is shown once, in the answer to the form that creates it. A form creates one client, or one
-new secret: sent again, by a reload of that answer, it redirects to the list.
+new secret: sent again, by a reload of that answer, it redirects to the list. The name and the redirect URIs of a client
+never change: they are what users have approved.
 """
 
 import hmac
@@ -9,7 +10,6 @@ import re
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
-from typing import Any
 
 from starlette.responses import Response
 
@@ -21,7 +21,6 @@ from seller_platform.service.oauth.applications import (
     Application,
     ApplicationSummary,
     Origin,
-    change_application,
     delete_application,
     own_applications,
     replace_secret,
@@ -34,14 +33,12 @@ from seller_platform.service.pages.signed_in import Answer, SignedInRequest
 from seller_platform.service.security_events import EventKind
 
 NEW = f"{DEVELOPERS}/new"
-EDIT = f"{DEVELOPERS}/{{client_id}}/edit"
 SECRET = f"{DEVELOPERS}/{{client_id}}/secret"
 DELETE = f"{DEVELOPERS}/{{client_id}}/delete"
 MOST_APPLICATIONS = 50
 
 _FORM_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NOTICES = {
-    "changed": "The client is changed.",
     "deleted": "The client is deleted. Its tokens no longer work.",
     "repeated": "This form was used already. Secrets are shown once; if you lost this one, make a new secret.",
 }
@@ -58,15 +55,16 @@ async def show_clients(request: SignedInRequest) -> Response:
 
 async def show_form(request: SignedInRequest) -> Response:
     """Answer GET /admin/developers/new."""
-    return _form(request)
+    return _form(request, "", ())
 
 
 async def create_client(request: SignedInRequest) -> Response:
     """Answer POST /admin/developers/new."""
-    name, redirect_uris = _read_registration(request)
     form_id, owner_id = request.form.get("form_id", ""), request.user.id
     if not _FORM_ID.fullmatch(form_id):
         raise ForeignFormError
+    lines = (line.strip() for line in request.form.get("redirect_uri", "").splitlines())
+    name, redirect_uris = request.form.get("name", "").strip(), tuple(dict.fromkeys(line for line in lines if line))
     try:
         check_application(name, redirect_uris)
     except InvalidApplicationError as error:
@@ -89,35 +87,6 @@ async def create_client(request: SignedInRequest) -> Response:
         kind, uris = EventKind.APPLICATION_REGISTERED, list(redirect_uris)
         await request.record(kind, client_id=client_id, application=name, redirect_uris=uris)
     return _created(request, application, f"{name} is registered", secret)
-
-
-async def show_edit(request: SignedInRequest) -> Response:
-    """Answer GET /admin/developers/{client_id}/edit."""
-    application = await _own_application(request)
-    return _edit_form(request, application, application.name, application.redirect_uris)
-
-
-async def change_client(request: SignedInRequest) -> Response:
-    """Answer POST /admin/developers/{client_id}/edit."""
-    application = await _own_application(request)
-    name, redirect_uris = _read_registration(request)
-    try:
-        check_application(name, redirect_uris)
-    except InvalidApplicationError as error:
-        return _edit_form(request, application, name, redirect_uris, error)
-    if (name, list(redirect_uris)) != (application.name, list(application.redirect_uris)):
-        client_id = application.client_id
-        async with request.connection.transaction():
-            await change_application(request.connection, client_id, name, redirect_uris, owner_id=request.user.id)
-            await request.record(
-                EventKind.APPLICATION_CHANGED,
-                client_id=client_id,
-                application=name,
-                former_name=application.name,
-                redirect_uris=list(redirect_uris),
-                former_redirect_uris=list(application.redirect_uris),
-            )
-    return redirect(f"{DEVELOPERS}?notice=changed")
 
 
 async def show_secret(request: SignedInRequest) -> Response:
@@ -165,27 +134,13 @@ def _secret_version(application: Application) -> str:
     return hash_of(application.secret_hash.hex()).hex() if application.secret_hash is not None else ""
 
 
-def _read_registration(request: SignedInRequest) -> tuple[str, Sequence[str]]:
-    """Return the name and the redirect URIs in a form, which has one on each line."""
-    lines = (line.strip() for line in request.form.get("redirect_uri", "").splitlines())
-    return request.form.get("name", "").strip(), tuple(dict.fromkeys(line for line in lines if line))
-
-
-def _problem_of(error: InvalidApplicationError | None) -> dict[str, Any]:
-    """Return which field of the form is wrong, and the problem, for the template."""
-    if error is None:
-        return {"wrong": None, "problem": None}
-    is_name = error.field == "name"
-    problem = f"{'The name' if is_name else 'The redirect URL'} {error.problem}."
-    return {"wrong": "name" if is_name else "redirect_uri", "problem": problem}
-
-
 def _form(
-    request: SignedInRequest,
-    name: str = "",
-    redirect_uris: Sequence[str] = (),
-    error: InvalidApplicationError | None = None,
+    request: SignedInRequest, name: str, redirect_uris: Sequence[str], error: InvalidApplicationError | None = None
 ) -> Response:
+    wrong = problem = None
+    if error is not None:
+        wrong, title = ("name", "name") if error.field == "name" else ("redirect_uri", "redirect URL")
+        problem = f"The {title} {error.problem}."
     return request.render(
         "developers_new.html",
         status=422 if error else 200,
@@ -194,24 +149,8 @@ def _form(
         redirect_uris=redirect_uris,
         is_public="public" in request.form,
         is_for_agents="agents" in request.form,
-        **_problem_of(error),
-    )
-
-
-def _edit_form(
-    request: SignedInRequest,
-    application: Application,
-    name: str,
-    redirect_uris: Sequence[str],
-    error: InvalidApplicationError | None = None,
-) -> Response:
-    return request.render(
-        "developers_edit.html",
-        status=422 if error else 200,
-        application=application,
-        name=name,
-        redirect_uris=redirect_uris,
-        **_problem_of(error),
+        wrong=wrong,
+        problem=problem,
     )
 
 
@@ -223,8 +162,6 @@ DEVELOPERS_PAGES: Sequence[tuple[str, str, Answer]] = (
     ("GET", DEVELOPERS, show_clients),
     ("GET", NEW, show_form),
     ("POST", NEW, create_client),
-    ("GET", EDIT, show_edit),
-    ("POST", EDIT, change_client),
     ("GET", SECRET, show_secret),
     ("POST", SECRET, create_secret),
     ("GET", DELETE, show_deletion),

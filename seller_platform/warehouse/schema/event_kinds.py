@@ -18,7 +18,6 @@ class EventKind(StrEnum):
     CODE_REPLAYED = auto()
     REFRESH_TOKEN_REUSED = auto()
     APPLICATION_REGISTERED = auto()
-    APPLICATION_CHANGED = auto()
     APPLICATION_DELETED = auto()
     SECRET_CREATED = auto()
     SECRET_REFUSED = auto()

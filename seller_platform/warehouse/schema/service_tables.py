@@ -101,7 +101,7 @@ APPLICATIONS = Table(
     Column("redirect_uris", ARRAY(Text), nullable=False, comment="The addresses where users are sent back to."),
     Column("origin", Text, nullable=False, comment="operator, owner or document: who says what the application is."),
     Column("owner_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), comment="The user who registered it."),
-    _now("registered_at", "When it was registered, or its document was read."),
+    _now("registered_at", "When it was registered, or last approved as its document describes it."),
     Column("resource", Text, comment="The path of the only resource that its tokens are for; null: any."),
     schema=SERVICE,
     comment="OAuth clients (RFC 6749 section 2): registered, or approved as their document describes them.",

@@ -55,27 +55,6 @@ def test_a_request_names_one_of_several_redirect_uris(service: Served) -> None:
     assert f'<dd class="mono">{OTHER}</dd>' in listed.text
 
 
-def test_a_change_of_a_client_holds_at_once(service: Served) -> None:
-    with service.logged_in() as browser:
-        own = _create(service, browser)
-        edit = browser.get(f"{HOME}/{own.client_id}/edit")
-        same = submit(browser, edit, name="My app", redirect_uri=CALLBACK)
-        changed = submit(browser, edit, name="Your app", redirect_uri=OTHER)
-        after = own.request_code(browser, redirect_uri=OTHER)
-        former = own.request_code(browser)
-        refused = submit(browser, edit, name="Your app", redirect_uri="http://app.example/")
-    statement = "SELECT kind, details FROM service.security_events WHERE client_id = %s ORDER BY id"
-    events = stored(service.database, statement, own.client_id)
-
-    assert CALLBACK in edit.text
-    assert (same.headers["location"], changed.status_code) == (f"{HOME}?notice=changed", 303)
-    assert "Your app" in after.text
-    assert former.status_code == 400
-    assert (refused.status_code, "must be https" in refused.text) == (422, True)
-    assert [kind for kind, _ in events] == ["application_registered", "application_changed"]
-    assert events[1][1]["former_name"] == "My app"
-
-
 def test_a_new_secret_ends_the_one_so_far_and_is_made_once(service: Served) -> None:
     with service.logged_in() as browser, ThreadPoolExecutor(4) as threads:
         old = _create(service, browser)

@@ -18,7 +18,7 @@ from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, OPENAPI, REVOKE,
 from seller_platform.service.app import create_app
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.service.oauth.approvals_page import END
-from seller_platform.service.oauth.developers_page import DELETE, EDIT, NEW, SECRET
+from seller_platform.service.oauth.developers_page import DELETE, NEW, SECRET
 from seller_platform.service.openapi.document import example_of, openapi_document, operations, without_references
 from seller_platform.service.openapi.operations import Description
 from seller_platform.service.openapi.routes import Route
@@ -27,7 +27,7 @@ from seller_platform.service.pages.rendering import HOME, STATIC_FILES
 from seller_platform.service.pages.reset import RESET
 from seller_platform_tests.support.served import ANN, Served, execute
 
-_OWN_PAGES = {DEVELOPERS, NEW, DELETE, EDIT, SECRET, APPROVALS, END}
+_OWN_PAGES = {DEVELOPERS, NEW, DELETE, SECRET, APPROVALS, END}
 _ACCOUNT_PAGES = {ACCOUNT, RESET}
 _PAGES = {HOME, LOGIN, LOGOUT, *_OWN_PAGES, *_ACCOUNT_PAGES, *STATIC_FILES, OPENAPI, DOCS, MCP}
 

@@ -6,7 +6,6 @@ import pytest
 
 from seller_platform.contract import Account
 from seller_platform.errors import DuplicateUserError, InvalidApplicationError, RequestError, UnknownAccountError
-from seller_platform.service.oauth.applications import add_application, knows_application
 from seller_platform.service.oauth.registration_rules import check_redirect_uri
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 from seller_platform.service.users.passwords import verify_password
@@ -182,14 +181,6 @@ def test_an_invalid_group_is_refused_with_the_valid_accounts(service: Served) ->
 
     assert groups_of(service.database, ANN)["World"] == ("S1.DE", "S1.US")
     assert groups_of(service.database, BOB) == {"Secret": ("S2.GB",)}
-
-
-def test_an_application_is_known_by_its_id(database: Database) -> None:
-    client_id, secret = add_application(database, "App", "https://app.example/callback")
-
-    assert knows_application(database, client_id)
-    assert not knows_application(database, "other")
-    assert len(secret) >= 43
 
 
 def test_only_redirect_uris_that_are_safe_are_taken() -> None:
