@@ -21,11 +21,12 @@ from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract.tokens import PAIR_ROOM_BYTES, TokenPair
 from seller_platform.errors import (
     GrantSpoolError,
+    InvalidSettingError,
     NotConnectedError,
     ReauthorizationRequiredError,
     SecretKeyError,
     TokenRefusedError,
-    UpstreamUnavailableError,
+    UpstreamError,
     WarehouseUnavailableError,
 )
 from seller_platform.failpoints import reach
@@ -215,7 +216,7 @@ class GrantKeeper:
         """
         try:
             return self._rotate(pair.access_token)
-        except (UpstreamUnavailableError, TokenRefusedError) as error:
+        except (UpstreamError, InvalidSettingError) as error:  # also a certificate or a proxy
             pause = min(_REFRESH_AGAIN, (pair.expires_at - now) / 4)
             self._refresh_after = now + pause
             _LOG.warning(
