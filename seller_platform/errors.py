@@ -715,11 +715,10 @@ class RequestRefusedError(UpstreamError):
         message: str,
         parameters: Mapping[str, Sequence[str]] | None = None,
         *,
-        reason: str | None = None,
         retry_after_seconds: float | None = None,
     ) -> None:
         self.request, self.status, self.parameters = request, status, dict(parameters or {})
-        self.message, self.reason, self.retry_after_seconds = message, reason, retry_after_seconds
+        self.message, self.retry_after_seconds = message, retry_after_seconds
         named = "".join(f"; {name}: {' '.join(texts)}" for name, texts in self.parameters.items())
         super().__init__(f"{request}: the upstream answered {status}: {message}{named}", with_step=True)
 

@@ -5,7 +5,7 @@
 - `load_plan`: what `sync` would take
 - `status`: one screen of what is stored, late, held or failed
 - `inspection`: commands that show stored rows, their source and their changes
-- `verify`: compares the upstream with a replica
+- `verify`: compares stored slices with the upstream, and repairs them
 - `costs`: product costs, planned and applied
 - `derived`: marts, closed months and Delta tables
 - `reports`: reports that the upstream writes
@@ -55,7 +55,7 @@ _COMMANDS = {
     "accept": ("inspection.held", "Publish a held reading, if it still says the same."),
     "diff": ("inspection.history", "Show the rows that came, went and changed, with sums."),
     "revert": ("inspection.history", "Make a slice what it was before a load."),
-    "verify": ("verify", "Send the same queries to source and replica, and compare the answers."),
+    "verify": ("verify", "Read every stored slice again, and compare it with the stored rows by value."),
     "mcp": ("mcp", "Answer the questions of an agent about the warehouse, over standard input and output."),
     "metrics": ("metrics", "Serve the warehouse's metrics to Prometheus, until Ctrl-C."),
     "migrate": (

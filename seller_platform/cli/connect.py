@@ -199,16 +199,10 @@ def connect_upstream(
     return accounts
 
 
-def open_stored_api(installation: Installation, connection: str) -> SellerApi:
-    """Return the API of a stored connection; the caller closes it."""
-    settings, database, box = installation.settings, installation.database, installation.box
-    upstream = upstream_of(connection, settings, database, box)
-    return open_api(upstream, connection, database, box, settings.home)
-
-
 @contextmanager
 def open_stored_apis(installation: Installation) -> Iterator[Callable[[str], SellerApi]]:
     """Lend a function that opens the API of a stored connection once; threads may call it, until the block ends."""
+    settings, database, box = installation.settings, installation.database, installation.box
     with ExitStack() as opened:
         apis: dict[str, SellerApi] = {}
         opening = threading.Lock()
@@ -216,7 +210,9 @@ def open_stored_apis(installation: Installation) -> Iterator[Callable[[str], Sel
         def api(connection: str) -> SellerApi:
             with opening:
                 if connection not in apis:
-                    apis[connection] = opened.enter_context(open_stored_api(installation, connection))
+                    upstream = upstream_of(connection, settings, database, box)
+                    api = open_api(upstream, connection, database, box, settings.home)
+                    apis[connection] = opened.enter_context(api)
                 return apis[connection]
 
         yield api

@@ -454,20 +454,17 @@ def problem_of(synced: Synced) -> SellerPlatformError | None:
     return CheckFailedError(". ".join(problems)) if problems else None
 
 
-def datasets_named(names: Sequence[str] | None, *, words: Sequence[str] = ()) -> tuple[Dataset, ...]:
+def datasets_named(names: Sequence[str] | None) -> tuple[Dataset, ...]:
     """Return the datasets of these names; without names, all lists and the costs.
-
-    Args:
-        words: Other names that are allowed, and are left out of the result.
 
     Raises:
         RequestError: A name is none of these.
     """
-    names_allowed = [*(dataset.name for dataset in REFRESHED), *words]
+    allowed = [dataset.name for dataset in REFRESHED]
     for name in names or ():
-        if name not in names_allowed:
-            raise unknown_dataset(name, names_allowed)
-    return tuple(dataset_named(name) for name in names if name not in words) if names else REFRESHED
+        if name not in allowed:
+            raise unknown_dataset(name, allowed)
+    return tuple(map(dataset_named, names)) if names else REFRESHED
 
 
 def keys_of(installation: Installation, names: Sequence[str] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every view of the statistics dashboard, as a list of its own.
+"""Views of the statistics dashboard with periods, as lists of their own.
 
 The views that the warehouse stores are datasets in `datasets.sales`.
 """
@@ -37,20 +37,15 @@ def _view(parameters: dict[str, str], columns: tuple[Column, ...], order: tuple[
     )
 
 
-def _of_products(group: str, period: str | None) -> Dataset:
+def _of_products(group: str, period: str) -> Dataset:
     identity = tuple(
         replace(column, key=column.name == group)
         for column in (*SALES_BY_PRODUCT.columns, _PARENT)
         if column.name in PRODUCT_GROUPS
     )
-    parameters = {"view_by": "product", "group_by": group}
-    if period is not None:
-        return _view({**parameters, "period_by": period}, (*identity, *_COMMON), ("date", group))
-    return _view(parameters, (*identity, *_COMMON, *STOCK_COLUMNS, TREND), (group,))
+    parameters = {"view_by": "product", "group_by": group, "period_by": period}
+    return _view(parameters, (*identity, *_COMMON), ("date", group))
 
-
-PLAIN_PRODUCT_VIEWS = tuple(_of_products(group, None) for group in PRODUCT_GROUPS)
-"""One row for each product, over the whole window."""
 
 COMBINED_VIEWS = tuple(_of_products(group, period) for group in PRODUCT_GROUPS for period in PERIODS)
 """One row for each product and period."""

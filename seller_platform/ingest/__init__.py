@@ -3,5 +3,4 @@
 - `connections`: authorization, upstreams, and rotation of tokens and keys
 - `loads`: slices, accounts, cost periods and reports
 - `cost_plans`: product costs written back as a reviewed plan
-- `verification`: source and replica compared
 """

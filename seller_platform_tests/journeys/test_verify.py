@@ -1,4 +1,4 @@
-"""`seller-platform verify` over the sandbox: equal where nothing was lost, and plain words where something was."""
+"""`seller-platform verify` over the sandbox: everything is equal, and a changed row is named and repaired."""
 
 import json
 import re
@@ -14,7 +14,8 @@ from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.local_stack import open_local_stack
-from seller_platform.contract import LISTS
+from seller_platform.contract import REFRESHED, Column, Dataset, Kind
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform_tests.support.processes import (
     document,
     environment,
@@ -36,14 +37,6 @@ class Synced:
         assert result.stdout, result.stderr
         return result.returncode, json.loads(result.stdout)
 
-    @property
-    def account(self) -> str:
-        """The account with the fewest sales of two units, which takes the shortest time to verify."""
-        statement = (
-            "SELECT account FROM seller.daily_product_sales WHERE units_ordered = 2 GROUP BY 1 ORDER BY count(*)"
-        )
-        return str(self.query(statement)[0][0])
-
     def query(self, statement: str, *values: object) -> list[Any]:
         with psycopg.connect(self.warehouse_url) as connection:
             found = connection.execute(statement.encode(), values)
@@ -64,100 +57,43 @@ def synced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synced]:
         yield Synced(variables, stack.environment["SELLER_PLATFORM_DATABASE_URL"])
 
 
-def test_a_replica_of_everything_gives_equal_answers(synced: Synced) -> None:
-    status, told = synced.verify()
+def test_what_was_synced_is_what_the_upstream_lists(synced: Synced) -> None:
+    status, document = synced.verify()
 
-    kinds = ("differences", "computed_differences", "absent")
-    assert (status, [told[kind] for kind in kinds]) == (0, [[], [], []]), told
-    verified = {(row["dataset"], row["account"]): row for row in told["verified"]}
-    keys = {account for dataset, account in verified if dataset != "accounts"}
+    assert (status, document["differences"], document["failures"]) == (0, [], {}), document
+    compared = {(row["dataset"], row["account"]): row for row in document["verified"]}
+    keys = {account for dataset, account in compared if dataset != "accounts"}
+    assert {name for name, _ in compared} == {"accounts", *(dataset.name for dataset in REFRESHED)}
     assert len(keys) == 3
-    datasets = {"accounts", "statistics", "velocity", "cost_periods", *(dataset.name for dataset in LISTS)}
-    assert {dataset for dataset, _ in verified} == datasets
-    for dataset in LISTS:
-        for key in keys:
-            row = verified[(dataset.name, key)]
-            assert row["equal"] == row["queries"] == (2 if dataset.is_dated else 1), row
-            assert row["rows"] > 0, row
-    for key in keys:
-        for name in ("cost_periods", "velocity"):
-            row = verified[(name, key)]
-            assert (row["equal"], row["queries"]) == (1, 1), row
-            assert row["rows"] > 0, row
-        assert verified[("statistics", key)]["equal"] > 15, verified[("statistics", key)]
+    assert all(row["rows"] > 0 and row["equal"] == row["slices"] for row in compared.values()), compared
+    assert "report_rows" in document["not_compared"]
 
 
-def test_what_a_replica_cannot_know_is_named(synced: Synced) -> None:
-    status, told = synced.verify("--dataset", "statistics", "--account", synced.account)
+def test_a_row_of_each_list_that_was_changed_is_named_and_repaired(synced: Synced) -> None:
+    columns = {dataset.name: _changeable(dataset) for dataset in (*REFRESHED, ACCOUNTS)}
+    values = {name: f"SELECT {column.name}::text FROM seller.{name} ORDER BY 1" for name, column in columns.items()}
+    before = {name: synced.query(statement) for name, statement in values.items()}
+    for name, column in columns.items():
+        change = {Kind.TEXT: "'x'", Kind.JSON: "'[]'"}.get(column.kind, f"{column.name} - 1")
+        day = "load_id" if name == ACCOUNTS.name else "local_day"
+        first = f"SELECT tableoid, ctid FROM seller.{name} WHERE {column.name} IS NOT NULL ORDER BY {day}, ctid LIMIT 1"
+        synced.query(f"UPDATE seller.{name} SET {column.name} = {change} WHERE (tableoid, ctid) = ({first})")
 
-    assert status == 0, told
-    named = [each["message"] for each in told["not_known"]]
-    assert any("parent" in what for what in named), named
-    assert any(what.startswith("buybox_price, sales_rank:") for what in named), named
-    assert sum(row["not_known"] for row in told["verified"]) == sum(
-        each["queries"] for each in told["not_known"] if "group_by" in each["message"]
-    )
+    status, document = synced.verify()
+    (command,) = re.findall("seller-platform (verify [^`]*)`", document["message"])
+    repaired = run([*shlex.split(command), "--json"], synced.variables)
 
-
-def test_what_is_not_asked_is_named_and_temporary_access_leaves_no_user(synced: Synced) -> None:
-    told = synced.verify("--dataset", "inventory")[1]
-
-    assert set(told["not_compared"]) == {"reports", "account groups", "currency conversion", "other velocity windows"}
-    for table in ("users", "applications", "access_tokens", "user_accounts"):
-        assert synced.query(f"SELECT count(*) FROM service.{table}") == [(0,)]
-
-
-def test_a_row_that_was_changed_is_named(synced: Synced) -> None:
-    """Rows that are deleted or duplicated are compared in `ingest/verification/test_comparison.py`."""
-    account, order, day, amount = synced.query(
-        "SELECT account, platform_order_id, local_day, trim_scale(max(order_total)) FROM seller.orders "
-        "GROUP BY 1, 2, 3 HAVING count(*) = 1 ORDER BY 4 DESC LIMIT 1"
-    )[0]
-    change = "UPDATE seller.orders SET order_total = order_total {} 1000 WHERE platform_order_id = '{}' RETURNING 1"
-    synced.query(change.format("+", order))
-
-    status, told = synced.verify("--dataset", "orders", "--account", account)
-    synced.query(change.format("-", order))
-
-    assert (status, told["exit_code"]) == (5, 5), told
-    lines = [each["message"] for each in told["differences"]]
-    words = f"order_total {amount} at the source, {amount + 1000} at the replica"
-    assert any(order in line and words in line for line in lines), lines
-    assert any("rows at the source" in line for line in lines), lines
-    assert {f"{day:%Y-%m}" in each["query"] for each in told["differences"]} == {True}
-    assert [row["different"] for row in told["verified"]].count(1) == 1
+    different = {each["dataset"]: each for each in document["differences"]}
+    assert (status, document["exit_code"], different.keys()) == (5, 5, columns.keys()), document
+    for name, each in different.items():
+        assert (each["not_stored"], each["not_listed"]) == (1, 1), each
+        assert columns[name].name in " ".join(each["examples"])
+    assert repaired.returncode == 0, repaired.stdout + repaired.stderr
+    assert {name: synced.query(statement) for name, statement in values.items()} == before
+    assert synced.verify()[0] == 0
 
 
-def test_rows_that_lack_are_read_again_by_the_printed_command(synced: Synced) -> None:
-    account, day = synced.query("SELECT account, local_day FROM seller.orders ORDER BY random() LIMIT 1")[0]
-    synced.query("DELETE FROM seller.orders WHERE account = %s AND local_day = %s", account, day)
-    status, told = synced.verify("--dataset", "orders", "--account", account)
-    (command,) = re.findall("seller-platform (sync [^`]*)`", told["message"])
-
-    again = run(shlex.split(command), synced.variables)
-
-    assert (status, command) == (5, f"sync --account {account} --dataset orders --from {day:%Y-%m} --to {day:%Y-%m}")
-    assert again.returncode == 0, again.stderr
-    assert synced.verify("--dataset", "orders", "--account", account)[0] == 0
-
-
-def test_a_statistic_that_no_longer_follows_from_the_rows_is_named(synced: Synced) -> None:
-    account = synced.account
-    synced.query("CREATE TABLE public.sold AS TABLE seller.daily_product_sales")
-    try:
-        synced.query("UPDATE seller.daily_product_sales SET units_ordered = units_ordered + 1 WHERE units_ordered = 2")
-        synced.query("DELETE FROM service.summaries")  # no load brought these rows, so that sums do not follow
-
-        status, told = synced.verify("--dataset", "statistics", "--account", account)
-    finally:
-        synced.query("TRUNCATE seller.daily_product_sales")
-        synced.query("INSERT INTO seller.daily_product_sales TABLE public.sold")
-        synced.query("DELETE FROM service.summaries")
-
-    assert status == 5, told
-    assert {each["dataset"] for each in told["computed_differences"]} == {"statistics"}
-    assert any("units_ordered" in each["message"] for each in told["computed_differences"])
-    assert told["differences"] == []
-    (command,) = re.findall("seller-platform (verify [^`]*)`", told["message"])
-    again = run(shlex.split(command), synced.variables)
-    assert again.returncode == 0, again.stderr  # the lists are as they were
+def _changeable(dataset: Dataset) -> Column:
+    """Return an amount of a list, or else the first of its columns that is no key."""
+    kinds = (Kind.MONEY, Kind.INTEGER, Kind.NUMBER, Kind.TEXT, Kind.JSON)
+    return next(each for each in (*dataset.money, *dataset.columns) if not each.key and each.kind in kinds)

@@ -15,7 +15,7 @@ import httpx
 from seller_platform.client.http.characters import storable_json
 from seller_platform.client.http.pauses import pause_seconds
 from seller_platform.clocks import Clock
-from seller_platform.contract.wire import ERROR_WORD, MESSAGE, REASON, STATUS
+from seller_platform.contract.wire import ERROR_WORD, MESSAGE, STATUS
 from seller_platform.errors import ErrorAnswerError, InvalidSettingError, RequestRefusedError
 from seller_platform.network import Proxy, certificate_error, proxy_of
 
@@ -207,7 +207,7 @@ def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedErr
         return RequestRefusedError(request, answer.status, message)
     body = json_object(answer.body)
     text = next((body[name] for name in ("message", "error_description", "error") if body.get(name)), None)
-    reason, errors = body.get(REASON), body.get("errors")
+    errors = body.get("errors")
     parameters = {
         shortened(str(name)): [shortened(str(text)) for text in (texts if isinstance(texts, list) else [texts])][:5]
         for name, texts in (list(errors.items())[:20] if isinstance(errors, dict) else [])
@@ -217,7 +217,6 @@ def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedErr
         answer.status,
         (shortened(text) if isinstance(text, str) else "it gave no reason") + answer.through,
         parameters,
-        reason=shortened(reason) if isinstance(reason, str) else None,
         retry_after_seconds=answer.retry_after_seconds(now),
     )
 

@@ -4,6 +4,7 @@
 - `processes`: slices in processes of their own
 - `slices`: one slice of a list
 - `planner`: the slices that are due, and those that a day's requests suffice for
+- `comparing`: stored slices compared with the upstream by value, and repaired
 - `sampling`: slices drawn at random and compared with the upstream
 - `accounts`: the accounts of a connection
 - `cost_periods`: the cost periods of an account

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from seller_platform.client.endpoints.accounts import fetch_accounts, fetch_user
+from seller_platform.client.endpoints.accounts import Discovered, fetch_accounts, fetch_user
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
@@ -18,7 +18,7 @@ from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
 from seller_platform.warehouse.loads.holds import Accepted, Judge
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, open_load
 from seller_platform.warehouse.monitoring.zone_changes import zone_changes
 from seller_platform.warehouse.postgres.database import Database
 
@@ -33,6 +33,7 @@ def discover(
     run_id: str | None,
     second_reading_seconds: float = 0,
     accepted: Accepted | None = None,
+    repairs: bool = False,
 ) -> tuple[Sequence[KnownAccount], Receipt]:
     """Store the accounts that a connection can read, and return them with the receipt.
 
@@ -43,13 +44,15 @@ def discover(
         run_id: The Dagster run, for the receipt.
         second_reading_seconds: The pause before that.
         accepted: The doubt of a held list; a list that says the same is published.
+        repairs: A person asked to store what is listed: rows are compared by value, and what another program changed
+            is not held.
 
     Raises:
         ReadingHeldError: The list lost more than half of its accounts. Only its receipt was stored.
         ContractViolationError: An account lacks a field that is needed to read it. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
-    read = partial(_discover, api, database, connection, run_id=run_id, accepted=accepted)
+    read = partial(_discover, api, database, connection, run_id=run_id, accepted=accepted, repairs=repairs)
     with failure_kept(database, connection.name, run_id=run_id):
         try:
             discovered = read(is_second=accepted is not None)
@@ -79,26 +82,37 @@ def _discover(
     *,
     run_id: str | None,
     accepted: Accepted | None,
+    repairs: bool,
     is_second: bool,
 ) -> tuple[Sequence[KnownAccount], Receipt]:
     started_at = utc_now()
     slice_ = Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))
     with observed_load(slice_, run_id=run_id) as observed:
         user = fetch_user(api)
-        with open_load(database, slice_) as load:
-            discovered = fetch_accounts(api, connection.name)
-            # One by one, because each row is stored under the key of its own account.
-            for position, (account, row) in enumerate(zip(discovered.accounts, discovered.rows, strict=True)):
-                extras = {0: discovered.extras[position]} if position in discovered.extras else {}
-                load.spool.write([row], extras=extras, page=1, account=account.key)
+        with open_load(database, slice_, by_value=repairs) as load:
+            discovered = read_accounts(api, load)
             save_user(database, connection.name, user.id, user.name)
             listed = [(account.key, account) for account in discovered.accounts]
             notes = dict(discovered.facts.notes)
             if moved := {each.account: f"{each}; {each.command}" for each in zone_changes(database, listed)}:
                 notes["moved_accounts"] = moved
             facts = replace(discovered.facts, requests=discovered.facts.requests + 1, notes=notes)
-            judge = Judge(is_second=is_second, accepted=accepted)
+            judge = Judge(is_second=is_second, accepted=accepted, repairs=repairs)
             receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
             published(receipt)
             save_accounts(database, connection.name, listed)
     return [KnownAccount(account.key, connection.name, account) for account in discovered.accounts], receipt
+
+
+def read_accounts(api: SellerApi, load: Load) -> Discovered:
+    """Read the list of a connection's accounts into the spool of a load.
+
+    Raises:
+        SellerPlatformError: As `discover` does.
+    """
+    discovered = fetch_accounts(api, load.slice.account)
+    # One by one, because each row is stored under the key of its own account.
+    for position, (account, row) in enumerate(zip(discovered.accounts, discovered.rows, strict=True)):
+        extras = {0: discovered.extras[position]} if position in discovered.extras else {}
+        load.spool.write([row], extras=extras, page=1, account=account.key)
+    return discovered

@@ -91,8 +91,16 @@ class SliceLoader:
         account = account_of(self.database, request.account)
         api = self.api(account.connection).listening(lambda wait: self.on_wait(request, str(wait)))
         if request.dataset.source is Source.PRODUCT_LOOKUP:
-            is_second, run_id = request.is_second, self.run_id
-            return load_costs(api, self.database, account, now=self.now, run_id=run_id, is_second=is_second)
+            return load_costs(
+                api,
+                self.database,
+                account,
+                now=self.now,
+                run_id=self.run_id,
+                is_second=request.is_second,
+                by_value=request.by_value,
+                repairs=request.repairs,
+            )
         return load_requested(api, self.database, account, request, now=self.now, run_id=self.run_id)
 
 

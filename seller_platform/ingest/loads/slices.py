@@ -7,7 +7,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Window
-from seller_platform.contract.loads import CountVerdict
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import (
     NotOfferedError,
     RequestRefusedError,
@@ -18,7 +18,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.holds import Accepted, Judge
 from seller_platform.warehouse.loads.receipts import days_read, unsettled
-from seller_platform.warehouse.loads.slices import Receipt, Slice, held_error, open_load
+from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, held_error, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 _NOT_OFFERED = (404, 405, 501)
@@ -34,6 +34,7 @@ class SliceRequest:
         is_second: It was read before, and the reading was implausible.
         lookback_days: How many days back rows may still change; by default as the dataset says.
         by_value: Compare the stored rows by value; nothing that earlier loads kept is believed.
+        repairs: A person asked for it: what another program changed is not held.
     """
 
     dataset: Dataset
@@ -43,6 +44,7 @@ class SliceRequest:
     is_second: bool = False
     lookback_days: int | None = None
     by_value: bool = False
+    repairs: bool = False
 
     def __str__(self) -> str:
         return f"{self.dataset.name} of {self.account}" + (f", {self.month.start:%Y-%m}" if self.month else "")
@@ -80,6 +82,7 @@ def load_requested(
         lookback_days=request.lookback_days,
         is_second=request.is_second,
         by_value=request.by_value,
+        repairs=request.repairs,
     )
 
 
@@ -95,6 +98,7 @@ def load_slice(
     is_second: bool = False,
     accepted: Accepted | None = None,
     by_value: bool = False,
+    repairs: bool = False,
 ) -> Receipt:
     """Make a stored slice equal to the API's present list.
 
@@ -108,6 +112,7 @@ def load_slice(
         is_second: The slice was read before, and the reading was implausible.
         accepted: The doubt of a held reading; a reading that says the same is published.
         by_value: Compare the stored rows by value; nothing that earlier loads kept is believed.
+        repairs: A person asked for it: what another program changed is not held.
 
     Raises:
         ImplausibleReadingError: The reading contradicts the stored rows, and is not the second one. Nothing was stored.
@@ -121,24 +126,32 @@ def load_slice(
     started_at = utc_now()
     settled = _settled_days(database, account, dataset, window, started_at=started_at, lookback_days=lookback_days)
     was_settled = dataset.is_dated and len(settled) == window.days
-    judge = Judge(settled, is_second=is_second or accepted is not None, accepted=accepted)
+    judge = Judge(settled, is_second=is_second or accepted is not None, accepted=accepted, repairs=repairs)
     slice_ = Slice.of(account, dataset, window)
     with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_, by_value=by_value) as load:
-        days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
-        try:
-            with reserving(api, database, dataset, account.key, window) as reserved:
-                facts = read_slice(
-                    reserved, dataset, account.account, days, snapshot_day, load.spool, memory=load.spool
-                )
-        except RequestRefusedError as error:
-            if dataset.is_computed and error.status in _NOT_OFFERED:
-                raise NotOfferedError(dataset.name, dataset.path, error.status) from error
-            raise
+        facts = read_list(api, database, account, load)
         today = started_at.astimezone(account.zone).date()
         unusual = unusual_days(database, dataset, account.key, window, load.spool.days, today=today)
         found = {"was_settled": was_settled, "unusual_days": unusual}
         facts = replace(facts, notes={**facts.notes, **{name: each for name, each in found.items() if each}})
         return published(observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge)))
+
+
+def read_list(api: SellerApi, database: Database, account: KnownAccount, load: Load) -> LoadFacts:
+    """Read a slice's list into the spool of a load.
+
+    Raises:
+        SellerPlatformError: As `load_slice` does.
+    """
+    dataset, window = load.slice.dataset, load.slice.window
+    days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
+    try:
+        with reserving(api, database, dataset, account.key, window) as reserved:
+            return read_slice(reserved, dataset, account.account, days, snapshot_day, load.spool, memory=load.spool)
+    except RequestRefusedError as error:
+        if dataset.is_computed and error.status in _NOT_OFFERED:
+            raise NotOfferedError(dataset.name, dataset.path, error.status) from error
+        raise
 
 
 def published(receipt: Receipt) -> Receipt:

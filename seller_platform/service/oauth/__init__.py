@@ -9,6 +9,5 @@
 - `registration_rules`: names and redirect URIs that may be registered
 - `developers_page`: where users register applications, and replace their secrets
 - `approvals_page`: where users end an application's access
-- `temporary_access`: a temporary user and access token for `verify`
 - `openapi`: the description of these endpoints
 """

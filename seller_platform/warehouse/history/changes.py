@@ -90,7 +90,7 @@ def changes_since(
             loads = [load for load, _, is_again in found if is_again or dataset.keeps_snapshots][-1:]
         before = since or max((moment for load, moment in ended.items() if not loads or load < loads[-1]), default=None)
         former, present = _rows(connection, dataset, account, window, loads)
-    return Changes(before, loads, *_compared(dataset, former, present))
+    return Changes(before, loads, *compared(dataset, former, present))
 
 
 def sums_of(dataset: Dataset, rows: Iterable[Row]) -> Sums:
@@ -149,7 +149,7 @@ def _fetched(connection: Connection, statement: Select[Any]) -> list[Row]:
     return [dict(row) for row in connection.execute(statement).mappings()]
 
 
-def _compared(
+def compared(
     dataset: Dataset, former: Sequence[Row], present: Sequence[Row]
 ) -> tuple[list[Row], list[Row], list[tuple[Row, Row]]]:
     """Return the rows that came, those that went, and the pairs that changed."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import dict_row
 
 from seller_platform.contract import Dataset
 from seller_platform.warehouse.loads.copy_format import HASH_BYTES
@@ -73,6 +74,9 @@ _PUBLISH = sql.SQL("""
 INSERT INTO {table} ({columns}, {load_id}) SELECT {columns}, {load} FROM {pending} WHERE {inside}
 """)
 
+_FIRST_ROWS = sql.SQL("SELECT {content} FROM {rows} WHERE {inside} ORDER BY {order} LIMIT {most}")
+_MOST_ROWS = 1_000
+
 _ALL = sql.SQL("true")
 
 
@@ -121,6 +125,23 @@ class Difference:
 
     is_new: Sequence[bool]
     gone: Sequence[bytes]
+
+
+@dataclass(frozen=True)
+class RowsApart:
+    """What a list and the stored rows do not have in common, by value.
+
+    Attributes:
+        listed: How many rows are listed, and not stored.
+        stored: How many are stored, and not listed.
+        first_listed: The first of the rows that are not stored, by column.
+        first_stored: The first of those that are not listed.
+    """
+
+    listed: int
+    stored: int
+    first_listed: Sequence[Mapping[str, Any]]
+    first_stored: Sequence[Mapping[str, Any]]
 
 
 def stored_rows(
@@ -207,6 +228,23 @@ class PendingRows:
         self._execute(_TAKE_HASH, {"stored": stored, "new": new})
         equal = set(stored)
         return [each for each in gone if each not in equal]
+
+    def apart(self, gone: Sequence[str]) -> RowsApart:
+        """Return the new rows and those that are gone, after equal ones were dropped."""
+        ((listed,),) = self._execute(sql.SQL("SELECT count(*) FROM {pending}")).fetchall()
+        at = sql.SQL("{} AND ctid = ANY ({}::text[]::tid[])").format(self._names["owned"], sql.Literal(list(gone)))
+        content = _listed(name for name in self._columns if name not in (*_OF_LOAD, "account"))
+        order = _listed([*self._dataset.order, *self._dataset.key])
+        with self._cursor.connection.cursor(row_factory=dict_row) as cursor:
+            first_listed, first_stored = (
+                cursor.execute(
+                    _FIRST_ROWS.format(
+                        content=content, rows=rows, inside=inside, order=order, most=sql.Literal(_MOST_ROWS)
+                    )
+                ).fetchall()
+                for rows, inside in ((self.table, _ALL), (self._names["table"], at))
+            )
+        return RowsApart(int(listed), len(gone), first_listed, first_stored)
 
     def move_to_history(self, gone: Sequence[str], load_id: int, inside: sql.Composable | None = None) -> Profile:
         """Move stored rows to schema `history`, and return their profile.

@@ -378,11 +378,14 @@ class Judge:
         settled: The days of the window that were read after their last expected change.
         is_second: The slice was read before with the same result; days that are still in doubt are held.
         accepted: The doubt that an operator accepted.
+        repairs: A person asked to store what is listed: a list that is what loads have stored before is not in doubt,
+            however another program has changed the rows.
     """
 
     settled: Collection[date] = frozenset()
     is_second: bool = False
     accepted: Accepted | None = None
+    repairs: bool = False
 
     def findings(
         self, dataset: Dataset, changes: Mapping[str, DayChange], *, lacks_total: bool

@@ -1,20 +1,12 @@
-"""The products of an account: whether their offers are stored, and their SKUs."""
+"""The products of an account."""
 
-from sqlalchemy import func, or_, select, union
+from sqlalchemy import func, select, union
 
 from seller_platform.contract import LOCAL_DAY
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.service_tables import PRODUCTS
 from seller_platform.warehouse.schema.tables import table_for
-
-
-def accounts_with_offers(database: Database) -> frozenset[str]:
-    """Return the keys of the accounts with offers, sales ranks or lead times; a replica's operator may load them."""
-    facts = or_(*(PRODUCTS.c[name].is_not(None) for name in ("buybox_price", "sales_rank", "lead_time_days")))
-    with database.begin() as connection:
-        return frozenset(connection.execute(select(PRODUCTS.c.account).where(facts).distinct()).scalars())
 
 
 def skus_of_account(database: Database, account: str) -> list[str]:

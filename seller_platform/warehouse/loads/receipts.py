@@ -11,11 +11,10 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection, Select, bindparam, exists, or_, select, text
 
-from seller_platform.contract import DATASETS, Dataset, Window
+from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.advisory_locks import lock_within
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.slices import DAYS_OF_SLICE
 from seller_platform.warehouse.schema.tables import LOADS, SLICES
 
 CLOCKS_DIFFER = timedelta(days=1)
@@ -30,44 +29,6 @@ def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
     statement = select(LOADS).where(LOADS.c.run_id == run_id).order_by(LOADS.c.id)
     with database.begin() as connection:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
-
-
-@dataclass(frozen=True)
-class StoredWindow:
-    """Days of a dataset and account that loads have stored.
-
-    Attributes:
-        started_at: When the newest load of the dataset and account began.
-    """
-
-    dataset: str
-    account: str
-    window: Window
-    started_at: datetime
-
-
-# Rows that sum up their window replace each other: of each month, the newest window follows after those of all days.
-_STORED_WINDOWS = text(f"""
-    SELECT dataset, account, lower(stored), upper(stored), read_at
-    FROM (
-        SELECT dataset, account, range_agg({DAYS_OF_SLICE}) AS days, max(read_at) AS read_at
-        FROM platform.slices AS slice WHERE month IS NOT NULL GROUP BY dataset, account
-    ) AS pair, unnest(days) AS stored
-    UNION ALL
-    SELECT slice.dataset, slice.account, window_start, window_end, started_at
-    FROM platform.slices AS slice JOIN platform.loads AS load ON load.id = slice.load_id
-    WHERE slice.month IS NULL OR slice.dataset = ANY (:sums)
-""")  # noqa: S608  # a constant
-
-
-def stored_windows(database: Database) -> list[StoredWindow]:
-    """Return the stored windows of every dataset and account, without the rows of former windows that are replaced."""
-    sums = [dataset.name for dataset in DATASETS if dataset.is_dated and not dataset.is_divisible]
-    with database.begin() as connection:
-        return [
-            StoredWindow(dataset, account, Window(first, after), started_at)
-            for dataset, account, first, after, started_at in connection.execute(_STORED_WINDOWS, {"sums": sums})
-        ]
 
 
 def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:

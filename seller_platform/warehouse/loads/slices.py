@@ -28,7 +28,7 @@ from seller_platform.failpoints import reach
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
 from seller_platform.warehouse.loads.day_changes import WHOLE_LIST, Compared, DayChange, day_changes
-from seller_platform.warehouse.loads.difference import PendingRows, ctid_of, difference, stored_rows
+from seller_platform.warehouse.loads.difference import PendingRows, RowsApart, ctid_of, difference, stored_rows
 from seller_platform.warehouse.loads.holds import Claim, Contradiction, Doubt, Judge, doubt_about
 from seller_platform.warehouse.loads.known_pages import keep_pages, recall_pages
 from seller_platform.warehouse.loads.profiles import (
@@ -257,10 +257,27 @@ class Load:
         reach("slice.committed")
         return (held or receipts)[-1]
 
+    def compare(self) -> RowsApart:
+        """Return how the spool and the stored slice differ by value. Nothing is stored."""
+        dataset = self.slice.dataset
+        with self._connection.begin() as transaction, driver_of(self._connection).cursor() as cursor:
+            stored = stored_rows(cursor, dataset, self._inside(self.slice.window), by_value=True)
+            pending = PendingRows(cursor, dataset, self._owned)
+            self._copy(cursor, copy_statement(dataset, pending.table), None, self.spool.count)
+            apart = pending.apart(pending.drop_equal([ctid_of(address) for address in stored.addresses]))
+            transaction.rollback()
+        return apart
+
     def _is_stored(self, previous: Receipt) -> bool:
         """Whether the rows of the spool are those of the last load, and still stored as that left them."""
         last, read = (previous.window, previous.digest), (self.slice.window, self.spool.digest)
         return last == read and self._count() == previous.rows
+
+    def _is_listed_as_loaded(self, cursor: psycopg.Cursor[Any]) -> bool:
+        """Whether the list is, by hash, what loads have stored: only another program can have changed the rows."""
+        stored = stored_rows(cursor, self.slice.dataset, self._inside(self.slice.window))
+        apart = difference(self.spool.hashes, stored)
+        return bool(stored.hashed) and not any(apart.is_new) and len(apart.gone) == len(stored.unhashed)
 
     def _exchanged(
         self, cursor: psycopg.Cursor[Any], whole: _Part, judge: Judge | None, previous: Receipt | None
@@ -286,6 +303,8 @@ class Load:
         if gone and new:
             gone = pending.drop_equal(gone)
         parts = [whole]
+        if judge is not None and judge.repairs and self._is_listed_as_loaded(cursor):
+            judge = None
         if judge is not None:
             parts = self._judged(cursor, whole, judge, pending, gone)
             if not judge.is_second:

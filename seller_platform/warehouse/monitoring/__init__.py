@@ -11,5 +11,6 @@
 - `zone_changes`: accounts with rows of a former time zone or currency
 - `freshness`: the last reading of each dataset and account
 - `metrics`: measures of the warehouse for Prometheus
+- `comparable_slices`: stored slices that the upstream can still be asked for
 - `sampling`: slices drawn at random, and the bound that follows from their comparisons
 """

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from math import ceil, exp, floor, lgamma, log, log1p, log10
-from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Row, delete, func, insert, select, text
+from sqlalchemy import delete, func, insert, select, text
 
 from seller_platform.contract import DATASETS, Dataset, Source, Window, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.warehouse.loads.expectations import fewest_requests
+from seller_platform.warehouse.monitoring.comparable_slices import ended_days
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import COMPARISONS, SAMPLED_SLICES
 
@@ -196,7 +196,7 @@ def draw(database: Database, stratum: Stratum, point: float, requests: int) -> D
         row = connection.execute(_DRAW, bound).one_or_none()
     if row is None:
         return None
-    days = _ended_days(row)
+    days = next(ended_days(Window.month_of(row.month), row.days_read, ZoneInfo(row.time_zone)))
     parts = min(int(row.parts), days.days)
     part = min(int(row.position * parts), parts - 1)
     first, after = (days.start + timedelta(days=days.days * number // parts) for number in (part, part + 1))
@@ -318,17 +318,6 @@ def _lists(requests: int) -> dict[str, Sequence[object]]:
         ],
         "divisible": [each.is_divisible for each in lists],
     }
-
-
-def _ended_days(row: Row[Any]) -> Window:
-    """Return the first days of a slice that had ended when they were read."""
-    zone, month = ZoneInfo(row.time_zone), Window.month_of(row.month)
-    ended = 0
-    for day, moment in zip(month.each_day(), row.days_read, strict=False):
-        if moment is None or moment.astimezone(zone).date() <= day:
-            break
-        ended += 1
-    return Window(month.start, month.start + timedelta(days=ended))
 
 
 def _percent(share: float) -> str:

@@ -30,7 +30,6 @@ class EventKind(StrEnum):
     ACCOUNTS_REVOKED = auto()
     GROUP_CHANGED = auto()
     GROUP_REMOVED = auto()
-    TEMPORARY_ACCESS_GIVEN = auto()
 
 
 ALARMING = (EventKind.CODE_REPLAYED, EventKind.REFRESH_TOKEN_REUSED, EventKind.LOGIN_LOCKED)

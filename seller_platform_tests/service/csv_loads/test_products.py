@@ -13,7 +13,6 @@ from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.wire import COST_PERIODS_PATH
 from seller_platform.errors import ProductFileError
 from seller_platform.service.csv_loads.products import LoadedProducts, load_products
-from seller_platform.warehouse.loads.products import accounts_with_offers
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import (
@@ -67,16 +66,13 @@ def test_an_asin_and_a_name_that_are_not_sent_are_those_of_the_rows(shop: Databa
 
     assert loaded == LoadedProducts(2, 1, [US])
     assert _stored(shop) == [("A", "B-A", "P-1", "A now", *NOTHING_SENT), ("B", "B-B", None, "B sold", *NOTHING_SENT)]
-    assert accounts_with_offers(shop) == frozenset()
 
 
 def test_a_product_is_replaced_as_a_whole(shop: Database, tmp_path: Path) -> None:
     every = "account,sku,asin,parent_asin,product_name,buybox_price,sales_rank,lead_time_days"
     _load(shop, tmp_path, 'S1.US,A,B-9,P-1,"Mug, blue",12.50,7,30', "S1.US,B,B-B,P-1,B,,,", header=every)
-    offers = accounts_with_offers(shop)
     _load(shop, tmp_path, "S1.US,B,P-2,4", header="account,sku,parent_asin,lead_time_days")
 
-    assert offers == {US}
     assert _stored(shop) == [
         ("A", "B-9", "P-1", "Mug, blue", Decimal("12.50"), 7, 30),
         ("B", "B-B", "P-2", "B sold", None, None, 4),

@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.service.pages.rendering import shown_moment
 from seller_platform_tests.support.served import (
     ACCOUNTS,
@@ -348,17 +347,3 @@ def test_the_page_of_applications_shows_what_was_chosen_and_when_it_ends(service
     assert facts["Accounts"][0].startswith("all of yours, also later ones: Shop US (US)")
     assert facts["Accounts"][1] == "Shop US (US)"
     assert sorted(facts["Ends"]) == sorted(f"{shown_moment(end)} at the latest" for (end,) in ends)
-
-
-def test_a_temporary_access_only_reads_and_is_recorded(service: Served) -> None:
-    shop = {"account_title": "Shop US"}
-    with temporary_access(service.database, ["S1.US", "S1.DE"]) as token, service.client() as client:
-        client.headers["Authorization"] = f"Bearer {token}"
-        accounts = client.get("/user/accounts").json()["accounts"]
-        rows = client.get("/inventory/list", params={**shop, "per_page": "500"})
-        write = client.delete("/cogs/cost-periods", params={**shop, "sku": "A"})
-    events = stored(service.database, "SELECT kind, details FROM service.security_events ORDER BY id")
-
-    assert [account["account_title"] for account in accounts] == ["Shop US", "Shop DE"]
-    assert (rows.status_code, write.status_code) == (200, 403)
-    assert events[-1] == ("temporary_access_given", {"accounts": ["S1.US", "S1.DE"]})

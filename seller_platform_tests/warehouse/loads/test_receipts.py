@@ -12,7 +12,6 @@ from seller_platform.warehouse.loads.receipts import (
     newest_load,
     newest_receipts,
     receipts_of_run,
-    stored_windows,
     unreported_loads,
     was_loaded,
 )
@@ -51,20 +50,6 @@ def test_a_run_has_the_receipts_of_its_loads(database: Database) -> None:
 
     assert (first.run_id, second.run_id, first.id < second.id) == ("b", "b", True)
     assert receipts_of_run(database, "d") == ()
-
-
-def test_the_windows_of_many_loads_are_read_as_few(database: Database) -> None:
-    days = [date(2026, 3, day) for day in range(1, 20)]
-    mark_loaded(database, TRANSACTIONS, "S.JP", *(Window(day, date(2026, 3, 25)) for day in days))
-    mark_loaded(database, BY_PRODUCT, "S.JP", MARCH, Window(MARCH.start, date(2026, 3, 11)))
-
-    stored = stored_windows(database)
-
-    assert [(each.dataset, each.window) for each in stored] == [
-        ("sales_by_product", MARCH),
-        ("transactions", Window(MARCH.start, date(2026, 3, 25))),
-        ("sales_by_product", Window(MARCH.start, date(2026, 3, 11))),
-    ]
 
 
 def test_loads_that_another_process_reports_are_not_awaited_for_ever(database: Database) -> None:

@@ -1,0 +1,94 @@
+"""The stored slices that the upstream can still be asked for, to compare them by value."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import text
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.warehouse.postgres.database import Database
+
+_STORED = text("""
+    SELECT dataset, account, month, days_read, newest_day, coalesce(time_zone, 'UTC') AS time_zone,
+           coalesce(read_after_days > lookback_days, false) AS is_settled,
+           coalesce(read_after_days > 0, false) AS is_over
+    FROM platform.slices
+    JOIN unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[])) AS list (dataset, lookback_days)
+         USING (dataset)
+    WHERE account = ANY (:accounts) AND load_id IS NOT NULL AND (month IS NULL OR month = ANY (:months))
+    ORDER BY account, dataset, month
+""")
+
+
+@dataclass(frozen=True)
+class ComparableSlice:
+    """Days of a stored month, or the snapshot of today.
+
+    Attributes:
+        month: The days; None of a list without days.
+        is_settled: Whether no row of it was expected to change after it was read.
+    """
+
+    dataset: Dataset
+    account: str
+    month: Window | None
+    is_settled: bool
+
+
+def comparable_slices(
+    database: Database,
+    datasets: Collection[Dataset],
+    accounts: Collection[str],
+    months: Sequence[Window],
+    now: datetime,
+) -> tuple[list[ComparableSlice], Mapping[str, Sequence[str]]]:
+    """Return the stored slices of these accounts, and the accounts of lists whose newest snapshot is of another day.
+
+    Only days that had ended when they were read are compared: the others are not expected to be equal. Of a list
+    without days, the upstream has no former snapshots.
+
+    Args:
+        months: The months of dated lists.
+    """
+    bound = {
+        "datasets": [each.name for each in datasets],
+        "lookbacks": [each.lookback_days for each in datasets],
+        "accounts": list(accounts),
+        "months": [each.start for each in months],
+    }
+    with database.begin() as connection:
+        rows = connection.execute(_STORED, bound).all()
+    slices, former = list[ComparableSlice](), defaultdict[str, list[str]](list)
+    for row in rows:
+        dataset, zone = dataset_named(row.dataset), ZoneInfo(row.time_zone)
+        if row.month is None:
+            if row.newest_day == now.astimezone(zone).date():
+                slices.append(ComparableSlice(dataset, row.account, None, is_settled=False))
+            else:
+                former[dataset.name].append(row.account)
+        elif dataset.is_divisible or row.is_over:
+            windows = ended_days(Window.month_of(row.month), row.days_read, zone)
+            slices += (ComparableSlice(dataset, row.account, each, row.is_settled) for each in windows)
+    return slices, former
+
+
+def ended_days(month: Window, days_read: Sequence[datetime | None], zone: ZoneInfo) -> Iterator[Window]:
+    """Yield the runs of days of a month that had ended when they were read, oldest first.
+
+    Args:
+        days_read: When each day of the month was last read.
+    """
+    start: date | None = None
+    for day, moment in zip(month.each_day(), days_read, strict=False):
+        has_ended = moment is not None and moment.astimezone(zone).date() > day
+        if has_ended:
+            start = start or day
+        elif start is not None:
+            yield Window(start, day)
+            start = None
+        last = day
+    if start is not None:
+        yield Window(start, last + timedelta(days=1))
