@@ -51,7 +51,7 @@ TESTS_OF: Mapping[str, Sequence[str]] = {
     "warehouse.sums.keeping": ("warehouse/sums", "service/statistics", "warehouse/loads/test_slices.py"),
     "ingest.connections.token_rotation": ("ingest/connections",),
     "ingest.connections.request_budget": ("ingest/connections/test_request_budget.py",),
-    "client.lists.pagination": (*_LISTS, "ingest/loads/test_known_pages.py"),
+    "client.lists.reader": (*_LISTS, "ingest/loads/test_known_pages.py"),
     "client.decoding.values": ("client/decoding",),
     "client.decoding.pages": (*_LISTS, "ingest/loads/test_known_pages.py", "ingest/loads/test_replaced_text.py"),
     "service.access": (

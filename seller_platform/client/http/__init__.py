@@ -6,7 +6,6 @@
 - `concurrency`: limits the requests under way
 - `metering`: what limits the requests of a day
 - `pauses`: the pause that an answer asks for
-- `shared_budget`: limits the requests of several processes together
 - `responses`: classifies answers: good, worth another attempt, or refused
 - `retries`: repeats a request that failed, after a pause
 """

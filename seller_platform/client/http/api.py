@@ -13,7 +13,7 @@ import msgspec
 from opentelemetry.trace import Span, SpanKind
 
 from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, StoredBody, read_answer, store_body
-from seller_platform.client.http.concurrency import Budget, RequestBudget
+from seller_platform.client.http.concurrency import RequestBudget
 from seller_platform.client.http.metering import RequestMeter
 from seller_platform.client.http.responses import (
     PassingFault,
@@ -83,7 +83,7 @@ class SellerApi:
         base_url: str,
         *,
         auth: httpx.Auth | None = None,
-        budget: Budget | None = None,
+        budget: RequestBudget | None = None,
         meter: RequestMeter | None = None,
         transport: httpx.BaseTransport | None = None,
         attempts: int = 6,
@@ -91,7 +91,7 @@ class SellerApi:
         clock: RequestClock | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
-        self.budget: Budget = budget or RequestBudget()
+        self.budget = budget or RequestBudget()
         self.meter = meter
         self._clock = clock or RequestClock()
         self._policy = RetryPolicy(attempts, _RETRY_SECONDS, self._clock)

@@ -4,41 +4,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from seller_platform.counts import count_of
 
+MOST_REQUESTS = 8
+"""How many requests of a connection, or of all loading processes together, are ever under way at once."""
+
 Given = TypeVar("Given")
 Result = TypeVar("Result")
-
-
-class Budget(Protocol):
-    """Limits the requests under way at once.
-
-    Attributes:
-        limit: The most requests that are ever allowed at once.
-    """
-
-    limit: int
-
-    @property
-    def allowed(self) -> int:
-        """How many requests are allowed at once now."""
-        ...
-
-    def request(self) -> AbstractContextManager[None]:
-        """Wait until one more request is allowed, and count it until the block ends."""
-        ...
-
-    def shrink(self) -> None:
-        """Halve the requests that are allowed, because the upstream answered 429."""
-        ...
-
-    def grow(self) -> None:
-        """Count a success; enough of them allow one request more."""
-        ...
 
 
 class RequestBudget:
@@ -49,14 +25,21 @@ class RequestBudget:
     Args:
         limit: The most requests that are ever allowed at once.
         successes_to_grow: The successes after which one request more is allowed.
+        shared: A semaphore that several processes share, which limits the requests of all of them together.
     """
 
-    def __init__(self, limit: int = 8, *, successes_to_grow: int = 20) -> None:
+    def __init__(
+        self,
+        limit: int = MOST_REQUESTS,
+        *,
+        successes_to_grow: int = 20,
+        shared: AbstractContextManager[object] | None = None,
+    ) -> None:
         if limit < 1:
             raise ValueError(f"a budget of {count_of(limit, 'request')} allows none")
         self.limit, self.allowed, self.under_way = limit, limit, 0
         self._successes, self._successes_to_grow = 0, successes_to_grow
-        self._changed = threading.Condition()
+        self._changed, self._shared = threading.Condition(), shared or nullcontext()
 
     @contextmanager
     def request(self) -> Iterator[None]:
@@ -66,7 +49,8 @@ class RequestBudget:
                 self._changed.wait()
             self.under_way += 1
         try:
-            yield
+            with self._shared:
+                yield
         finally:
             with self._changed:
                 self.under_way -= 1

@@ -8,9 +8,9 @@ from functools import partial
 from seller_platform.client.decoding.local_days import zone_of
 from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.list_reader import ListReader, ReadResult, WalkEndedError
 from seller_platform.client.lists.placed_rows import placed_rows
 from seller_platform.client.lists.prefetch import PageFetcher
+from seller_platform.client.lists.reader import ListReader, ReadResult, WalkEndedError
 from seller_platform.client.lists.row_sink import PageMemory, RowSink
 from seller_platform.client.lists.split_lists import SplitListReader
 from seller_platform.contract import Account, Dataset, Window

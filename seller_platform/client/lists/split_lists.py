@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from seller_platform.client.decoding.pages import Page
-from seller_platform.client.lists.list_reader import ListPart, ListReader, ReadResult, is_full
+from seller_platform.client.lists.reader import ListPart, ListReader, ReadResult, is_full
 from seller_platform.contract import Window
 from seller_platform.counts import count_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
-from seller_platform.client.http.concurrency import Budget
+from seller_platform.client.http.concurrency import RequestBudget
 from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint
 from seller_platform.errors import RequestError
 from seller_platform.ingest.connections.request_budget import DailyRequests
@@ -176,7 +176,7 @@ def open_api(
     box: SecretBox,
     home: Path,
     *,
-    budget: Budget | None = None,
+    budget: RequestBudget | None = None,
 ) -> SellerApi:
     """Return the API of a connection; the caller closes it.
 

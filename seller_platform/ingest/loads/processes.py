@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from multiprocessing import forkserver
+from multiprocessing.synchronize import Semaphore
 
 from seller_platform import interruption
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.http.shared_budget import BudgetFile
+from seller_platform.client.http.concurrency import MOST_REQUESTS, RequestBudget
 from seller_platform.clocks import utc_now
 from seller_platform.commands import use_demo_start, use_start, uses_demo_start
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
@@ -51,6 +52,7 @@ class _Opening:
     """What a loading process needs; it is sent through a pipe.
 
     Attributes:
+        requests: Limits the requests of all loading processes together.
         names_demo: Whether the commands in messages have `--demo`.
         logs_json: Whether logs are JSON.
         environment: The variables of this process, which may have changed since the server of the forks began.
@@ -58,7 +60,7 @@ class _Opening:
 
     settings: Settings
     database_url: str
-    budgets: BudgetFile
+    requests: Semaphore
     names_demo: bool
     logs_json: bool
     environment: dict[str, str]
@@ -73,14 +75,14 @@ class LoadingProcesses:
         Raises:
             OSError: The system does not start it.
         """
-        self.budgets = BudgetFile.create()
         # For glibc, which otherwise keeps a heap for each thread: a sixth of the memory. Threads do not compete for it,
         # because they allocate while they hold the interpreter's lock.
         os.environ.setdefault("MALLOC_ARENA_MAX", "1")
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])
         forkserver.ensure_running()
-        opening = _Opening(settings, database_url, self.budgets, uses_demo_start(), are_json(), {**os.environ})
+        requests, environment = context.BoundedSemaphore(MOST_REQUESTS), {**os.environ}
+        opening = _Opening(settings, database_url, requests, uses_demo_start(), are_json(), environment)
         self._executor = ProcessPoolExecutor(PROCESSES, context, initializer=_begin, initargs=(opening,))
         self._ending = interruption.register(_kill, at_once=_kill)
 
@@ -96,8 +98,6 @@ class LoadingProcesses:
         except BrokenProcessPool:
             interruption.check()
             _LOG.warning("%s: a loading process has died, so it is loaded again", request)
-            for number in range(1, PROCESSES + 1):
-                self.budgets.forget(number)
             return loader.load(request)
 
     def end(self) -> None:
@@ -105,7 +105,6 @@ class LoadingProcesses:
         if interruption.is_ending():
             _kill()
         self._executor.shutdown(cancel_futures=True)
-        self.budgets.close()
         interruption.unregister(self._ending)
 
 
@@ -136,12 +135,10 @@ def _begin(opening: _Opening) -> None:
     if any(name.startswith("OTEL_") for name in os.environ):
         send_traces("seller-platform", os.environ)
     box = secret_box(settings.home, settings.secret_key.get_secret_value() if settings.secret_key else None)
-    number = int(multiprocessing.current_process().name.rpartition("-")[2])  # they count on from pool to pool
-    budgets = BudgetFile(opening.budgets.file, number % PROCESSES + 1)
 
     @cache
     def api(connection: str) -> SellerApi:
-        upstream, budget = upstream_of(connection, settings, database, box), budgets.budget(connection)
+        upstream, budget = upstream_of(connection, settings, database, box), RequestBudget(shared=opening.requests)
         return open_api(upstream, connection, database, box, settings.home, budget=budget)
 
     _loader = SliceLoader(database, api, utc_now())

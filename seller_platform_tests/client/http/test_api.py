@@ -2,8 +2,10 @@
 
 import gzip
 import logging
+import multiprocessing
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -318,20 +320,28 @@ def test_the_budget_halves_on_429_and_recovers_one_by_one() -> None:
     assert budget.allowed == 4
 
 
-def test_the_budget_bounds_the_requests_under_way() -> None:
-    budget, most = RequestBudget(2), [0]
-    gate = threading.Barrier(2)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_the_budget_bounds_the_requests_under_way(*, is_shared: bool) -> None:
+    """Also those of several budgets, as loading processes have them, together."""
+    shared = multiprocessing.BoundedSemaphore(2) if is_shared else None
+    budgets = [RequestBudget(shared=shared), RequestBudget(shared=shared)] if is_shared else [RequestBudget(2)]
+    gate, under_way, most, lock = threading.Barrier(2), [0], [0], threading.Lock()
 
     def answer(request: httpx.Request) -> httpx.Response:
-        most[0] = max(most[0], budget.under_way)
+        with lock:
+            under_way[0] += 1
+            most[0] = max(most[0], under_way[0])
         gate.wait(PATIENCE_SECONDS)
+        with lock:
+            under_way[0] -= 1
         return httpx.Response(200, json={})
 
-    with api_of(answer, budget=budget) as api:
-        threads = [threading.Thread(target=api.get, args=("/user/me",)) for _ in range(6)]
+    with ExitStack() as opened:
+        apis = [opened.enter_context(api_of(answer, budget=budget)) for budget in budgets]
+        threads = [threading.Thread(target=apis[number % len(apis)].get, args=("/user/me",)) for number in range(6)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    assert (most[0], budget.under_way) == (2, 0)
+    assert (most[0], under_way[0]) == (2, 0)

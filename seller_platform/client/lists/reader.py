@@ -320,6 +320,8 @@ class _Pages:
         contradiction = "" if announced == rows else self._wrong_number
         if self._last_page > pages or (announced is None and 0 < self._last_page < pages):
             by_rows = count_of(pages, "page")
-            contradiction = f"the list has {self._last_page} pages by its last_page, and {by_rows} by its rows"
+            contradiction = (
+                f"the list has {count_of(self._last_page, 'page')} by its last_page, and {by_rows} by its rows"
+            )
         notes = {CONTRADICTION: contradiction} if contradiction else {}
         return ReadResult(rows, announced, doubt, rows - len(self._keys) if self._keys else duplicates, notes)
