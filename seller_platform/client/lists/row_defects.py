@@ -52,7 +52,10 @@ class RowDefects:
         for name, positions in defects.items():
             for position, columns in positions.items():
                 self._note(name, page, position, columns)
-        if not any(None in map(itemgetter(number), rows) for number in self._key):
+        for number in self._key:
+            if None in map(itemgetter(number), rows):
+                break
+        else:  # as in most pages
             return
         for position, row in enumerate(rows):
             if absent := {name: "" for number, name in self._key.items() if row[number] is None}:

@@ -6,6 +6,7 @@ upstream may ignore the filter. Then each part is the whole list, and the unfilt
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from seller_platform.client.decoding.pages import Page
 from seller_platform.client.lists.reader import ListPart, ListReader, ReadResult, is_full
@@ -35,23 +36,19 @@ class SplitListReader:
             whole = self._reader.fetcher.one(self._whole)
         if whole.total is not None and not whole.rows:
             return ReadResult(announced=whole.total)
-        by_value = [
-            [
-                ListPart(replace(self._query, window=window, value=value), (value,) if self._split_by.tag else ())
-                for window in windows
-            ]
-            for value in self._split_by.values
-        ]
         firsts: list[Page] = []
         if len(windows) == 1:
-            for parts in by_value:
-                firsts += self._reader.fetcher.each([parts[0].query], as_firsts=True)
+            for value in self._split_by.values:
+                query = replace(self._query, window=windows[0], value=value)
+                firsts += self._reader.fetcher.each([query], as_firsts=True)
             self._is_ignored = self._ignores(whole, firsts)
         if self._is_ignored:
             return self._unfiltered(windows, whole.total, [first.total for first in firsts])
-        results = [
-            self._reader.read_all(parts, firsts[number : number + 1] or None) for number, parts in enumerate(by_value)
-        ]
+        results = []
+        for number, value in enumerate(self._split_by.values):
+            tags = (value,) if self._split_by.tag else ()
+            parts = [ListPart(replace(self._query, window=window, value=value), tags) for window in windows]
+            results.append(self._reader.read_all(parts, firsts[number : number + 1] or None))
         return self._compared(whole, results, windows)
 
     def _ignores(self, whole: Page, firsts: Sequence[Page]) -> bool:
@@ -61,9 +58,9 @@ class SplitListReader:
         the filter is ignored, or where they are zero.
         """
         sizes = [len(each.rows) if each.total is None else each.total for each in (whole, *firsts)]
-        if not whole.rows or any(abs(size - sizes[0]) > _FEW_ROWS + sizes[0] // 100 for size in sizes):
+        if not whole.rows or max(sizes) - min(sizes) > _FEW_ROWS + sizes[0] // 100:
             return False
-        return 2 * len(set(whole.rows).intersection(*(first.rows for first in firsts))) >= len(whole.rows)
+        return 2 * len(set(whole.rows).intersection(*map(attrgetter("rows"), firsts))) >= len(whole.rows)
 
     def _compared(self, whole: Page, results: Sequence[ReadResult], windows: Sequence[Window | None]) -> ReadResult:
         """Judge whether the parts add up to the unfiltered list, which may have changed meanwhile."""
