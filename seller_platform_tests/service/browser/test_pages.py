@@ -65,7 +65,7 @@ def test_a_person_logs_in_after_a_wrong_password_and_approves(page: Page, readin
 
 
 def test_a_redirect_to_an_ipv6_address_is_not_stopped_by_our_policy(page: Page, service: Served) -> None:
-    execute(service.database, "UPDATE service.applications SET redirect_uri = 'http://[::1]:9/cb'")
+    execute(service.database, "UPDATE service.applications SET redirect_uris = '{http://[::1]:9/cb}'")
     _ask(page, service, "http://[::1]:9/cb")
     _log_in(page)
 
