@@ -27,7 +27,8 @@ _TOKEN = "reads-lists"
 CALLER = f"""
 INSERT INTO service.users (id, email, name, password_hash) OVERRIDING SYSTEM VALUE VALUES (1, 'u@x', 'A user', '');
 INSERT INTO service.user_accounts VALUES (1, '{ACCOUNT.key}');
-INSERT INTO service.applications (client_id, name, redirect_uri) VALUES ('walks', 'Walks', 'https://x/');
+INSERT INTO service.applications (client_id, name, redirect_uris, origin)
+VALUES ('walks', 'Walks', '{{https://x/}}', 'operator');
 INSERT INTO service.authorizations (family, client_id, user_id, last_used_on, scopes, expires_at)
 VALUES (gen_random_uuid(), 'walks', 1, (now() AT TIME ZONE 'UTC')::date, '{{read}}', 'infinity');
 INSERT INTO service.access_tokens (token_hash, family, expires_at)
