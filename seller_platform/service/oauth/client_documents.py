@@ -182,8 +182,12 @@ def _client_of(url: str, body: bytes) -> Application:
             raise ValueError("has no client_name, the text that people read of it")
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
             raise ValueError("has no redirect_uris, the list of addresses to which people are sent back")
-        usable = tuple(filter(_is_usable, uris))
-        check_application(name, usable or tuple(uris[:1]))
+        usable = []
+        for uri in uris:  # many clients list others beside those that can be used
+            with suppress(InvalidApplicationError):
+                check_redirect_uri(uri)
+                usable.append(uri)
+        check_application(name, usable or uris[:1])
     except InvalidApplicationError as error:
         raise _refused(url, f"cannot be used: its {error.field} {error.problem}. {_ACCEPTED}") from None
     except ValueError as error:
@@ -194,14 +198,6 @@ def _client_of(url: str, body: bytes) -> Application:
         problem = f"offers only the method {methods} to say who the application is"
         raise _refused(url, f"{problem}. {_ACCEPTED}")
     return Application(url, name, usable, Origin.DOCUMENT)
-
-
-def _is_usable(uri: str) -> bool:
-    """Whether a redirect URI can be used; many clients list others beside it."""
-    with suppress(InvalidApplicationError):
-        check_redirect_uri(uri)
-        return True
-    return False
 
 
 def _methods_of(document: dict[str, Any]) -> list[object]:

@@ -283,7 +283,10 @@ async def _use_once(
     row = await used.fetchone()
     if row is not None:
         family, used_key = row
-        access, refresh = (_derived(used_key, use, secret) for use in (b"access", b"refresh"))
+        access, refresh = (
+            urlsafe_b64encode(hmac.digest(used_key, use + secret.encode(), "sha256")).rstrip(b"=").decode()
+            for use in (b"access", b"refresh")
+        )
         issued = {
             "family": family,
             "scopes": values["scopes"],
@@ -301,10 +304,6 @@ async def _use_once(
         return RefusedUse(user_id, is_repeated=True)
     why = await (await connection.execute(_statement(_WHY_REFUSED, once, "true"), values)).fetchone()
     return RefusedUse() if why is None else RefusedUse(*why)
-
-
-def _derived(key: bytes, use: bytes, secret: str) -> str:
-    return urlsafe_b64encode(hmac.digest(key, use + secret.encode(), "sha256")).rstrip(b"=").decode()
 
 
 async def _revoke_consent(
