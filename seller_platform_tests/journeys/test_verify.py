@@ -69,6 +69,15 @@ def test_what_was_synced_is_what_the_upstream_lists(synced: Synced) -> None:
     assert "report_rows" in document["not_compared"]
 
 
+def test_what_todays_requests_do_not_suffice_for_is_named(synced: Synced) -> None:
+    limited = run(["verify", "--json"], synced.variables | {"SELLER_API_REQUESTS_PER_DAY": "3"})
+
+    document = json.loads(limited.stdout)
+    failed = sum(row["failed"] for row in document["verified"])
+    assert (limited.returncode != 0, len(document["failures"])) == (True, failed), document
+    assert 0 < failed < sum(row["slices"] for row in document["verified"])
+
+
 def test_a_row_of_each_list_that_was_changed_is_named_and_repaired(synced: Synced) -> None:
     columns = {dataset.name: _changeable(dataset) for dataset in (*REFRESHED, ACCOUNTS)}
     values = {name: f"SELECT {column.name}::text FROM seller.{name} ORDER BY 1" for name, column in columns.items()}

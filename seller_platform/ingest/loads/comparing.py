@@ -150,7 +150,7 @@ def _examples(dataset: Dataset, apart: RowsApart) -> Iterator[str]:
     ]
     yield from lines[:_ROWS_SHOWN]
     if len(lines) > _ROWS_SHOWN:
-        yield f"and {count_of(max(apart.listed, apart.stored, len(lines)) - _ROWS_SHOWN, 'row')} more"
+        yield f"and {count_of(max(apart.listed, apart.stored, len(lines)) - _ROWS_SHOWN, 'more row')}"
 
 
 def _named(dataset: Dataset, row: Row) -> str:
