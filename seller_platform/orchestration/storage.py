@@ -42,6 +42,7 @@ from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.postgres.refusals import refusal_of
+from seller_platform.warehouse.postgres.sessions import check_server, session
 from seller_platform.warehouse.postgres.urls import place_of, user_of
 
 _LOG = logging.getLogger(__name__)
@@ -62,9 +63,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         schema: str | None = None,
     ) -> None:
         use_faster_functions()
-        url = driver_url(postgres_url, "psycopg2")
-        if schema is not None:
-            url = _url_in_schema(url, schema)
+        url = _session_url(postgres_url, schema)
         super().__init__(url.render_as_string(hide_password=False), should_autocreate_tables, inst_data)
         pool = {"isolation_level": "AUTOCOMMIT", "poolclass": QueuePool, "pool_size": 4, "max_overflow": 16}
         engine = create_engine(url, pool_pre_ping=True, **pool)
@@ -72,6 +71,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         events = create_engine(url, **pool)
         for each in (engine, events):
             listen(each, "handle_error", _raise_if_full)
+            listen(each, "first_connect", lambda driver, _: check_server(driver, postgres_url, {"search_path": None}))
         self._event_log_storage = _EventLogStorage(
             self.postgres_url, events, should_autocreate_tables=should_autocreate_tables
         )
@@ -156,21 +156,20 @@ def _raise_if_full(context: ExceptionContext) -> None:
             raise refusal from context.original_exception
 
 
-def _url_in_schema(url: URL, schema: str) -> URL:
-    """Return a URL whose connections find their tables in a schema.
+def _session_url(postgres_url: str, schema: str | None) -> URL:
+    """Return a URL with all parameters of its connections, which find their tables in a schema.
 
-    The statements of Dagster and of this package name no schema.
+    The statements of Dagster and of this package name no schema. Without one, the search path of the role counts.
     """
-    if _SCHEMA_NAME.fullmatch(schema) is None:
+    if schema is not None and _SCHEMA_NAME.fullmatch(schema) is None:
         problem = f"has the schema {schema!r}; use lower-case letters, digits and underscores"
         raise InvalidSettingError("storage in dagster.yaml", problem)
-    given = url.query.get("options", ())
-    options = [given] if isinstance(given, str) else [*given]
-    return url.update_query_dict({"options": " ".join([*options, f"-csearch_path={schema}"])})
+    url = driver_url(postgres_url, "psycopg2")
+    return url.update_query_dict(session(url, {"search_path": schema}))
 
 
 def _create_schema(postgres_url: str, schema: str) -> None:
-    engine = create_engine(_url_in_schema(driver_url(postgres_url, "psycopg2"), schema), poolclass=NullPool)
+    engine = create_engine(_session_url(postgres_url, schema), poolclass=NullPool)
     with retry_pg_connection_fn(engine.connect) as connection, connection.begin():
         # Also where the schema exists, it would need the right to create one.
         if connection.execute(select(func.to_regnamespace(schema))).scalar() is None:

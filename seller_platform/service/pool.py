@@ -12,7 +12,8 @@ from psycopg_pool import AsyncConnectionPool
 
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.metrics import Measures
-from seller_platform.warehouse.postgres.database import conninfo, driver_url
+from seller_platform.warehouse.postgres.database import driver_url
+from seller_platform.warehouse.postgres.sessions import conninfo
 
 Connection = psycopg.AsyncConnection[TupleRow]
 Record = TypeVar("Record")
@@ -45,10 +46,9 @@ class Store:
             "autocommit": True,
             "connect_timeout": 5,
             "application_name": "seller-platform service",
-            "options": f"-c statement_timeout={_STATEMENT_MILLISECONDS} -c search_path= -c TimeZone=UTC",
         }
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            conninfo(database_url),
+            conninfo(database_url, {"statement_timeout": str(_STATEMENT_MILLISECONDS)}),
             kwargs=options,
             min_size=1,
             max_size=connections,

@@ -12,10 +12,11 @@ from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.errors import RequestError
 from seller_platform.files import write_atomically
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.postgres.database import Database, parameters, url_without_secrets
+from seller_platform.warehouse.postgres.database import Database, url_without_secrets
 from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_server, stored_warehouse_url
 from seller_platform.warehouse.postgres.loopback_port import HOST, loopback_port
 from seller_platform.warehouse.postgres.programs import CLIENT_USER
+from seller_platform.warehouse.postgres.sessions import parameters
 from seller_platform.warehouse.schema.readers import save_reader
 
 _PASSWORD_FILE = "desktop.password"  # noqa: S105  # the name of a file

@@ -18,7 +18,8 @@ from prometheus_client.registry import Collector
 from seller_platform.errors import CannotListenError, WarehouseUnavailableError
 from seller_platform.service.http.addresses import url_host
 from seller_platform.service.reports.jobs import COMPLETED, FAILED, PROCESSING
-from seller_platform.warehouse.postgres.database import conninfo, driver_url
+from seller_platform.warehouse.postgres.database import driver_url
+from seller_platform.warehouse.postgres.sessions import conninfo
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client reads it in each process: the folder of its values
 _CONNECT_SECONDS = 3
@@ -98,10 +99,9 @@ def count_reports(database_url: str) -> dict[str, tuple[int, float]]:
     url = driver_url(database_url, "psycopg")
     try:
         with psycopg.connect(
-            conninfo(database_url),
+            conninfo(database_url, {"statement_timeout": "5000"}),
             connect_timeout=_CONNECT_SECONDS,
             application_name="seller-platform metrics",
-            options="-c statement_timeout=5000 -c search_path=",
         ) as connection:
             return {state: (count, float(age)) for state, count, age in connection.execute(_COUNT)}
     except psycopg.Error as error:

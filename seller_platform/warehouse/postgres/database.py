@@ -11,14 +11,15 @@ from urllib.parse import quote
 
 import psycopg
 import sqlalchemy
-from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, Engine, create_engine, func, select, text
+from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from seller_platform.errors import WarehouseError, WarehouseUnavailableError, unknown_schema
 from seller_platform.warehouse.postgres.advisory_locks import lock_number
 from seller_platform.warehouse.postgres.moves import has_moved, renumber_after_move
 from seller_platform.warehouse.postgres.refusals import refusal_of
+from seller_platform.warehouse.postgres.sessions import check_server, session
 from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
 
 VERSION_TABLE = "schema_version"
@@ -35,8 +36,6 @@ MIGRATION_LOCK = 0x5E11E4
 """The number of the advisory lock of who changes tables."""
 SECRET_PARAMETERS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 """The parameters of libpq that no other user may see."""
-_LOST_CLIENTS = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
-"""The locks of a machine that is gone end after a minute. By default PostgreSQL notices it after two hours."""
 # Before the first release the table had one column.
 _STORED = text(
     f"SELECT version_num, to_jsonb(stored) ->> 'views' FROM {VERSION_SCHEMA}.{VERSION_TABLE} AS stored"  # noqa: S608  # constants
@@ -61,24 +60,23 @@ class Database:
             url: A `postgresql://` URL, without a driver.
             connections: How many connections may be open at once.
             connect_seconds: How long to wait for a server that does not answer; by default as libpq does.
-            settings: Settings of PostgreSQL that each connection begins with, such as `statement_timeout`.
+            settings: Settings of PostgreSQL that each connection begins with beside those of `sessions`, such as
+                `statement_timeout`.
 
         Raises:
             InvalidSettingError: The URL is not one of PostgreSQL.
         """
         self.url = url
         address = driver_url(url, "psycopg")
-        given = address.query.get("options", ())
-        own = [f"-c {name}={value}" for name, value in (settings or {}).items()]
-        options = " ".join([_LOST_CLIENTS, *([given] if isinstance(given, str) else given), *own])
         timeout = {} if connect_seconds is None else {"connect_timeout": connect_seconds}
         self.engine: Engine = create_engine(
             address,
             pool_size=connections,
             max_overflow=0,
             pool_pre_ping=True,
-            connect_args={"options": options, **timeout},
+            connect_args={**session(address, settings), **timeout},
         )
+        listen(self.engine, "first_connect", lambda driver, _: check_server(driver, url, settings))
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
@@ -235,17 +233,6 @@ def driver_url(url: str, driver: str) -> sqlalchemy.URL:
     return parsed_url(url).set(drivername=f"postgresql+{driver}")
 
 
-def parameters(url: str) -> dict[str, str]:
-    """Return the parameters of a URL by the names of libpq, as psycopg gets them from SQLAlchemy.
-
-    Raises:
-        InvalidSettingError: The URL is not one of PostgreSQL.
-    """
-    parsed = driver_url(url, "psycopg")
-    _, given = parsed.get_dialect()().create_connect_args(parsed)
-    return {name: str(value) for name, value in given.items()}
-
-
 def url_without_secrets(url: str) -> str:
     """Return a URL without its password and other secrets.
 
@@ -262,17 +249,6 @@ def _rendered(url: sqlalchemy.URL) -> str:
     options = "&".join(f"{name}={quote(given, safe='')}" for name, given in texts.items())
     plain = url.set(query={}).render_as_string()
     return f"{plain}?{options}" if options else plain
-
-
-def conninfo(url: str) -> str:
-    """Return the connection string of a URL, for psycopg without SQLAlchemy.
-
-    libpq cannot read every URL that SQLAlchemy writes.
-
-    Raises:
-        InvalidSettingError: The URL is not one of PostgreSQL.
-    """
-    return make_conninfo("", **parameters(url))
 
 
 def readable_version(database: Database) -> SchemaVersion | None:

@@ -20,8 +20,9 @@ from typing import IO, Any
 from psycopg.conninfo import make_conninfo
 
 from seller_platform.errors import BackupError, full_disk
-from seller_platform.warehouse.postgres.database import SECRET_PARAMETERS, Database, driver_of, parameters
+from seller_platform.warehouse.postgres.database import SECRET_PARAMETERS, Database, driver_of
 from seller_platform.warehouse.postgres.programs import postgres_library
+from seller_platform.warehouse.postgres.sessions import parameters
 
 DAMAGED = "The file is damaged or cut short; name another backup"
 """The next step where a backup cannot be read to its end."""

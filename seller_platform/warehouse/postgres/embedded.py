@@ -52,12 +52,14 @@ from seller_platform.warehouse.postgres.root_user import (
     remember_folder,
     server_user,
 )
+from seller_platform.warehouse.postgres.sessions import conninfo
 
+_PORT = 5432
 _START_SECONDS = 60
 _STOP_SECONDS = 60
 _CRASH_SECONDS = 2
 _LONGEST_SOCKET_FOLDER = 80
-_OPTIONS = ("listen_addresses=", "max_connections=200", "timezone=UTC", "log_timezone=UTC")
+_OPTIONS = ("listen_addresses=", "max_connections=200", "timezone=UTC", "log_timezone=UTC", f"port={_PORT}")
 USERS_LOCK, START_LOCK = "users.lock", "start.lock"
 """In the folder of a server, the locks of its users and of its start."""
 
@@ -120,11 +122,11 @@ class EmbeddedServer:
     @property
     def socket_file(self) -> Path:
         """The socket that the server listens on."""
-        return self._socket_folder / ".s.PGSQL.5432"
+        return self._socket_folder / f".s.PGSQL.{_PORT}"
 
     def url(self, database: str) -> str:
         """Return the URL of a database of this server, which need not exist yet."""
-        return f"postgresql://{SUPERUSER}@/{quote(database)}?host={quote(str(self._socket_folder), safe='')}"
+        return socket_url(str(self._socket_folder), database)
 
     def database(self, name: str, *, template: str | None = None) -> str:
         """Return the URL of a database, which is created unless it exists.
@@ -132,7 +134,7 @@ class EmbeddedServer:
         Args:
             template: A small database; a new one is created as its copy.
         """
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+        with psycopg.connect(conninfo(self.url("postgres")), autocommit=True) as connection:
             if connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
                 statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
                 if template is not None:
@@ -143,7 +145,7 @@ class EmbeddedServer:
 
     def has_database(self, name: str) -> bool:
         """Whether a database of this name was created."""
-        with psycopg.connect(self.url("postgres")) as connection:
+        with psycopg.connect(conninfo(self.url("postgres"))) as connection:
             return connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone() is not None
 
     def revive(self) -> bool:
@@ -262,7 +264,7 @@ class EmbeddedServer:
         if not (self._data / "postmaster.pid").exists():
             return False
         try:
-            psycopg.connect(self.url("postgres"), connect_timeout=_START_SECONDS).close()
+            psycopg.connect(conninfo(self.url("postgres")), connect_timeout=_START_SECONDS).close()
         except psycopg.OperationalError:
             return False
         return True
@@ -290,6 +292,11 @@ class EmbeddedServer:
             step="Fix what the log says and run the command again, choose another folder by SELLER_PLATFORM_HOME, or "
             "set SELLER_PLATFORM_DATABASE_URL to a server of your own.",
         )
+
+
+def socket_url(folder: str, database: str) -> str:
+    """Return the URL of a database of the embedded server whose socket is in a folder."""
+    return f"postgresql://{SUPERUSER}@/{quote(database)}?host={quote(folder, safe='')}&port={_PORT}"
 
 
 def stop(data: Path) -> None:

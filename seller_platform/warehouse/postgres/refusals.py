@@ -9,6 +9,7 @@ from pathlib import Path
 
 from seller_platform.errors import DatabaseFullError, MissingRightError, WarehouseError
 from seller_platform.files import free_room
+from seller_platform.warehouse.postgres.sessions import refused_begin
 
 _MISSING_RIGHT, _FULL_DISK, _READ_ONLY = "42501", "53100", "25006"
 _LOCKS = "max_locks_per_transaction"
@@ -37,16 +38,20 @@ def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError
     message = str(driver).strip().partition("\n")[0]
     data = local_data(where)
     is_full = state == _FULL_DISK or (state in _LOST and _is_operational(driver) and data and has_no_room(data))
-    if is_full and data is not None:
-        return DatabaseFullError(str(data / Path(where).name), message, free_room(data))
     if is_full:
-        return DatabaseFullError(where, message)
+        return (
+            DatabaseFullError(str(data / Path(where).name), message, free_room(data))
+            if data
+            else DatabaseFullError(where, message)
+        )
     if state == _READ_ONLY:
         return WarehouseError(
             f"{where} can only be read: {message}",
             code="ReadOnlyDatabaseError",
             step="Name the primary server in the URL of the database, or a user that may write.",
         )
+    if refusal := refused_begin(where, message):
+        return refusal
     if _LOCKS in str(driver):
         return WarehouseError(
             f"{where} has too few locks for one transaction: {message}",

@@ -9,9 +9,15 @@ import psycopg
 
 from seller_platform.errors import WarehouseError
 from seller_platform.files import open_lock
-from seller_platform.warehouse.postgres.embedded import START_LOCK, USERS_LOCK, remove_socket_folder, stop
-from seller_platform.warehouse.postgres.programs import SUPERUSER
+from seller_platform.warehouse.postgres.embedded import (
+    START_LOCK,
+    USERS_LOCK,
+    remove_socket_folder,
+    socket_url,
+    stop,
+)
 from seller_platform.warehouse.postgres.root_user import DATA, remove_data_folder
+from seller_platform.warehouse.postgres.sessions import conninfo
 
 _OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
 
@@ -57,7 +63,7 @@ def _stop_unused(data: Path) -> None:
     """
     with suppress(OSError, IndexError, psycopg.OperationalError):
         sockets = (data / "postmaster.pid").read_text().splitlines()[4]
-        with psycopg.connect(host=sockets, user=SUPERUSER, dbname="postgres") as connection:
+        with psycopg.connect(conninfo(socket_url(sockets, "postgres"))) as connection:
             if connection.execute(_OTHERS).fetchone() != (0,):
                 raise _in_use(data.resolve())
         stop(data)

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from seller_platform.service.reports.cleanup import delete_expired
-from seller_platform.warehouse.postgres.database import conninfo
+from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.served import (
     ANN,
     BOB,

@@ -22,7 +22,8 @@ from seller_platform.contract import dataset_named
 from seller_platform.service.http.connections import DEFAULT_LIMITS
 from seller_platform.service.limits.policy import Limits, ReportLimits
 from seller_platform.service.reports.worker import Pace
-from seller_platform.warehouse.postgres.database import Database, conninfo
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.processes import COMMAND, announced_address, environment
 from seller_platform_tests.support.served import (
     ANN,

@@ -30,7 +30,8 @@ from seller_platform.service.reports.jobs import hold_report, lease_report
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.reports.writing import write_report
 from seller_platform.warehouse.loads.slices import Slice, open_load
-from seller_platform.warehouse.postgres.database import Database, conninfo
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.processes import COMMAND, announced_address, environment
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import (

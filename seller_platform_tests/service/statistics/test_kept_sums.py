@@ -14,7 +14,7 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.database import conninfo
+from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform.warehouse.sums.costs import CHANGED
 from seller_platform_tests.service.statistics.test_endpoint import (
     LEGAL,

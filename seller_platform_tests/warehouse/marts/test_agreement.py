@@ -18,7 +18,8 @@ from seller_platform.service.statistics.query import read_statistics
 from seller_platform.service.statistics.spans import ReadSpans
 from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform.warehouse.marts.builds import Build, build_partition
-from seller_platform.warehouse.postgres.database import Database, conninfo
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.shop import MONTHS, TODAY
 
 pytestmark = pytest.mark.slow

@@ -19,10 +19,10 @@ from psycopg import sql
 
 from seller_platform.errors import BackupError, WarehouseUnavailableError
 from seller_platform.warehouse.postgres.backup import back_up, restore
-from seller_platform.warehouse.postgres.database import conninfo
 from seller_platform.warehouse.postgres.dump_programs import DumpServer, dump
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.root_user import is_root, server_user
+from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port

@@ -1,0 +1,224 @@
+"""Tests that no setting around a connection changes what is stored, and what is refused instead."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import Engine
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.errors import WarehouseError
+from seller_platform.orchestration.storage import PooledPostgresStorage
+from seller_platform.service.pool import Store
+from seller_platform.warehouse.postgres.backup import back_up, restore
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.health import check_health
+from seller_platform.warehouse.postgres.sessions import SETTINGS
+from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.support.poolers import pgbouncer
+from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.skipping import skip_except_in_ci
+from seller_platform_tests.support.stored_rows import store_slice
+from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
+from seller_platform_tests.support.watchdog import folder_of_the_run
+
+ORDERS = dataset_named("orders")
+HOSTILE = {
+    "client_encoding": "LATIN1",
+    "DateStyle": "SQL, DMY",
+    "TimeZone": "Asia/Tokyo",
+    "IntervalStyle": "sql_standard",
+    "extra_float_digits": "-15",
+    "search_path": "elsewhere, pg_catalog",
+    "standard_conforming_strings": "off",
+    "bytea_output": "escape",
+    "array_nulls": "off",
+    "transform_null_equals": "on",
+}
+OWN_VARIABLES = {"client_encoding": "PGCLIENTENCODING", "DateStyle": "PGDATESTYLE", "TimeZone": "PGTZ"}
+LEVELS = ("variable", "options", "role", "database")
+MARCH = Window.month_of(date(2026, 3, 1))
+TEXTS = ("CAFÉ-1", "東京ストア", "a\\nb'\"\t", "NULL", "€")
+ROWS = [
+    (text, "2026-03-02T10:00:00.123456-08:00", "", Decimal("0.10"), "USD", 1, text, None, text, "2026-03-02")
+    for text in TEXTS
+]
+ROLE = "garbled"
+
+
+@pytest.fixture
+def garbled_url(database_url: str, postgres: EmbeddedServer) -> Iterator[str]:
+    """The URL of the test's database for a role of its own."""
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {ROLE} LOGIN SUPERUSER")
+        yield database_url.replace("postgres@", f"{ROLE}@")
+        connection.execute(f"DROP ROLE {ROLE}")
+
+
+def _garble(url: str, level: str, settings: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change settings for new connections, by the environment, or for their role or database."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for name, value in settings.items():
+            if level in ("role", "database"):
+                target = sql.Identifier(ROLE if level == "role" else connection.info.dbname)
+                statement = sql.SQL(f"ALTER {level} {{}} SET {{}} = {value if ',' in value else repr(value)}")
+                connection.execute(statement.format(target, sql.Identifier(name)))
+    escaped = {name: value.replace(" ", "\\ ") for name, value in settings.items()}
+    if level == "options":
+        monkeypatch.setenv("PGOPTIONS", " ".join(f"-c {name}={value}" for name, value in escaped.items()))
+    elif level == "variable":
+        for name, variable in OWN_VARIABLES.items():
+            if name in settings:
+                monkeypatch.setenv(variable, settings[name])
+
+
+def _content(url: str) -> list[Any]:
+    given = make_conninfo(url, client_encoding="UTF8", options="-c TimeZone=UTC -c DateStyle=ISO -c bytea_output=hex")
+    with psycopg.connect(given) as connection:
+        rows = "SELECT to_jsonb(stored) - 'load_id' FROM seller.orders AS stored ORDER BY platform_order_id"
+        return connection.execute(rows).fetchall()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_setting_around_a_load_changes_its_rows(
+    garbled_url: str, name: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load() -> Any:
+        with Database(garbled_url) as database:
+            receipt = store_slice(database, ORDERS, MARCH, ROWS)
+            with database.begin() as connection:
+                rows = connection.exec_driver_sql("TABLE seller.orders").mappings().all()
+                return receipt.digest, [{**row, "load_id": 0} for row in rows]
+
+    first = load()
+    content = _content(garbled_url)
+    with psycopg.connect(garbled_url) as connection:
+        connection.execute("DELETE FROM seller.orders; DELETE FROM platform.loads")
+    _garble(garbled_url, level, {name: HOSTILE[name]}, monkeypatch)
+
+    second = load()
+
+    assert second == first
+    assert _content(garbled_url) == content
+    assert {row["platform_order_id"] for (row,) in content} == set(TEXTS)
+
+
+def _shown(execute: Any) -> dict[str, str]:
+    return {name: execute(f"SHOW {name}")[0] for name in (*SETTINGS, "client_encoding")}
+
+
+async def _of_the_service(url: str) -> dict[str, str]:
+    store = Store(url)
+    await store.open()
+    try:
+        async with store.connection() as connection:
+            return {
+                name: (await (await connection.execute(f"SHOW {name}")).fetchone() or ("",))[0]  # type: ignore[call-overload]  # a constant
+                for name in (*SETTINGS, "client_encoding")
+            }
+    finally:
+        await store.close()
+
+
+def _of_an_engine(engine: Engine) -> dict[str, str]:
+    with engine.connect() as connection:
+        return _shown(lambda statement: connection.exec_driver_sql(statement).one())
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_connection_begins_with_the_same_settings(
+    garbled_url: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _garble(garbled_url, level, HOSTILE, monkeypatch)
+
+    with Database(f"{garbled_url}&options=-csearch_path%3Delsewhere&client_encoding=LATIN1") as database:
+        shown = {"ours": _of_an_engine(database.engine)}
+    shown["service"] = asyncio.run(_of_the_service(garbled_url))
+    storage = PooledPostgresStorage(garbled_url, False, schema="dagster")
+    for part in (storage._run_storage, storage._event_log_storage):
+        shown[type(part).__name__] = _of_an_engine(part._engine) | {"search_path": ""}
+        part._engine.dispose()
+
+    expected = SETTINGS | {"client_encoding": "UTF8", "DateStyle": "ISO, MDY"}
+    assert shown == dict.fromkeys(shown, expected)
+
+
+def test_a_backup_under_garbling_settings_has_all_rows(
+    garbled_url: str, postgres: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database(garbled_url) as database:
+        store_slice(database, ORDERS, MARCH, ROWS)
+    content = _content(garbled_url)
+    for level in LEVELS:
+        _garble(garbled_url, level, HOSTILE, monkeypatch)
+    restored = postgres.database("garbled_restored")
+    try:
+        back_up(garbled_url, tmp_path / "dump")
+        restore(restored, tmp_path / "dump")
+
+        assert _content(restored) == content
+    finally:
+        drop_database(postgres, "garbled_restored")
+
+
+def test_variables_for_another_server_do_not_reach_the_embedded_one(
+    postgres: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"PGPORT": "1", "PGHOST": "absent.example", "PGHOSTADDR": "192.0.2.1", "PGUSER": "me"}.items():
+        monkeypatch.setenv(name, value)
+
+    with Database(postgres.database("postgres"), connect_seconds=5) as database, database.begin() as connection:
+        assert connection.exec_driver_sql("SELECT current_user").scalar_one() == "postgres"
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP", "MULE_INTERNAL"])
+def test_a_database_of_another_encoding_is_refused(postgres: EmbeddedServer, encoding: str) -> None:
+    name = f"of_{encoding.lower()}"
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
+    try:
+        with Database(postgres.url(name)) as database:
+            for bring_up in (database.migrate, lambda: check_health(database)):
+                with pytest.raises(WarehouseError, match=f"{name} has the encoding {encoding}.*CREATE DATABASE"):
+                    bring_up()
+    finally:
+        drop_database(postgres, name)
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Path]:
+    """The folder of the socket of a server where everybody may connect."""
+    if not SYSTEM_SERVERS:
+        skip_except_in_ci("PostgreSQL is not installed")
+    with temporary_folder(folder_of_the_run()) as folder, system_server(SYSTEM_SERVERS[0], folder) as sockets:
+        yield sockets
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings", "problem"),
+    [
+        ("transaction", {"ignore_startup_parameters": "options"}, "in transaction mode"),
+        ("transaction", {"ignore_startup_parameters": "options", "server_round_robin": "1"}, "in transaction mode"),
+        ("transaction", {}, "unsupported startup parameter: options"),
+        ("session", {"ignore_startup_parameters": "options"}, "connections begin with .*, and the server has"),
+        ("session", {"ignore_startup_parameters": "options", "default_pool_size": "1"}, "connections begin with "),
+    ],
+)
+def test_a_pooler_that_changes_sessions_is_refused(
+    own_server: Path, mode: str, settings: dict[str, str], problem: str
+) -> None:
+    with temporary_folder(folder_of_the_run()) as folder:
+        folder.chmod(0o755)
+        with pgbouncer(folder, own_server, "postgres", mode, **settings) as url, Database(url) as database:
+            for bring_up in (database.migrate, lambda: check_health(database)):
+                with pytest.raises(WarehouseError, match=f"PgBouncer.*{problem}.*SELLER_PLATFORM_DATABASE_URL"):
+                    bring_up()
