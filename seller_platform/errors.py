@@ -27,6 +27,10 @@ from seller_platform.counts import count_of
 ACCOUNTS_NAMED = 20
 """How many accounts a message names."""
 
+_ENDS = (".", "!", "?", "…", "‽", "。", "．", "！", "？", "｡", "।", "॥", "؟", "۔", "።", "။", "។")
+_CLOSING = "\"')]}»›”’“‘」』）】》"
+_NO_ENDS = " \t\r\n\v\f\u00a0\u3000\u2028\u2029,;:"
+
 
 class SellerPlatformError(Exception):
     """The base of every error raised on purpose."""
@@ -49,7 +53,7 @@ class SellerPlatformError(Exception):
         self.code = code or type(self).__name__
         self.next_step = step or self.next_step
         self.problem_alone = runnable(message)
-        text = f"{message}. {self.next_step.removesuffix('.')}" if with_step or step else message
+        text = followed(message, self.next_step.removesuffix(".")) if with_step or step else message
         super().__init__(runnable(text))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -61,6 +65,16 @@ def _same_error(kind: type[SellerPlatformError], arguments: tuple[object, ...]) 
     error = kind.__new__(kind)
     error.args = arguments
     return error
+
+
+def followed(message: str, step: str) -> str:
+    """Return a message and the sentence after it, with one end between them.
+
+    What others have written may end with a full stop, in any script, or with none; it may be empty.
+    """
+    message = message.rstrip(_NO_ENDS)
+    ended = message.rstrip(_CLOSING).endswith(_ENDS)
+    return f"{message}{'' if ended or not message else '.'} {step}".strip()
 
 
 def connect_command(connection: str | None = None) -> str:
@@ -255,7 +269,7 @@ class UnanswerableError(RequestError):
             candidates: What may have been meant.
         """
         self.reason, self.remedy, self.candidates = reason, runnable(remedy), tuple(candidates)
-        super().__init__(f"{reason}. {remedy}")
+        super().__init__(followed(reason, remedy))
 
 
 class ReaderError(RequestError):
@@ -327,7 +341,8 @@ class CannotListenError(SellerPlatformError):
 
     def __init__(self, host: str, port: int, problem: str, *, option: str = "--port") -> None:
         self.host, self.port = host, port
-        super().__init__(f"the service cannot listen on {host} port {port}: {problem}. Choose another with {option}")
+        message = f"the service cannot listen on {host} port {port}: {problem}"
+        super().__init__(followed(message, f"Choose another with {option}"))
 
 
 class SheetError(RequestError):
@@ -567,9 +582,8 @@ class ReauthorizationRequiredError(SellerPlatformError):
 
     def __init__(self, connection: str, reason: str) -> None:
         self.connection, self.reason = connection, reason
-        super().__init__(
-            f"connection {connection!r} must be authorised again: {reason}. Run `{connect_command(connection)}`"
-        )
+        message = f"connection {connection!r} must be authorised again: {reason}"
+        super().__init__(followed(message, f"Run `{connect_command(connection)}`"))
 
 
 class AuthorizationDeniedError(SellerPlatformError):
@@ -580,7 +594,7 @@ class AuthorizationDeniedError(SellerPlatformError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"authorisation failed: {reason.rstrip('.')}", with_step=True)
+        super().__init__(f"authorisation failed: {reason}", with_step=True)
 
 
 class UpstreamError(SellerPlatformError):
@@ -719,8 +733,9 @@ class RequestRefusedError(UpstreamError):
     ) -> None:
         self.request, self.status, self.parameters = request, status, dict(parameters or {})
         self.message, self.retry_after_seconds = message, retry_after_seconds
-        named = "".join(f"; {name}: {' '.join(texts)}" for name, texts in self.parameters.items())
-        super().__init__(f"{request}: the upstream answered {status}: {message}{named}", with_step=True)
+        named = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in self.parameters.items())
+        text = f"{request}: the upstream answered {status}: {message}"
+        super().__init__(followed(text, named) if named else text, with_step=True)
 
 
 class NotOfferedError(UpstreamError):
@@ -831,7 +846,7 @@ class MissingRightError(WarehouseError):
     def __init__(self, where: str, right: str, grant: str | None, problem: str) -> None:
         self.where, self.right, self.grant = where, right, grant
         step = f"{self.next_step} The line for psql:\n  {grant};" if grant else self.next_step
-        super().__init__(f"the user of {where} lacks {right} (PostgreSQL: {problem}). {step}")
+        super().__init__(followed(f"the user of {where} lacks {right} (PostgreSQL: {problem})", step))
 
 
 class DatabaseFullError(WarehouseError):
@@ -871,7 +886,7 @@ class BackupError(WarehouseError):
 
     def __init__(self, what: str, problem: str, step: str) -> None:
         self.problem, self.step = problem, step
-        super().__init__(f"backup or restore of {what}: {problem}. {step}")
+        super().__init__(followed(f"backup or restore of {what}: {problem}", step))
 
 
 class WebhookError(SellerPlatformError):
@@ -911,11 +926,12 @@ class ReadingHeldError(CheckFailedError):
 
     def __init__(self, what: str, reason: str, load_id: int) -> None:
         self.what, self.reason, self.load_id = what, reason, load_id
-        super().__init__(
-            f"{what}: {reason}. The stored rows stay, the reading is held. Compare with the upstream, then publish it "
-            f"with `seller-platform accept {load_id}` or the job accept_held of the Dagster UI, or wait: each refresh "
-            "reads the slice again, and after three that say the same, 20 hours apart, it is published"
+        step = (
+            "The stored rows stay, the reading is held. Compare with the upstream, then publish it with "
+            f"`seller-platform accept {load_id}` or the job accept_held of the Dagster UI, or wait: each refresh reads "
+            "the slice again, and after three that say the same, 20 hours apart, it is published"
         )
+        super().__init__(followed(f"{what}: {reason}", step))
 
 
 class InputProblemError(CheckFailedError):
@@ -927,7 +943,7 @@ class InputProblemError(CheckFailedError):
 
     def __init__(self, kind: str, asset: str, partition: str, reason: str) -> None:
         self.kind, self.asset, self.partition = kind, asset, partition
-        super().__init__(f"{self.begin}{asset} {partition} is {kind}: {reason.rstrip('.')}", with_step=True)
+        super().__init__(f"{self.begin}{asset} {partition} is {kind}: {reason}", with_step=True)
 
 
 class SlicesFailedError(SellerPlatformError):

@@ -24,7 +24,7 @@ from pydantic import SecretStr
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Window
 from seller_platform.contract.window import read_month
-from seller_platform.errors import NotLoadedError, RequestError, WarehouseError, did_you_mean
+from seller_platform.errors import NotLoadedError, RequestError, WarehouseError, did_you_mean, followed
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_named, accounts, accounts_by_key
 from seller_platform.warehouse.monitoring.sampling import sample
@@ -224,7 +224,7 @@ def _window(relation: Relation, month: str | None, day: str | date | None) -> Wi
         start, end = read_month(first), Window.month_of(read_month(last if colon else first)).end
     except (TypeError, ValueError) as error:
         example = "day as 2026-10-31" if day is not None else "month as 2026-10, or months as 2026-01:2026-03"
-        raise RequestError(f"{error}. Write a {example}") from None
+        raise RequestError(followed(str(error), f"Write a {example}")) from None
     if end <= start:
         raise RequestError(f"month is {month!r}, whose first month comes after the last. Write the earlier one first")
     return Window(start, end)

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from seller_platform import errors
-from seller_platform.errors import LongPause, NotOfferedError, SellerPlatformError, UpstreamError
+from seller_platform.errors import LongPause, NotLoadedError, NotOfferedError, SellerPlatformError, UpstreamError
 
 _EXAMPLES: dict[object, Any] = {
     str: "text",
@@ -76,3 +76,40 @@ def test_the_advice_of_a_failed_load_can_be_followed_in_dagster_too(kind: type[S
     error = _error(kind)
 
     assert "command again" not in f"{error} {kind.next_step}"
+
+
+@pytest.mark.parametrize(
+    ("message", "joined"),
+    [
+        ("The refresh token is invalid", "The refresh token is invalid. Try again"),
+        ("The refresh token is invalid.", "The refresh token is invalid. Try again"),
+        ("Gone.\r\n", "Gone. Try again"),
+        ("Gone!", "Gone! Try again"),
+        ("Really?", "Really? Try again"),
+        ("Wait…", "Wait… Try again"),
+        ("Wait...", "Wait... Try again"),
+        ("無効です。", "無効です。 Try again"),
+        ("無効です」", "無効です」. Try again"),
+        ("「無効です。」", "「無効です。」 Try again"),
+        ('It says "gone."', 'It says "gone." Try again'),
+        ("It says “gone”", "It says “gone”. Try again"),
+        ("Gone (ask us.) ", "Gone (ask us.) Try again"),
+        ("connection 'a': ", "connection 'a'. Try again"),
+        ("One\ntwo\n", "One\ntwo. Try again"),
+        (" \t\n", "Try again"),
+        ("", "Try again"),
+        ("x" * 1_000_000, f"{'x' * 1_000_000}. Try again"),
+    ],
+)
+def test_a_message_ends_once_before_its_next_step(message: str, joined: str) -> None:
+    assert errors.followed(message, "Try again") == joined
+    assert str(UpstreamError(message, step="Try again.")) == joined
+
+
+@pytest.mark.parametrize("kind", [kind for kind in _kinds(SellerPlatformError) if kind is not NotLoadedError])
+def test_no_error_has_two_full_stops_after_a_foreign_sentence(
+    kind: type[SellerPlatformError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(_EXAMPLES, str, "It is gone.")
+
+    assert ".. " not in str(_error(kind))

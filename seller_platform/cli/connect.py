@@ -19,7 +19,7 @@ from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.wire import SERVICE_STATUS, USER_ME
 from seller_platform.counts import count_of
-from seller_platform.errors import InvalidSettingError, UnusableAccountError, UpstreamUnavailableError
+from seller_platform.errors import InvalidSettingError, UnusableAccountError, UpstreamUnavailableError, followed
 from seller_platform.ingest.connections.authorization import authorize
 from seller_platform.ingest.connections.upstream import (
     DEFAULT_CONNECTION,
@@ -148,7 +148,7 @@ def _require_api(base_url: str, *, is_new: bool) -> None:
         problem = error.problem
     if problem is not None and is_new:
         step = "It must be the URL in front of the API's paths, and the API must run"
-        raise InvalidSettingError("SELLER_API_BASE_URL", f"there is no API at {base_url}: {problem}. {step}")
+        raise InvalidSettingError("SELLER_API_BASE_URL", followed(f"there is no API at {base_url}: {problem}", step))
 
 
 def _begin_history(installation: Installation, first: date | None, output: Output) -> None:

@@ -6,6 +6,7 @@ import click
 
 from seller_platform.cli.installation import expect_home, make_home
 from seller_platform.cli.output import Document, Output, json_option
+from seller_platform.errors import followed
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
 from seller_platform.warehouse.postgres.database import Database
@@ -77,5 +78,6 @@ def restore(*, file: Path, jobs: int, output: Output) -> None:
         version = database.version()
     text = f"Restored, at version {version}. Next: `seller-platform doctor`."
     for problem in left_out:
-        text += f"\nA grant was left out: {problem}. A reader is made by `seller-platform database reader NAME`."
+        step = "A reader is made by `seller-platform database reader NAME`."
+        text += "\n" + followed(f"A grant was left out: {problem}", step)
     output.result(text, RestoreDocument(file=str(file), version=version, grants_left_out=left_out))

@@ -7,7 +7,7 @@ import dagster as dg
 from dagster import DagsterEventType
 from dagster_shared.error import SerializableErrorInfo
 
-from seller_platform.errors import InputProblemError
+from seller_platform.errors import InputProblemError, followed
 from seller_platform.orchestration.alerting.causes import Alerts, Cause, Failure, Part
 from seller_platform.orchestration.tags import EXIT_CODE, UNDER_WAY
 
@@ -122,10 +122,10 @@ def _reasons(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[tuple
         for name, value in metadata.items():
             yield subject, [name], str(value.value)
         if not metadata:
-            reason = f"{_first_line(failed.error)}."
+            reason = _first_line(failed.error)
             # A failure with an exit code names the next step itself, and has no traceback.
             is_foreseen = raised is not None and EXIT_CODE in raised.metadata
-            sentence = reason if is_foreseen else f"{reason} {_TRACEBACK}"
+            sentence = followed(reason, "" if is_foreseen else _TRACEBACK)
             yield subject, _left(instance, run, subject), sentence
     ends = () if steps else instance.get_records_for_run(run.run_id, of_type=DagsterEventType.RUN_FAILURE).records
     for end in ends:
@@ -133,7 +133,7 @@ def _reasons(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[tuple
         error = getattr(event.event_specific_data, "error", None)  # none, if the run was ended from outside
         reason = _first_line(error) or (event.message or "").strip().splitlines()[0]
         for subject in sorted(key.to_user_string() for key in run.asset_selection or ()) or [_subject(run, None)]:
-            yield subject, _left(instance, run, subject), f"{reason.rstrip('.')}. {_TRACEBACK}"
+            yield subject, _left(instance, run, subject), followed(reason, _TRACEBACK)
 
 
 def _left(instance: dg.DagsterInstance, run: dg.DagsterRun, subject: str) -> Sequence[str]:

@@ -23,6 +23,7 @@ from seller_platform.errors import (
     SellerPlatformError,
     SettingsError,
     TokenRefusedError,
+    followed,
 )
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.warehouse.marts import Mart
@@ -262,8 +263,11 @@ def judgement_of(name: str, doc: str, checked: str, broken: Broken, facts: Mappi
         check_name=name,
         passed=False,
         description=runnable(
-            f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {doc} "
-            f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {first.reason.rstrip('.')}. {first.step}"
+            followed(
+                f"{len(broken):,} of {checked} {'breaks' if len(broken) == 1 else 'break'} this rule: {doc} "
+                f"{'It is' if len(broken) == 1 else 'The first is'} {named}: {first.reason}",
+                first.step,
+            )
         ),
         severity=_ERROR if any(breach.severity is _ERROR for _, breach in broken) else _WARN,
         metadata={

@@ -6,7 +6,7 @@ from typing import TypeVar
 import dagster as dg
 
 from seller_platform.counts import count_of
-from seller_platform.errors import SellerPlatformError, first_few
+from seller_platform.errors import SellerPlatformError, first_few, followed
 from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.tags import EXIT_CODE
 
@@ -60,11 +60,11 @@ class PartitionLoop:
             return
         names, reason = list(self.failures), str(next(iter(self.failures.values())))
         were = "was" if len(names) == 1 else "were"
-        self.fail(
+        message = (
             f"{len(names)} of {count_of(count, 'partition')} of {what} {were} not {done}: {first_few(names)}. "
-            f"The reason of {names[0]}: {reason.rstrip('.')}. "
-            "Once it is resolved, backfill the failed and missing partitions"
+            f"The reason of {names[0]}: {reason}"
         )
+        self.fail(followed(message, "Once it is resolved, backfill the failed and missing partitions"))
 
     def fail(self, message: str) -> None:
         """Fail the step if there are errors, with the reason of each in the metadata.

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from seller_platform.errors import ApiError, WarehouseUnavailableError
+from seller_platform.errors import ApiError, WarehouseUnavailableError, followed
 from seller_platform.service.http.documents import PublicDocument
 from seller_platform.service.http.middleware import ACCESS_LOG
 from seller_platform.service.http.responses import message_of
@@ -101,7 +101,7 @@ def render_message(
         home: The URL of the start page, where it is not on the host of the request.
     """
     title, advice = _EXPLAINED.get(status, _UNEXPLAINED)
-    sentence = f"{message[:1].upper()}{message[1:].rstrip('.')}."
+    sentence = followed(f"{message[:1].upper()}{message[1:]}", "")
     values = {
         "title": title,
         "message": sentence,

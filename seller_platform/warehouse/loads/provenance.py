@@ -12,7 +12,7 @@ from sqlalchemy.exc import DataError
 from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Source, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import RequestError
+from seller_platform.errors import RequestError, followed
 from seller_platform.warehouse.connections.accounts import account_of, accounts_by_key
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
@@ -136,7 +136,7 @@ def _invalid_key(dataset: Dataset, problem: str) -> RequestError:
     """Return the error of a key that does not identify a row of a dataset."""
     keyed = f"the values of {', '.join(dataset.key)} in this order, or " if dataset.key else ""
     give = f"Give {keyed}column=value with one of {', '.join(_columns(dataset))}"
-    return RequestError(f"{dataset.name}: {problem}. {give}", code="InvalidRowKeyError")
+    return RequestError(followed(f"{dataset.name}: {problem}", give), code="InvalidRowKeyError")
 
 
 def explain(

@@ -122,7 +122,7 @@ async def _of_the_service(url: str) -> dict[str, str]:
     try:
         async with store.connection() as connection:
             return {
-                name: (await (await connection.execute(f"SHOW {name}")).fetchone() or ("",))[0]  # type: ignore[call-overload]  # a constant
+                name: (await (await connection.execute(f"SHOW {name}")).fetchone() or ("",))[0]
                 for name in (*SETTINGS, "client_encoding")
             }
     finally:
@@ -148,7 +148,7 @@ def test_every_connection_begins_with_the_same_settings(
         shown[type(part).__name__] = _of_an_engine(part._engine) | {"search_path": ""}
         part._engine.dispose()
 
-    expected = SETTINGS | {"client_encoding": "UTF8", "DateStyle": "ISO, MDY"}
+    expected = {**SETTINGS, "client_encoding": "UTF8", "DateStyle": "ISO, MDY"}
     assert shown == dict.fromkeys(shown, expected)
 
 
