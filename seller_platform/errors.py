@@ -27,6 +27,9 @@ from seller_platform.counts import count_of
 ACCOUNTS_NAMED = 20
 """How many accounts a message names."""
 
+INVALID_CLIENT = "invalid_client"
+"""The OAuth error of an application that does not exist, or of a wrong secret (RFC 6749 section 5.2)."""
+
 _ENDS = (".", "!", "?", "…", "‽", "。", "．", "！", "？", "｡", "।", "॥", "؟", "۔", "።", "။", "។")
 _CLOSING = "\"')]}»›”’“‘」』）】》"
 _NO_ENDS = " \t\r\n\v\f\u00a0\u3000\u2028\u2029,;:"
@@ -766,13 +769,19 @@ class TokenRefusedError(UpstreamError):
 
     next_step = (
         "Check SELLER_API_CLIENT_ID, SELLER_API_CLIENT_SECRET and SELLER_API_REDIRECT_URI, then run "
-        "`seller-platform connect`."
+        "`seller-platform connect`, with --keep-grant where the connection has a grant already."
     )
 
-    def __init__(self, error: str, description: str) -> None:
-        self.error, self.description = error, description
-        answer = f"{error}: {description}" if description else error
-        super().__init__(f"the token endpoint answered {answer}", with_step=True)
+    def __init__(self, error: str, description: str, *, ends_grant: bool = False) -> None:
+        """Keep the answer.
+
+        Args:
+            ends_grant: Whether it says that the code or the refresh token is of no more use.
+        """
+        self.error, self.description, self.ends_grant = error, description, ends_grant
+        self.answer = f"{error} ({description.rstrip('.')})" if description else error
+        reason = "; the client id or the client secret is wrong" if error == INVALID_CLIENT else ""
+        super().__init__(f"the token endpoint answered {self.answer}{reason}", with_step=True)
 
 
 class ContractViolationError(UpstreamError):

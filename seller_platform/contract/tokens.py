@@ -48,6 +48,7 @@ class TokenPair:
     Attributes:
         generation: The number of the pair within its grant, from 1.
         authorization: Identifies the authorisation from which the pair follows; None if an older version stored it.
+        client: Identifies the application, with its secret, that received the pair; empty where it is not known.
     """
 
     access_token: str = field(repr=False)
@@ -56,6 +57,7 @@ class TokenPair:
     expires_in_seconds: int
     generation: int = 1
     authorization: str | None = None
+    client: str = field(default="", compare=False)
 
     @property
     def expires_at(self) -> datetime:

@@ -1,8 +1,11 @@
 """OAuth 2.0 on the application's side: the authorisation URL, token pairs and tokens on requests."""
 
+import logging
 import re
 import secrets
+import time
 from collections.abc import Generator, Mapping
+from hashlib import sha256
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
@@ -18,6 +21,7 @@ from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, read
 from seller_platform.client.http.responses import (
     PassingFault,
     RawAnswer,
+    check_no_error,
     check_passing,
     json_object,
     redirect_target,
@@ -27,7 +31,9 @@ from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
 from seller_platform.errors import (
+    INVALID_CLIENT,
     ContractViolationError,
+    ErrorAnswerError,
     InvalidSettingError,
     ReauthorizationRequiredError,
     TokenRefusedError,
@@ -46,6 +52,12 @@ _LOGIN = re.compile(
     r"(.*[-_])?(log[-_]?in|log[-_]?on|sign[-_]?in)([-_].*)?|sso|saml2?|auth|oauth2?|authori[sz]e|authenticate"
 )
 _TOKEN = re.compile(r"[\x21-\x7e]+")
+_INVALID_GRANT = "invalid_grant"
+_PASSING_ERRORS = ("temporarily_unavailable", "server_error", "slow_down")
+_REFUSING_STATUSES = (200, 400, 401, 422)
+"""With these an upstream may refuse a token in words of its own; others are of what stands between."""
+
+_LOG = logging.getLogger(__name__)
 
 
 class TokenSource(Protocol):
@@ -132,6 +144,7 @@ class TokenEndpoint:
 
     Args:
         silence_seconds: How long the upstream may send nothing, and how long its answer may take to arrive.
+        doubt_seconds: How long after a refusal in unusual words a refresh token is sent once more.
     """
 
     def __init__(
@@ -144,13 +157,19 @@ class TokenEndpoint:
         *,
         attempts: int = 4,
         silence_seconds: float = SILENCE_SECONDS,
+        doubt_seconds: float = 5.0,
         clock: RequestClock | None = None,
     ) -> None:
         self._url = base_url.rstrip("/") + TOKEN
         self._application = {"client_id": client_id, "client_secret": client_secret}
         self._redirect_uri, self._transport, self._silence_seconds = redirect_uri, transport, silence_seconds
-        self._clock = clock or RequestClock()
+        self._doubt_seconds, self._clock = doubt_seconds, clock or RequestClock()
         self._policy = RetryPolicy(attempts, _RETRY_SECONDS, self._clock)
+
+    @property
+    def client(self) -> str:
+        """What identifies the application and its secret, as `TokenPair.client`."""
+        return sha256("\n".join([self._url, *self._application.values()]).encode()).hexdigest()
 
     def exchange(self, code: str, code_verifier: str) -> TokenPair:
         """Return the first pair of a grant (RFC 6749 section 4.1.3, RFC 7636 section 4.5).
@@ -171,13 +190,22 @@ class TokenEndpoint:
     def refresh(self, refresh_token: str) -> TokenPair:
         """Return the next pair (RFC 6749 section 6).
 
-        It keeps the refresh token where the answer has no new one.
+        It keeps the refresh token where the answer has no new one. A refusal in other words than those of RFC 6749 may
+        be a passing fault, and is believed when it is repeated.
 
         Raises:
             TokenRefusedError: The upstream does not accept the token or the application.
             UpstreamUnavailableError: There was no good answer; the token may be used up.
         """
-        return self._obtained({"grant_type": "refresh_token", "refresh_token": refresh_token})
+        form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
+        try:
+            return self._obtained(form)
+        except TokenRefusedError as error:
+            if not error.ends_grant or error.error == _INVALID_GRANT:
+                raise
+            _LOG.warning("%s; it is asked once more in %g s", error.problem_alone, self._doubt_seconds)
+        time.sleep(self._doubt_seconds)
+        return self._obtained(form)
 
     def _obtained(self, form: Mapping[str, str]) -> TokenPair:
         secret = {**form, **self._application}
@@ -186,13 +214,15 @@ class TokenEndpoint:
             asked_at = self._clock.now()
             answer = self._send(secret)
             check_passing(answer, self._clock.now)
-            if answer.status != 200:
-                raise _refusal(answer, secret)
             body = json_object(answer.body)
             tokens = (body.get("access_token"), body.get("refresh_token") or form.get("refresh_token"))
-            if not all(isinstance(token, str) and _TOKEN.fullmatch(token) for token in tokens):
+            is_pair = all(isinstance(token, str) and _TOKEN.fullmatch(token) for token in tokens)
+            if answer.status != 200 or (not is_pair and _says_error(body)):
+                raise _refusal(answer.status, body, secret)
+            if not is_pair:
                 raise PassingFault("status 200 without the tokens")
-            return TokenPair(str(tokens[0]), str(tokens[1]), asked_at, _lifetime_seconds(body.get("expires_in")))
+            lifetime = _lifetime_seconds(body.get("expires_in"))
+            return TokenPair(str(tokens[0]), str(tokens[1]), asked_at, lifetime, client=self.client)
 
         return self._policy.run(_REQUEST, attempt, twice_is_harmless=False)
 
@@ -230,15 +260,32 @@ def code_verifier() -> str:
     return secrets.token_urlsafe(64)
 
 
-def _refusal(answer: RawAnswer, form: Mapping[str, str]) -> TokenRefusedError:
-    """Return the OAuth error of an answer (RFC 6749 section 5.2)."""
-    body = json_object(answer.body)
-    error = body.get("error")
-    description = body.get("error_description") or body.get("message") or ""
-    return TokenRefusedError(
-        _without(form, error) if isinstance(error, str) and error else f"http_{answer.status}",
-        _without(form, description) if isinstance(description, str) else "",
+def _says_error(body: Mapping[str, Any]) -> bool:
+    try:
+        check_no_error(body)
+    except ErrorAnswerError:
+        return True
+    return False
+
+
+def _refusal(status: int, body: Mapping[str, Any], form: Mapping[str, str]) -> TokenRefusedError:
+    """Return the OAuth error of an answer (RFC 6749 section 5.2), whatever form it has.
+
+    Raises:
+        PassingFault: It says that it is one.
+    """
+    sent = body.get("error")
+    inner: Mapping[str, Any] = sent if isinstance(sent, dict) else {"code": sent}
+    described = (body.get("error_description"), inner.get("message"), body.get("message"))
+    error, description = (
+        next((_without(form, text) for text in texts if isinstance(text, str) and text.strip()), "")
+        for texts in ((inner.get("code"), inner.get("type")), described)
     )
+    if error in _PASSING_ERRORS:
+        raise PassingFault(f"the error {error}", was_untouched=True)
+    says_why = status in _REFUSING_STATUSES and bool(error or description)
+    ends_grant = error == _INVALID_GRANT or (says_why and error != INVALID_CLIENT)
+    return TokenRefusedError(error or f"http_{status}", description, ends_grant=ends_grant)
 
 
 def _lifetime_seconds(sent: Any) -> int:

@@ -7,6 +7,7 @@ from seller_platform.client.oauth.callback import CallbackServer
 from seller_platform.client.oauth.issuer import issuer_of
 from seller_platform.client.oauth.tokens import authorization_url, code_verifier
 from seller_platform.contract.tokens import code_challenge
+from seller_platform.errors import AuthorizationDeniedError, TokenRefusedError
 from seller_platform.ingest.connections.token_rotation import GrantKeeper
 from seller_platform.ingest.connections.upstream import Upstream
 
@@ -27,8 +28,8 @@ def authorize(
         timeout_seconds: How long to wait for the user.
 
     Raises:
-        AuthorizationDeniedError: The user refused, or did not answer in time.
-        TokenRefusedError: The upstream did not exchange the code.
+        AuthorizationDeniedError: The user refused or did not answer in time, or the code was used or has expired.
+        TokenRefusedError: The upstream does not accept the application.
         SettingsError: The redirect URI cannot be listened on.
     """
     state, verifier = secrets.token_urlsafe(32), code_verifier()
@@ -36,4 +37,12 @@ def authorize(
         challenge, issuer = code_challenge(verifier), issuer_of(upstream.auth_url)
         show(authorization_url(upstream.auth_url, upstream.client_id, upstream.redirect_uri, state, challenge))
         code = callback.wait(state, timeout_seconds, issuer=issuer)
-    keeper.adopt(upstream.token_endpoint.exchange(code, verifier), register=register)
+    try:
+        first = upstream.token_endpoint.exchange(code, verifier)
+    except TokenRefusedError as error:
+        if not error.ends_grant:
+            raise
+        raise AuthorizationDeniedError(
+            f"the upstream no longer accepts the code; it answered {error.answer}"
+        ) from error
+    keeper.adopt(first, register=register)

@@ -294,9 +294,10 @@ class GrantKeeper:
         try:
             received = self._endpoint.refresh(grant.pair.refresh_token)
         except TokenRefusedError as error:
-            if error.error != "invalid_grant":
+            # Another application than the one that worked may be refused in the same words.
+            if not error.ends_grant or grant.pair.client not in ("", self._endpoint.client):
                 raise
-            reason = f"the upstream answered {error.error} to the refresh"
+            reason = f"the upstream answered {error.answer} to the refresh"
             if interrupted:
                 reason += f"; a refresh begun at {interrupted} was cut off before its answer arrived"
             grant.refuse(reason)

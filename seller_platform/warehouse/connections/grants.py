@@ -143,6 +143,7 @@ def seal_pair(box: SecretBox, pair: TokenPair) -> bytes:
         "expires_in_seconds": pair.expires_in_seconds,
         "generation": pair.generation,
         "authorization": pair.authorization,
+        "client": pair.client,
     }
     return box.seal(json.dumps(facts).encode())
 

@@ -28,15 +28,19 @@ class Issuer:
 
     def __init__(self) -> None:
         self.number, self.valid, self.requests = 1, "refresh-1", 0
-        self.error: tuple[int, str] | None = None
+        self.error: tuple[int, object] | None = None
+        self.refusals = 1 << 30
+        """How many requests get the error."""
         self._lock = threading.Lock()
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         with self._lock:
             self.requests += 1
             form = {name: values[0] for name, values in parse_qs(request.content.decode()).items()}
-            if self.error:
-                return httpx.Response(self.error[0], json={"error": self.error[1]})
+            if self.error and self.refusals > 0:
+                self.refusals -= 1
+                status, body = self.error
+                return httpx.Response(status, json={"error": body} if isinstance(body, str) else body)
             if form["refresh_token"] != self.valid:
                 return httpx.Response(400, json={"error": "invalid_grant"})
             self.number += 1
@@ -66,8 +70,9 @@ class SharedGrant:
         return PairSpool(self.home / "grants", "default", self.box)
 
     def keeper(self, grants: Grants | None = None, spool: PairSpool | None = None) -> GrantKeeper:
+        transport = httpx.MockTransport(self.issuer)
         endpoint = TokenEndpoint(
-            "http://api", "client", "secret", "http://127.0.0.1/cb", httpx.MockTransport(self.issuer), attempts=1
+            "http://api", "client", "secret", "http://127.0.0.1/cb", transport, attempts=1, doubt_seconds=0
         )
         return GrantKeeper("default", grants or self.grants, endpoint, spool or self.spool(), now=lambda: self.now)
 
@@ -186,15 +191,84 @@ def interrupted() -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [((401, "invalid_client"), TokenRefusedError), ((500, "oops"), UpstreamUnavailableError)],
-)
-def test_a_refresh_that_fails_otherwise_keeps_the_tokens(
-    shared: SharedGrant, error: tuple[int, str], expected: type[Exception]
+# What Laravel Passport answers, and others in words of their own.
+OTHER_WORDS = [
+    (401, {"error": "invalid_request", "hint": "Cannot decrypt", "message": "The refresh token is invalid."}),
+    (400, "invalid_token"),
+    (400, {"error": {"code": "TokenExpired", "message": "gone"}}),
+    (422, {"message": "The refresh token is unknown.", "errors": {}}),
+    (200, "invalid_request"),
+    (200, {"status": "error", "message": "Unauthenticated."}),
+]
+
+
+def _problems(shared: SharedGrant) -> list[tuple[str, str]]:
+    with shared.database.begin() as connection:
+        rows = connection.exec_driver_sql("SELECT kind, message FROM platform.problems WHERE kind = 'refused'")
+        return [(row[0], row[1]) for row in rows]
+
+
+@pytest.mark.parametrize("error", OTHER_WORDS)
+def test_a_refresh_that_is_refused_twice_in_other_words_ends_the_grant(
+    shared: SharedGrant, error: tuple[int, object]
 ) -> None:
     shared.issuer.error = error
-    with pytest.raises(expected):
+    shared.now = START + timedelta(minutes=31)  # its access token is valid
+
+    for _ in range(3):
+        with pytest.raises(ReauthorizationRequiredError, match="Run `seller-platform connect`"):
+            shared.keeper().token()
+
+    ((_, reason),) = _problems(shared)
+    assert "must be authorised again: the upstream answered" in reason
+    assert ".." not in reason and ".)" not in reason
+    assert shared.issuer.requests == 2
+    assert shared.grants.current("default")[0].refresh_token == "refresh-1"
+
+
+@pytest.mark.parametrize("error", [*OTHER_WORDS, (400, "temporarily_unavailable")])
+def test_a_refresh_that_is_refused_once_in_other_words_loses_nothing(
+    shared: SharedGrant, error: tuple[int, object]
+) -> None:
+    shared.issuer.error, shared.issuer.refusals = error, 1
+    keeper, shared.now = shared.keeper(), START + timedelta(minutes=31)
+
+    keeper.token()
+    shared.now += timedelta(minutes=6)
+
+    assert keeper.token().access_token == "access-2"
+    assert _problems(shared) == []
+
+
+def test_an_application_that_never_worked_ends_no_grant(shared: SharedGrant) -> None:
+    with shared.grants.locked("default") as grant:
+        grant.replace(replace(grant.pair, client="another"))
+    shared.issuer.error = OTHER_WORDS[0]
+
+    with pytest.raises(TokenRefusedError, match="Check SELLER_API_CLIENT_ID"):
+        shared.keeper().rotate("access-1")
+    shared.issuer.error = None
+
+    assert shared.keeper().rotate("access-1").access_token == "access-2"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ((401, "invalid_client"), TokenRefusedError),
+        ((400, "invalid_client"), TokenRefusedError),
+        ((403, {"message": "Forbidden"}), TokenRefusedError),
+        ((404, "Not Found"), TokenRefusedError),
+        ((401, {}), TokenRefusedError),
+        ((400, "server_error"), UpstreamUnavailableError),
+        ((500, "oops"), UpstreamUnavailableError),
+    ],
+)
+def test_a_refresh_that_fails_otherwise_keeps_the_tokens(
+    shared: SharedGrant, error: tuple[int, object], expected: type[Exception]
+) -> None:
+    shared.issuer.error = error
+    with pytest.raises(expected, match="the client secret is wrong" if error[1] == "invalid_client" else None):
         shared.keeper().rotate("access-1")
 
     shared.issuer.error = None
