@@ -41,6 +41,7 @@ from seller_platform.orchestration.instance.replaced_functions import use_faster
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
+from seller_platform.warehouse.postgres.lock_waits import LockWaits
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
 from seller_platform.warehouse.postgres.urls import place_of, user_of
@@ -71,6 +72,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         events = create_engine(url, **pool)
         for each in (engine, events):
             listen(each, "handle_error", _raise_if_full)
+            LockWaits(each, postgres_url)
             listen(each, "first_connect", lambda driver, _: check_server(driver, postgres_url, {"search_path": None}))
         self._event_log_storage = _EventLogStorage(
             self.postgres_url, events, should_autocreate_tables=should_autocreate_tables

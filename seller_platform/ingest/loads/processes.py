@@ -1,7 +1,8 @@
 """Processes that load slices beside the process of a command, where enough rows are expected.
 
-They are a pool of Python's `concurrent.futures`, forked from a server that has imported what they need. Where one of
-them dies, all end, and their slices are loaded in this process: a slice is stored whole or not at all.
+They are forked from a server that has imported what they need, and each gets slices through a pipe of its own. Where
+one dies, all end, and this process loads their slices: a slice is stored whole or not at all. In a pool of `concurrent.futures`,
+whose processes share a queue, one that is killed while it starts can be an EOFError or a wait without an end.
 """
 
 import gc
@@ -10,21 +11,25 @@ import multiprocessing
 import os
 import signal
 import threading
+import traceback
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from multiprocessing import forkserver
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Semaphore
+from queue import SimpleQueue
+from typing import Any, cast
 
 from seller_platform import interruption
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import MOST_REQUESTS, RequestBudget
 from seller_platform.clocks import utc_now
 from seller_platform.commands import use_demo_start, use_start, uses_demo_start
+from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest
@@ -66,6 +71,57 @@ class _Opening:
     environment: dict[str, str]
 
 
+class _DiedError(Exception):
+    """A loading process has ended by itself."""
+
+
+@dataclass
+class _Process:
+    """A loading process, which is started with its first slice."""
+
+    opening: _Opening
+    starting: threading.Lock
+    process: BaseProcess | None = None
+    pipe: "Connection[Any, Any] | None" = None
+    has_died: bool = False
+
+    def load(self, *arguments: object) -> Receipt | None:
+        """Load a slice, and return or raise what `_load` does.
+
+        Raises:
+            _DiedError: The process has died.
+        """
+        try:
+            pipe = self._started()
+            pipe.send(arguments)
+            receipt, error = pipe.recv()
+        except (EOFError, OSError) as error:
+            self.has_died = True
+            raise _DiedError from error
+        if error is not None:
+            raise error
+        return cast("Receipt | None", receipt)
+
+    def _started(self) -> "Connection[Any, Any]":
+        with self.starting:
+            if self.has_died:
+                raise EOFError
+            if self.pipe is None:
+                context = multiprocessing.get_context("forkserver")
+                self.pipe, theirs = context.Pipe()
+                with theirs:
+                    self.process = context.Process(target=_serve, args=(self.opening, theirs))
+                    self.process.start()
+            return self.pipe
+
+    def end(self) -> None:
+        """End the process, and wait for it."""
+        if self.pipe is not None:
+            self.pipe.close()
+        if self.process is not None and self.process.pid is not None:
+            self.process.join()
+
+
 class LoadingProcesses:
     """Loading processes of one warehouse; threads may share them."""
 
@@ -83,7 +139,11 @@ class LoadingProcesses:
         forkserver.ensure_running()
         requests, environment = context.BoundedSemaphore(MOST_REQUESTS), {**os.environ}
         opening = _Opening(settings, database_url, requests, uses_demo_start(), are_json(), environment)
-        self._executor = ProcessPoolExecutor(PROCESSES, context, initializer=_begin, initargs=(opening,))
+        self._starting = threading.Lock()
+        self._processes = [_Process(opening, self._starting) for _ in range(PROCESSES)]
+        self._idle: SimpleQueue[_Process] = SimpleQueue()
+        for process in self._processes:
+            self._idle.put(process)
         self._ending = interruption.register(_kill, at_once=_kill)
 
     def load(self, request: SliceRequest, loader: SliceLoader) -> Receipt | None:
@@ -92,20 +152,32 @@ class LoadingProcesses:
         Raises:
             SellerPlatformError: As `load_slice` does.
         """
+        process = self._idle.get()
         try:
-            loading = self._executor.submit(_load, request, loader.now, loader.run_id, trace_headers())
-            return loading.result()
-        except BrokenProcessPool:
+            if not process.has_died:
+                return process.load(request, loader.now, loader.run_id, trace_headers())
+        except _DiedError:
             interruption.check()
             _LOG.warning("%s: a loading process has died, so it is loaded again", request)
-            return loader.load(request)
+            self._end_all()
+        finally:
+            self._idle.put(process)
+        return loader.load(request)
 
     def end(self) -> None:
-        """End the processes: first their running slices, unless a signal has come."""
+        """End the processes, which load nothing any more, or are killed where a signal has come."""
         if interruption.is_ending():
             _kill()
-        self._executor.shutdown(cancel_futures=True)
+        for process in self._processes:
+            process.end()
         interruption.unregister(self._ending)
+
+    def _end_all(self) -> None:
+        """Kill the processes, for one that was killed keeps its share of the requests."""
+        with self._starting:
+            for process in self._processes:
+                process.has_died = True
+            _kill()
 
 
 def _kill() -> None:
@@ -116,11 +188,26 @@ def _kill() -> None:
 _loader: SliceLoader | None = None
 
 
+def _serve(opening: _Opening, pipe: "Connection[Any, Any]") -> None:
+    """Load the slices that come through a pipe, until its other end is closed."""
+    _begin(opening)
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            arguments = pipe.recv()
+            result: tuple[Receipt | None, Exception | None]
+            try:
+                result = _load(*arguments), None
+            except Exception as error:  # whatever it is, it is raised where the slice was given
+                if not isinstance(error, SellerPlatformError):
+                    error.add_note(traceback.format_exc())
+                result = None, error
+            pipe.send(result)
+
+
 def _begin(opening: _Opening) -> None:
     """Prepare this process for slices: messages, logs and spans are as in the process that gives them."""
     global _loader  # noqa: PLW0603  # a loading process has one
-    # Ctrl-C reaches all processes; the one that gives slices ends this one. SIGTERM is not ignored: since Python 3.12,
-    # a pool of which one process has died sends it to the others, and waits for their end.
+    # Ctrl-C reaches all processes; the one that gives slices ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(opening.environment)

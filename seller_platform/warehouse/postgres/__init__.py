@@ -15,4 +15,5 @@
 - `dump_programs`: the programs for that, and their connection
 - `health`: the state of the database for `doctor`
 - `advisory_locks`: locks by name or number, held by a transaction or a connection
+- `lock_waits`: long waits for locks, logged with the holder
 """

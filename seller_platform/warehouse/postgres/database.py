@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from seller_platform.errors import WarehouseError, WarehouseUnavailableError, unknown_schema
 from seller_platform.warehouse.postgres.advisory_locks import lock_number
+from seller_platform.warehouse.postgres.lock_waits import LockWaits
 from seller_platform.warehouse.postgres.moves import has_moved, renumber_after_move
 from seller_platform.warehouse.postgres.refusals import refusal_of
 from seller_platform.warehouse.postgres.sessions import check_server, session
@@ -77,6 +78,7 @@ class Database:
             connect_args={**session(address, settings), **timeout},
         )
         listen(self.engine, "first_connect", lambda driver, _: check_server(driver, url, settings))
+        LockWaits(self.engine, url)
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:

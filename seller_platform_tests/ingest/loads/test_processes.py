@@ -3,8 +3,9 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from multiprocessing import forkserver
@@ -170,7 +171,7 @@ def test_processes_send_their_spans(connected: Connected, monkeypatch: pytest.Mo
     assert {request.parent_id for request in requests} == {load.span_id}
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])  # the pool ends its processes by SIGTERM
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
 def test_without_the_processes_this_one_loads(
     connected: Connected, caplog: pytest.LogCaptureFixture, signal_number: signal.Signals
 ) -> None:
@@ -190,3 +191,23 @@ def test_without_the_processes_this_one_loads(
     assert [receipt.rows for receipt in results if receipt] == [10, 703, 10] * 2
     assert connected.rows("orders") == 723
     assert "a loading process has died, so it is loaded again" in caplog.text
+
+
+def test_a_process_that_is_killed_while_it_starts_stops_nothing(connected: Connected) -> None:
+    requests, ended = [request_of("orders", month) for month in MONTHS], threading.Event()
+
+    def kill_what_starts() -> None:
+        server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]  # no name for it is public
+        while not ended.is_set():
+            for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+
+    with connected.loader() as loader, connected.processes() as processes:
+        killing = threading.Thread(target=kill_what_starts)
+        killing.start()
+        results = list(load_each(requests, loader, processes=processes))
+        ended.set()
+        killing.join()
+
+    assert [result.receipt.rows for result in results if result.receipt] == [10, 703, 10]
