@@ -13,7 +13,7 @@ import click
 import httpx
 
 from seller_platform import interruption
-from seller_platform.errors import SellerPlatformError, followed
+from seller_platform.errors import SellerPlatformError
 from seller_platform.network import http_client
 
 PORT = click.IntRange(0, 65_535)
@@ -143,5 +143,8 @@ def await_answer(url: str, program: Program) -> None:
                 return
         time.sleep(0.1)
     tail = " | ".join(program.log.read_text(errors="replace").strip().splitlines()[-3:])
-    message = followed(f"{url} does not answer: {tail or 'its log is empty'}", f"Look into {program.log}")
-    raise SellerPlatformError(message, code="ServiceStartError")
+    raise SellerPlatformError(
+        f"{url} does not answer, and the log {program.log} ends with: {tail or 'nothing'}",
+        code="ServiceStartError",
+        step="Look into that log, then run the command again.",
+    )

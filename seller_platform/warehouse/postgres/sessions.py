@@ -130,8 +130,11 @@ def _encoding_error(where: str, encoding: str) -> WarehouseError:
 
 
 def _pooler_error(where: str, problem: str) -> WarehouseError:
-    step = "Name PostgreSQL itself in SELLER_PLATFORM_DATABASE_URL, not the pooler; its port is 5432 by default."
-    return WarehouseError(f"a pooler, such as PgBouncer, answers at {where}: {problem}", code="PoolerError", step=step)
+    return WarehouseError(
+        f"a pooler, such as PgBouncer, answers at {where}: {problem}",
+        code="PoolerError",
+        step="Name PostgreSQL itself in SELLER_PLATFORM_DATABASE_URL, not the pooler; its port is 5432 by default.",
+    )
 
 
 def _is_shared(driver: Any, process: int, given: str) -> bool:
