@@ -1,8 +1,8 @@
 """Processes that load slices beside the process of a command, where enough rows are expected.
 
 They are forked from a server that has imported what they need, and each gets slices through a pipe of its own. Where
-one dies, all end, and this process loads their slices: a slice is stored whole or not at all. In a pool of `concurrent.futures`,
-whose processes share a queue, one that is killed while it starts can be an EOFError or a wait without an end.
+one dies, all end, and this process loads their slices: a slice is stored whole or not at all. In a pool of
+`concurrent.futures`, one that is killed while it starts can be an EOFError or a wait without an end.
 """
 
 import gc
