@@ -123,7 +123,9 @@ def run(group: click.Group) -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except click.Abort:
+    except click.Abort as abort:
+        if isinstance(abort.__cause__, EOFError):  # click takes any EOFError for the end of the input
+            raise abort.__cause__ from None
         nothing = RequestError("nothing was entered; run the command again, and answer its question")
         _end(nothing, as_json=as_json)
     except KeyboardInterrupt:
