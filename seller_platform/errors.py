@@ -530,19 +530,6 @@ class NotAdmittedError(ApiError):
         super().__init__(message, status=status, retry_after_seconds=retry_after_seconds)
 
 
-class LoginsBusyError(ApiError):
-    """Too many passwords are being verified at once."""
-
-    next_step = "Wait as long as `Retry-After` says."
-    status = 503
-
-    def __init__(self, retry_after_seconds: int) -> None:
-        super().__init__(
-            f"Many people are logging in at the moment. Try again in {count_of(retry_after_seconds, 'second')}.",
-            retry_after_seconds=retry_after_seconds,
-        )
-
-
 class TokenEndpointError(ApiError):
     """The token endpoint refuses a request (RFC 6749 section 5.2)."""
 

@@ -133,11 +133,8 @@ class Settings(BaseSettings):
         "public, with commas between them; by default none",
     )
     service_connections: int = Field(
-        2_000, description="the most connections of one process of the service", ge=1, le=100_000
-    )
-    service_connections_of_one_address: int = Field(
-        100,
-        description="the most connections of one address that is no trusted proxy (of IPv6, of one /64)",
+        2_000,
+        description="the most connections of one process of the service; beyond it, requests get 503",
         ge=1,
         le=100_000,
     )
@@ -153,30 +150,12 @@ class Settings(BaseSettings):
         "host without a public URL",
         ge=0,
     )
-    service_requests_per_network: int | None = Field(
-        None,
-        description="requests a minute without a valid token from one address (of IPv6, one /64), `0` for any "
-        "number; by default 600, none on a loopback host without a public URL",
-        ge=0,
-    )
-    service_cheap_at_once: int = Field(
-        8,
-        description="requests about users and states of reports at once; one user has three quarters at most",
-        ge=2,
-        le=100,
-    )
     service_lists_at_once: int | None = Field(
         None,
-        description="requests of lists, costs, new reports and statistics at once; by default processors, at least 2",
+        description="requests of lists, costs, new reports and statistics at once, of one user three quarters at most; "
+        "by default processors, at least 2",
         ge=2,
         le=100,
-    )
-    service_wait_milliseconds: int | None = Field(
-        None,
-        description="how long a request may wait to begin; by default 60, or 5,000 on a loopback host without a "
-        "public URL",
-        ge=0,
-        le=60_000,
     )
     service_open_reports: int = Field(
         20, description="how many reports of one user may wait or be written", ge=1, le=1_000

@@ -23,7 +23,6 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.wire import AUTHORIZE, DOCS, MCP, METADATA, OPENAPI, REVOKE, TOKEN, error_body
 from seller_platform.errors import ApiError, MisdirectedRequestError, NotFoundError, WarehouseUnavailableError
 from seller_platform.service.costs.endpoints import cost_routes
-from seller_platform.service.http.connections import NOTE_REFUSAL
 from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.middleware import Envelop
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location
@@ -40,7 +39,7 @@ from seller_platform.service.oauth.developers_page import DEVELOPERS_PAGES
 from seller_platform.service.oauth.openapi import oauth_paths
 from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
 from seller_platform.service.openapi.document import openapi_document
-from seller_platform.service.openapi.routes import Route
+from seller_platform.service.openapi.routes import Cost, Route
 from seller_platform.service.pages.docs import docs_text
 from seller_platform.service.pages.login import ACCOUNT, LOGIN, LOGOUT, Login, LoginOptions
 from seller_platform.service.pages.password import change_password, show_password
@@ -61,7 +60,6 @@ from seller_platform.service.reports.endpoints import report_routes
 from seller_platform.service.reports.worker import Pace, WorkerThread
 from seller_platform.service.statistics.endpoint import statistics_route
 from seller_platform.service.users.endpoints import user_routes
-from seller_platform.service.users.hashing_queue import PasswordQueue
 from seller_platform.traces import flush_traces, send_traces
 
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
@@ -128,17 +126,17 @@ def create_app(
     if options.serves_agents:
         from seller_platform.service.mcp.endpoint import AgentsEndpoint  # needs an extra
 
-        agents = AgentsEndpoint(database_url, store, clock, connections=limits.lists_at_once)
+        agents = AgentsEndpoint(database_url, store, clock, connections=limits.work_at_once)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[dict[str, Callable[[str], None]]]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await store.open()
         worker = WorkerThread(database_url, worker_pace, limits.reports) if worker_pace is not None else None
         if worker is not None:
             worker.start()
         try:
             async with agents.running() if agents is not None else nullcontext():
-                yield {NOTE_REFUSAL: measures.ended}
+                yield
         finally:
             if worker is not None:
                 await asyncio.to_thread(worker.stop)
@@ -153,28 +151,28 @@ def create_app(
         *cost_routes(store, clock, limits.costs),
         *report_routes(store, clock, limits.reports),
     )
-    is_page = _page_test(routes)
+    is_page, quick = _page_test(routes), partial(admission.admitting_anyone, cost=Cost.QUICK)
     app = Starlette(
         routes=[
             *(
                 routing.Route(route.path, admission.admitting(route), methods=[route.method], middleware=_COMPRESSED)
                 for route in routes
             ),
-            routing.Route(TOKEN, admission.admitting_anyone(partial(issue_tokens, store)), methods=["POST"]),
-            routing.Route(REVOKE, admission.admitting_anyone(partial(revoke_token, store)), methods=["POST"]),
-            routing.Route(METADATA, admission.admitting_anyone(answer_metadata)),
+            routing.Route(TOKEN, quick(partial(issue_tokens, store)), methods=["POST"]),
+            routing.Route(REVOKE, quick(partial(revoke_token, store)), methods=["POST"]),
+            routing.Route(METADATA, answer_metadata),
             *_page_routes(store, admission, options),
-            *_documentation_routes(routes, admission),
-            *(agents.routes(admission) if agents is not None else _routes_without_agents(admission)),
+            *_documentation_routes(routes),
+            *(agents.routes(admission) if agents is not None else _routes_without_agents()),
         ],
         middleware=[
             Middleware(Envelop, measures=measures, is_https=location.is_https),
-            Middleware(CheckHost, location=location, refuse=partial(_answer_misdirected, is_page, admission)),
+            Middleware(CheckHost, location=location, refuse=partial(_answer_misdirected, is_page)),
         ],
         exception_handlers={
             ApiError: _answer_error,
             WarehouseUnavailableError: _answer_error,
-            HTTPException: partial(_answer_without_route, is_page, admission),
+            HTTPException: partial(_answer_without_route, is_page),
         },
         lifespan=lifespan,
     )
@@ -195,40 +193,41 @@ def app_from_environment() -> Starlette:
 
 
 def _page_routes(store: Store, admission: Admission, options: ServiceOptions) -> list[routing.Route]:
-    queue = PasswordQueue()
-    login = Login(store, queue, options.logins)
+    login = Login(store, options.logins)
     documents = ClientDocuments(options.private_client_hosts)
     consents = ConsentOptions(options.grant_lifetime, documents, options.serves_agents)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, partial(answer_home, store)),
         ("GET", LOGIN, login.show),
-        ("POST", LOGIN, login.submit),
         ("POST", LOGOUT, login.leave),
         *(
             (method, path, page_of_user(store, answer))
             for method, path, answer in (*DEVELOPERS_PAGES, *APPROVALS_PAGES)
         ),
         ("GET", ACCOUNT, page_of_user(store, show_password)),
-        ("POST", ACCOUNT, page_of_user(store, partial(change_password, queue))),
         ("GET", RESET, partial(show_link, store, options.logins.contact)),
-        ("POST", RESET, partial(set_by_link, store, queue, options.logins.contact)),
+    )
+    with_passwords: tuple[tuple[str, Page], ...] = (
+        (LOGIN, login.submit),
+        (ACCOUNT, page_of_user(store, change_password)),
+        (RESET, partial(set_by_link, store, options.logins.contact)),
     )
     answers = (("GET", partial(show_consent, store, consents)), ("POST", partial(submit_consent, store, consents)))
     authorization = [
         (method, AUTHORIZE, with_document(admission, store, documents, admission.admitting_anyone(answer)))
         for method, answer in answers
     ]
-    admitted = [(method, path, admission.admitting_anyone(page)) for method, path, page in pages]
+    admitted = [
+        *((method, path, admission.admitting_anyone(page)) for method, path, page in pages),
+        *(("POST", path, admission.admitting_anyone(page, Cost.PASSWORD)) for path, page in with_passwords),
+    ]
     return [
         *(routing.Route(path, page_of(page), methods=[method]) for method, path, page in (*admitted, *authorization)),
-        *(
-            routing.Route(path, admission.admitting_anyone(answer_static), middleware=_COMPRESSED)
-            for path in STATIC_FILES
-        ),
+        *(routing.Route(path, answer_static, middleware=_COMPRESSED) for path in STATIC_FILES),
     ]
 
 
-def _documentation_routes(routes: Sequence[Route], admission: Admission) -> list[routing.Route]:
+def _documentation_routes(routes: Sequence[Route]) -> list[routing.Route]:
     @cache
     def documentation() -> tuple[bytes, str]:
         document = openapi_document(routes, oauth_paths(), _ANY_BASE_URL)
@@ -247,51 +246,47 @@ def _documentation_routes(routes: Sequence[Route], admission: Admission) -> list
         return documentation_of(base_url_of(request))[1].answer(request)
 
     return [
-        routing.Route(OPENAPI, admission.admitting_anyone(answer_document), middleware=_COMPRESSED),
-        routing.Route(DOCS, page_of(admission.admitting_anyone(answer_docs)), middleware=_COMPRESSED),
+        routing.Route(OPENAPI, answer_document, middleware=_COMPRESSED),
+        routing.Route(DOCS, page_of(answer_docs), middleware=_COMPRESSED),
     ]
 
 
-def _routes_without_agents(admission: Admission) -> list[routing.Route]:
+def _routes_without_agents() -> list[routing.Route]:
     async def refuse(_: Request) -> Response:
         raise NotFoundError("agents are not served here; the operator starts `service run` with --mcp to serve them")
 
-    return [routing.Route(MCP, admission.admitting_anyone(refuse), methods=["POST"])]
+    return [routing.Route(MCP, refuse, methods=["POST"])]
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:
     return error_answer(error)
 
 
-async def _answer_without_route(
-    is_page: Callable[[Request], bool], admission: Admission, request: Request, error: Exception
-) -> Response:
+async def _answer_without_route(is_page: Callable[[Request], bool], request: Request, error: Exception) -> Response:
     """Answer a request that no route takes."""
     assert isinstance(error, HTTPException)
     headers: Mapping[str, str] = {}
     message = str(error)
-    async with admission.turn_of_network(request):
-        if error.status_code == 404:
-            message = f"there is nothing at {request.scope['path'][:100]!a}"
-        elif error.status_code == 405:
-            methods = allowed_methods(request)
-            headers = {"Allow": ", ".join(methods)}
-            if request.method == "OPTIONS":
-                return Response(None, 204, headers)
-            message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
-        if is_page(request):
-            return render_message(error.status_code, message, headers, request=request)
-        return json_answer(error_body(error.status_code, message), error.status_code, headers)
+    if error.status_code == 404:
+        message = f"there is nothing at {request.scope['path'][:100]!a}"
+    elif error.status_code == 405:
+        methods = allowed_methods(request)
+        headers = {"Allow": ", ".join(methods)}
+        if request.method == "OPTIONS":
+            return Response(None, 204, headers)
+        message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
+    if is_page(request):
+        return render_message(error.status_code, message, headers, request=request)
+    return json_answer(error_body(error.status_code, message), error.status_code, headers)
 
 
 async def _answer_misdirected(
-    is_page: Callable[[Request], bool], admission: Admission, request: Request, error: MisdirectedRequestError
+    is_page: Callable[[Request], bool], request: Request, error: MisdirectedRequestError
 ) -> Response:
     """Answer a request for another host."""
-    async with admission.turn_of_network(request):
-        if is_page(request):
-            return render_message(error.status, error.message, request=request, home=error.public_url or HOME)
-        return error_answer(error)
+    if is_page(request):
+        return render_message(error.status, error.message, request=request, home=error.public_url or HOME)
+    return error_answer(error)
 
 
 def _page_test(routes: Sequence[Route]) -> Callable[[Request], bool]:

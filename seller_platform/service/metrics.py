@@ -28,7 +28,6 @@ class LoginOutcome(StrEnum):
     ACCEPTED = "accepted"
     REFUSED = "refused"
     THROTTLED = "throttled"
-    BUSY = "busy"
 
 
 @dataclass
@@ -108,25 +107,16 @@ class Measures:
         self.denied = counter(
             "seller_platform_service_connections_denied", "Requests that waited in vain for a connection to PostgreSQL."
         )
-        self._connections_ended = counter(
-            "seller_platform_service_connections_ended",
-            "Connections of clients that the service ended, by the limit that they were over.",
-            ("reason",),
-        )
         self.shed = counter(
             "seller_platform_service_requests_shed",
             "Requests that were refused before they began, by cause (quota, share, busy or reports) and cost.",
             ("cause", "cost"),
         )
-        self.queued = gauge("seller_platform_service_requests_queued", "Requests that wait to begin.")
+        self.queued = gauge("seller_platform_service_requests_queued", "Requests that wait for their turn.")
         for outcome in LoginOutcome:
             self._logins.labels(outcome.value)
         for kind in EventKind:
             self._security_events.labels(kind.value)
-
-    def ended(self, reason: str) -> None:
-        """Count a connection that was ended."""
-        self._connections_ended.labels(reason).inc()
 
     def answered(self, scope: Scope, method: str, status: int, seconds: float) -> None:
         """Count a request that was answered; status 0 stands for one that got no answer."""

@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,9 +25,7 @@ from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
 from seller_platform.service.app import DATABASE_URL, OPTIONS, STANDARD_OPTIONS, ServiceOptions, create_app
 from seller_platform.service.http.addresses import url_host
-from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
 from seller_platform.service.limits.policy import STANDARD, ReportLimits
-from seller_platform.service.limits.rates import create_rates_file
 from seller_platform.service.monitoring.prometheus import ReportCollector, measures_of_processes, metrics_page
 from seller_platform.service.reports.worker import run_worker
 
@@ -35,6 +33,7 @@ _LOG = logging.getLogger("seller_platform.service")
 _READY = "listening on %s"
 _GRACE_SECONDS = 1  # the command ends within two seconds
 _BACKLOG = 2048
+_IDLE_SECONDS = 60  # longer than a proxy keeps its connections: it must not send on one that ends
 _OTHER_FILES = 256  # files of a process beside the connections of its clients
 _LEVELS = {
     "seller_platform.service": "INFO",
@@ -57,7 +56,8 @@ def run_service(
     *,
     host: str = "127.0.0.1",
     port: int = 8700,
-    connection_limits: ConnectionLimits = DEFAULT_LIMITS,
+    connections: int = 2_000,
+    trusted_proxies: Sequence[str] = (),
     workers: int = 1,
     metrics: MetricsAddress | None = None,
     log_format: LogFormat = "text",
@@ -67,7 +67,8 @@ def run_service(
     Args:
         options: Several workers share the limits.
         port: 0 takes a free one, which the log names.
-        connection_limits: What connections may send, and how long they may take; in each worker process.
+        connections: The most connections of each worker process.
+        trusted_proxies: Addresses and networks whose X-Forwarded-* headers are trusted.
         metrics: The address of the page for Prometheus, which sums the metrics of all workers; by default none.
 
     Raises:
@@ -75,7 +76,8 @@ def run_service(
     """
     log_config = log_configuration(log_format, _LEVELS)
     registry = CollectorRegistry()
-    _allow_files(connection_limits.connections + _OTHER_FILES)
+    _allow_files(connections + _OTHER_FILES)
+    bounded = partial(configuration, connections=connections, trusted_proxies=trusted_proxies, log_config=log_config)
     with ExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
         logging.config.dictConfig(log_config)
@@ -92,14 +94,14 @@ def run_service(
         url = f"http://{url_host(host)}:{listener.getsockname()[1]}"
         if folder is None:
             app = create_app(database_url, options, registry=registry)
-            _AnnouncingServer(_configuration(app, connection_limits, log_config), url).run([listener])
+            _AnnouncingServer(bounded(app), url).run([listener])
             return
         # The workers read the URL from the environment, so that it shows in no list of processes.
         os.environ[DATABASE_URL] = database_url
-        shared = options.limits.divided(workers, str(create_rates_file(folder)))
+        shared = options.limits.divided(workers)
         os.environ[OPTIONS] = msgspec.json.encode(replace(options, limits=shared)).decode()
         factory = "seller_platform.service.app:app_from_environment"
-        config = _configuration(factory, connection_limits, log_config, factory=True, workers=workers)
+        config = bounded(factory, factory=True, workers=workers)
         _LOG.info(_READY, url)
         supervisor = Multiprocess(config, sockets=[listener])
 
@@ -135,11 +137,17 @@ class _AnnouncingServer(uvicorn.Server):
             _LOG.info(_READY, self._url)
 
 
-def _configuration(app: Any, limits: ConnectionLimits, log_config: dict[str, Any], **options: Any) -> uvicorn.Config:
-    return BoundedConfig(
+def configuration(
+    app: Any, *, connections: int = 2_000, trusted_proxies: Sequence[str] = (), **options: Any
+) -> uvicorn.Config:
+    """Return uvicorn's configuration of one process."""
+    return uvicorn.Config(
         app,
-        limits=limits,
-        log_config=log_config,
+        http="httptools",
+        ws="none",  # a WebSocket would leave the bounds; the service has none
+        limit_concurrency=connections,
+        timeout_keep_alive=_IDLE_SECONDS,
+        forwarded_allow_ips=list(trusted_proxies),
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,

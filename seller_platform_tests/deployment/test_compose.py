@@ -47,7 +47,11 @@ def test_programs_run_without_privileges_and_cannot_write_to_their_image() -> No
     for name, service in WITH_WORKERS.items():
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
-    assert "\nUSER 10001\n" in (TOP / "docker" / "Dockerfile").read_text()
+    assert COMPOSE["services"]["proxy"]["read_only"]
+    assert COMPOSE["services"]["proxy"]["cap_drop"] == ["ALL"]
+    dockerfile = (TOP / "docker" / "Dockerfile").read_text()
+    assert "\nUSER 10001\n" in dockerfile
+    assert "\nUSER 33\n" in dockerfile
 
 
 def test_no_secret_is_in_the_compose_file() -> None:
@@ -74,13 +78,18 @@ def test_git_ignores_the_secrets_and_the_page_keeps_others_from_them() -> None:
     assert "umask 077; mkdir docker/secrets" in (TOP / "seller_platform/docs/deploy.md").read_text()
 
 
-def test_the_service_trusts_only_the_gateway_of_its_network() -> None:
-    variables = COMPOSE["services"]["service"]["environment"]
+def test_only_nginx_reaches_the_service_and_believes_only_the_gateway() -> None:
+    service, proxy = (COMPOSE["services"][name] for name in ("service", "proxy"))
     (network,) = COMPOSE["networks"]["default"]["ipam"]["config"]
+    nginx = {path.stem: path.read_text() for path in (TOP / "docker" / "nginx").iterdir()}
 
-    assert variables["SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES"].endswith(f":-{network['gateway']}}}")
-    assert "SELLER_PLATFORM_SERVICE_PUBLIC_URL" in variables
-    assert COMPOSE["services"]["service"]["ports"] == ["127.0.0.1:8700:8700"]
+    assert "ports" not in service
+    assert service["environment"]["SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES"].endswith(f":-{network['subnet']}}}")
+    assert "SELLER_PLATFORM_SERVICE_PUBLIC_URL" in service["environment"]
+    assert proxy["ports"] == ["127.0.0.1:8700:8080"]
+    assert "listen 8080;" in nginx["port"]
+    assert f"set_real_ip_from {network['gateway']};" in nginx["port"]
+    assert f"server service:{service['command'][-2]} " in nginx["upstream"]
 
 
 @pytest.fixture

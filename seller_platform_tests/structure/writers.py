@@ -18,7 +18,6 @@ ALLOWED = {
     "seller_platform.warehouse.exports.partitions .replace": "slices of a Delta table",
     "seller_platform.cli.processes .open": "the log of a program",
     "seller_platform.cli.reports .open": "a draft of `files.replacing`",
-    "seller_platform.service.limits.rates os.open": "shared memory",
     "seller_platform.warehouse.postgres.embedded tempfile.mkdtemp": "the folder of a socket",
     "seller_platform.warehouse.postgres.root_user shutil.copytree": "a draft of `files.draft_folder_beside`",
 }

@@ -29,12 +29,12 @@ from seller_platform.contract import Account, Column, Dataset, Kind
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import ServiceOptions, create_app
-from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
 from seller_platform.service.limits.policy import Limits, ReportLimits
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.worker import Pace
+from seller_platform.service.server import configuration
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -64,10 +64,9 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 WIDE = Limits(
-    cheap_at_once=16,
-    lists_at_once=24,
-    anonymous_at_once=64,
-    wait_seconds=10.0,
+    quick_at_once=32,
+    pages_at_once=32,
+    work_at_once=24,
     reports=ReportLimits(open_reports=1_000),
 )
 """Limits that tests with many requests at once do not reach."""
@@ -155,7 +154,7 @@ def running_app(
     worker_pace: Pace | None = None,
     registry: CollectorRegistry | None = None,
     location: Location = ON_LOOPBACK,
-    connection_limits: ConnectionLimits = DEFAULT_LIMITS,
+    trusted_proxies: Sequence[str] = (),
     limits: Limits = WIDE,
     grant_lifetime: timedelta = timedelta(days=365),
     now: datetime = NOW,
@@ -168,7 +167,7 @@ def running_app(
         wait_seconds=wait_seconds,
         registry=registry,
     )
-    config = BoundedConfig(app, limits=connection_limits, port=0, log_config=None, access_log=False)
+    config = configuration(app, trusted_proxies=trusted_proxies, port=0, log_config=None)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

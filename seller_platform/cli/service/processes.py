@@ -8,7 +8,6 @@ import click
 from seller_platform.cli.processes import PORT
 from seller_platform.cli.service.options import database_options
 from seller_platform.service.app import ServiceOptions
-from seller_platform.service.http.connections import ConnectionLimits
 from seller_platform.service.http.public_url import Location
 from seller_platform.service.limits.policy import limits_of, report_limits_of
 from seller_platform.service.pages.login import LoginOptions
@@ -65,17 +64,13 @@ def run(
         listed(settings.service_private_client_hosts),
         serves_agents,
     )
-    connection_limits = ConnectionLimits(
-        connections=settings.service_connections,
-        of_one_address=settings.service_connections_of_one_address,
-        trusted_proxies=listed(settings.service_trusted_proxies),
-    )
     run_service(
         url,
         options,
         host=host,
         port=port,
-        connection_limits=connection_limits,
+        connections=settings.service_connections,
+        trusted_proxies=listed(settings.service_trusted_proxies),
         workers=workers,
         metrics=None if metrics_port is None else MetricsAddress(metrics_host, metrics_port),
         log_format=settings.log_format,

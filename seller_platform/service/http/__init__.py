@@ -4,7 +4,6 @@
 - `bodies`: request bodies, read within bounds
 - `responses`: answers and errors
 - `addresses`: the network of a client, and hosts of URLs
-- `connections`: bounds for connections
 - `public_url`: the URL of the service, and the refusal of other hosts
 - `idempotency`: answers that are given again to a repeated request
 - `middleware`: request ids, access log, answers to unexpected errors

@@ -1,21 +1,17 @@
-"""The numbers of the limits, and how several processes share them.
-
-Requests at once are divided: each process admits its part. Rates are shared: all processes count in one file.
-"""
+"""The numbers of the limits, of which each of several processes has its part."""
 
 import os
 from dataclasses import dataclass, replace
 
 from seller_platform.service.http.addresses import is_loopback
-from seller_platform.service.limits.lanes import WAIT_SECONDS
 from seller_platform.settings import Settings
 
-WINDOW_SECONDS = 60
-DEFAULT_PER_TOKEN, DEFAULT_PER_USER, DEFAULT_PER_NETWORK = 1_200, 2_400, 600
+DEFAULT_PER_TOKEN, DEFAULT_PER_USER = 1_200, 2_400
+MOST_UNKNOWN_TOKENS = 60
+"""How many tokens that nobody has a network may send to a process in a minute."""
 
 _FEWEST_AT_ONCE, _MOST_PROCESSORS = 2, 16
 _SPARE_CONNECTIONS = 4
-_SANDBOX_WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -51,47 +47,42 @@ class Limits:
     """The limits of a process.
 
     Attributes:
-        cheap_at_once: How many cheap requests are answered at once.
-        lists_at_once: How many lists and statistics.
-        downloads_at_once: How many downloads of reports; a slow client counts until it has read all.
-        anonymous_at_once: How many requests without a valid token; of one network a quarter.
-        wait_seconds: How long a request may wait to begin before it is refused.
+        quick_at_once: How many quick requests are answered at once.
+        pages_at_once: How many pages.
+        passwords_at_once: How many passwords are hashed or verified; each takes four threads and 64 MiB for a moment.
+        work_at_once: How many lists, costs, reports and statistics.
         per_token: The requests of one token in a minute; 0 is no limit.
         per_user: The requests of one user in a minute, with all tokens; 0 is no limit.
-        per_network: The requests of one network in a minute without a valid token; 0 is no limit.
-        rates_file: The file in which several processes count; None where there is one process.
     """
 
-    cheap_at_once: int = 8
-    lists_at_once: int = 4
-    downloads_at_once: int = 8
-    anonymous_at_once: int = 4
-    wait_seconds: float = WAIT_SECONDS
+    quick_at_once: int = 8
+    pages_at_once: int = 4
+    passwords_at_once: int = 1
+    work_at_once: int = 4
     per_token: int = 0
     per_user: int = 0
-    per_network: int = 0
-    rates_file: str | None = None
     reports: ReportLimits = ReportLimits()
     costs: CostLimits = CostLimits()
 
     @property
     def connections(self) -> int:
         """The connections to PostgreSQL that admitted requests need, with some for downloads."""
-        return self.cheap_at_once + self.lists_at_once + self.anonymous_at_once + _SPARE_CONNECTIONS
+        at_once = self.quick_at_once + self.pages_at_once + self.passwords_at_once + self.work_at_once
+        return at_once + _SPARE_CONNECTIONS
 
-    def divided(self, processes: int, rates_file: str) -> "Limits":
-        """Return the limits of each of several processes, which count rates in a file."""
+    def divided(self, processes: int) -> "Limits":
+        """Return the limits of each of several processes."""
 
-        def part(at_once: int) -> int:
-            return max(_FEWEST_AT_ONCE, -(-at_once // processes))
+        def part(number: int, fewest: int = _FEWEST_AT_ONCE) -> int:
+            return max(fewest, -(-number // processes))
 
         return replace(
             self,
-            cheap_at_once=part(self.cheap_at_once),
-            lists_at_once=part(self.lists_at_once),
-            downloads_at_once=part(self.downloads_at_once),
-            anonymous_at_once=part(self.anonymous_at_once),
-            rates_file=rates_file,
+            quick_at_once=part(self.quick_at_once),
+            pages_at_once=part(self.pages_at_once),
+            work_at_once=part(self.work_at_once),
+            per_token=part(self.per_token, 0),
+            per_user=part(self.per_user, 0),
         )
 
 
@@ -102,9 +93,8 @@ STANDARD = Limits()
 def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) -> Limits:
     """Return the limits of a service that listens on a host.
 
-    Without a setting, a service that only its own machine can reach has no rate limits, and its requests wait for
-    seconds before they are refused. Lists and statistics at once are as many as processors, of which PostgreSQL needs
-    one for each.
+    Without a setting, a service that only its own machine can reach has no limits in a minute. Lists and statistics at
+    once are as many as processors, of which PostgreSQL needs one for each.
     """
     processors = min(len(os.sched_getaffinity(0)), _MOST_PROCESSORS)
     is_sandbox = is_loopback(host) and not has_public_url
@@ -112,15 +102,10 @@ def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) ->
     def rate(setting: int | None, default: int) -> int:
         return setting if setting is not None else 0 if is_sandbox else default
 
-    wait_milliseconds = settings.service_wait_milliseconds
-    standard_wait = _SANDBOX_WAIT_SECONDS if is_sandbox else WAIT_SECONDS
     return Limits(
-        cheap_at_once=settings.service_cheap_at_once,
-        lists_at_once=settings.service_lists_at_once or max(_FEWEST_AT_ONCE, processors),
-        wait_seconds=standard_wait if wait_milliseconds is None else wait_milliseconds / 1_000,
+        work_at_once=settings.service_lists_at_once or max(_FEWEST_AT_ONCE, processors),
         per_token=rate(settings.service_requests_per_token, DEFAULT_PER_TOKEN),
         per_user=rate(settings.service_requests_per_user, DEFAULT_PER_USER),
-        per_network=rate(settings.service_requests_per_network, DEFAULT_PER_NETWORK),
         reports=report_limits_of(settings),
         costs=CostLimits(
             of_product=settings.service_cost_periods_per_product,

@@ -26,7 +26,7 @@ from seller_platform.service.http.responses import JSON, base_url_of
 from seller_platform.service.limits.admission import Admission
 from seller_platform.service.mcp.protocol import StreamableHTTPSessionManager, mcp_server
 from seller_platform.service.openapi.operations import Description
-from seller_platform.service.openapi.routes import Cost, Route
+from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Store
 from seller_platform.warehouse.schema.readers import open_reading
 
@@ -52,10 +52,10 @@ class AgentsEndpoint:
 
     def routes(self, admission: Admission) -> list[StarletteRoute]:
         """Return the endpoint and its metadata."""
-        route = Route(MCP, self._answer, _DESCRIPTION, method="POST", cost=Cost.LIST, resource=MCP)
+        route = Route(MCP, self._answer, _DESCRIPTION, method="POST", resource=MCP)
         return [
             StarletteRoute(MCP, _challenging(admission.admitting(route)), methods=["POST"]),
-            StarletteRoute(f"{RESOURCE_METADATA}{MCP}", admission.admitting_anyone(_answer_metadata)),
+            StarletteRoute(f"{RESOURCE_METADATA}{MCP}", _answer_metadata),
         ]
 
     @asynccontextmanager

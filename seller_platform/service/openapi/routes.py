@@ -11,12 +11,12 @@ from seller_platform.service.openapi.operations import Description
 
 
 class Cost(StrEnum):
-    """How much work a request is. Lists and heavy requests share one lane, each other cost has its own."""
+    """What work a request is; requests of one cost share their turns."""
 
-    CHEAP = "cheap"
-    LIST = "list"
-    HEAVY = "heavy"
-    DOWNLOAD = "download"
+    QUICK = "quick"
+    PAGE = "page"
+    PASSWORD = "password"  # noqa: S105  # a kind of work
+    WORK = "work"
 
 
 @dataclass(frozen=True)
@@ -31,5 +31,5 @@ class Route:
     answer: Callable[[Request], Any]
     description: Description
     method: str = "GET"
-    cost: Cost = Cost.LIST
+    cost: Cost = Cost.WORK
     resource: str | None = None

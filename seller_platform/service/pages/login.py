@@ -4,6 +4,7 @@ GET /login shows the form; POST /login takes its fields `email`, `password` and 
 sets the session cookie and sends the browser on to `next`. POST /logout takes `csrf_token`.
 """
 
+import asyncio
 import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -14,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import AUTHORIZE
-from seller_platform.errors import ApiError, LoginsBusyError, TooManyAttemptsError
+from seller_platform.errors import ApiError, TooManyAttemptsError
 from seller_platform.service.access import hash_of
-from seller_platform.service.http.addresses import network_of, network_of_client
+from seller_platform.service.http.addresses import network_of_client
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.metrics import LoginOutcome, note_login
 from seller_platform.service.pages.rendering import redirect, render
@@ -41,7 +42,7 @@ from seller_platform.service.pages.throttle import (
 )
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
-from seller_platform.service.users.hashing_queue import PasswordQueue, is_right
+from seller_platform.service.users.passwords import verify_password
 
 LOGIN = "/login"
 LOGOUT = "/logout"
@@ -75,8 +76,8 @@ class LoginOptions:
 class Login:
     """The login page and the log-out."""
 
-    def __init__(self, store: Store, queue: PasswordQueue, options: LoginOptions) -> None:
-        self._store, self._queue, self._options = store, queue, options
+    def __init__(self, store: Store, options: LoginOptions) -> None:
+        self._store, self._options = store, options
 
     async def show(self, request: Request) -> Response:
         """Answer GET /login."""
@@ -98,10 +99,9 @@ class Login:
         if session is None or not session.owns(form.get("csrf_token", "")):
             return self._form(request, session, destination, problem=_STALE, email=email, status=403)
         try:
-            user = await verified_user(self._store.connection, self._queue, request, email, form.get("password", ""))
-        except (TooManyAttemptsError, LoginsBusyError) as error:
-            is_busy = isinstance(error, LoginsBusyError)
-            note_login(request, LoginOutcome.BUSY if is_busy else LoginOutcome.THROTTLED)
+            user = await verified_user(self._store.connection, request, email, form.get("password", ""))
+        except TooManyAttemptsError as error:
+            note_login(request, LoginOutcome.THROTTLED)
             problem, status, headers = error.message, error.status, error.headers
             return self._form(
                 request, session, destination, problem=problem, email=email, status=status, headers=headers
@@ -184,7 +184,6 @@ def login_for(destination: str) -> str:
 
 async def verified_user(
     connect: Callable[[], AbstractAsyncContextManager[Connection]],
-    queue: PasswordQueue,
     request: Request,
     email: str,
     password: str,
@@ -196,16 +195,14 @@ async def verified_user(
 
     Raises:
         TooManyAttemptsError: There were too many failures.
-        LoginsBusyError: Too many passwords are being verified.
     """
     address = request.client.host if request.client else "unknown"
-    async with queue.seat(network_of(address)):
-        async with connect() as connection:
-            user = await find_user(connection, email)
-            # Counted by the user's number, because several spellings of an address find the same user.
-            subject = str(user.id) if user else hash_of(email.lower()).hex()
-            attempt = await begin_attempt(connection, subject, address)
-        matches = await is_right(user.password_hash if user else None, password)
+    async with connect() as connection:
+        user = await find_user(connection, email)
+        # Counted by the user's number, because several spellings of an address find the same user.
+        subject = str(user.id) if user else hash_of(email.lower()).hex()
+        attempt = await begin_attempt(connection, subject, address)
+    matches = await asyncio.to_thread(verify_password, user.password_hash if user else None, password)
     async with connect() as connection:
         if user is None or not matches or user.status != "active":
             await _record_failure(connection, request, email, user, attempt)

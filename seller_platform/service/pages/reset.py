@@ -1,16 +1,17 @@
 """The page on which users set a password by a link of the operator, which works once."""
 
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.service.http.addresses import network_of_client
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.pages.login import LOGIN
 from seller_platform.service.pages.password import new_password_problem
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pool import Store
 from seller_platform.service.security_events import EventKind, record_event
-from seller_platform.service.users.hashing_queue import PasswordQueue, hash_of_password
+from seller_platform.service.users.passwords import hash_password
 from seller_platform.service.users.reset_links import LinkOwner, owner_of_link, use_link
 
 RESET = "/reset-password"
@@ -22,7 +23,7 @@ async def show_link(store: Store, contact: str, request: Request) -> Response:
     return _page(token, await owner_of_link(store, token), contact)
 
 
-async def set_by_link(store: Store, queue: PasswordQueue, contact: str, request: Request) -> Response:
+async def set_by_link(store: Store, contact: str, request: Request) -> Response:
     """Answer POST /reset-password, which uses the link."""
     form = await read_form(request)
     token, new = form.get("token", ""), form.get("new", "")
@@ -32,8 +33,7 @@ async def set_by_link(store: Store, queue: PasswordQueue, contact: str, request:
     problem = new_password_problem(new, form.get("repeated", ""), owner.email, owner.name)
     if problem is not None:
         return _page(token, owner, contact, problem)
-    async with queue.seat(network_of_client(request)):
-        password_hash = await hash_of_password(new)
+    password_hash = await asyncio.to_thread(hash_password, new)
     async with store.connection() as connection, connection.transaction():
         if not await use_link(connection, token, password_hash):
             return _page(token, None, contact)

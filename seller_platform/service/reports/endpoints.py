@@ -97,8 +97,8 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
 
     return (
         Route(REPORT_REQUEST, answer_request, request_description(limits), "POST"),
-        Route(REPORT_STATUS, answer_status, STATUS, cost=Cost.CHEAP),
-        Route(REPORT_DOWNLOAD, answer_download, DOWNLOAD, cost=Cost.DOWNLOAD),
+        Route(REPORT_STATUS, answer_status, STATUS, cost=Cost.QUICK),
+        Route(REPORT_DOWNLOAD, answer_download, DOWNLOAD, cost=Cost.QUICK),
     )
 
 

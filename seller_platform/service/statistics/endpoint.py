@@ -29,7 +29,7 @@ from seller_platform.service.lists.page_queries import ListRequest
 from seller_platform.service.lists.products import knows_parents
 from seller_platform.service.lists.replica import computed_headers, unknown_to_replica
 from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
-from seller_platform.service.openapi.routes import Cost, Route
+from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Store
 from seller_platform.service.statistics.plan import Grouping
 from seller_platform.service.statistics.query import read_statistics
@@ -161,7 +161,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 require_rates(selected, currency, missing)
         return page_answer(request, SALES_BY_DATE, statistics.page, list_request, computed_headers(selected))
 
-    return Route(SALES_BY_DATE.path, answer, _DESCRIPTION, cost=Cost.HEAVY)
+    return Route(SALES_BY_DATE.path, answer, _DESCRIPTION)
 
 
 def read_request(raw: bytes) -> tuple[ListRequest, Grouping]:

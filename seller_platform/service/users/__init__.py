@@ -4,7 +4,6 @@
 - `groups`: groups of accounts
 - `passwords`: password hashes
 - `weak_passwords`: refuses passwords that can be guessed
-- `hashing_queue`: bounds how many passwords are verified at once
 - `reset_links`: new passwords, and links of the operator that set one
 - `endpoints`: the user and the accounts over HTTP
 """

@@ -64,12 +64,12 @@ def user_routes(store: Store) -> tuple[Route, ...]:
             USER_ME,
             answer_me,
             Description("read_user", "user", "Tell whose token it is.", _OWN, _ME, refusals=refusals),
-            cost=Cost.CHEAP,
+            cost=Cost.QUICK,
         ),
         Route(
             USER_ACCOUNTS,
             answer_accounts,
             Description("list_accounts", "user", "List the user's accounts.", _ALL, _ACCOUNTS, refusals=refusals),
-            cost=Cost.CHEAP,
+            cost=Cost.QUICK,
         ),
     )

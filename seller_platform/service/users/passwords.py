@@ -19,6 +19,8 @@ def verify_password(password_hash: str | None, password: str) -> bool:
 
     Without a hash the answer is False after as long, so that the time does not show whether a user exists.
     """
+    if len(password) > LONGEST_PASSWORD:
+        return False
     try:
         return _HASHER.verify(password_hash or _unused_hash(), password) and password_hash is not None
     except (VerificationError, InvalidHashError):

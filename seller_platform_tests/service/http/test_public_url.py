@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from seller_platform.service.http.connections import ConnectionLimits
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
 from seller_platform_tests.support.served import (
     PASSWORD,
@@ -116,7 +115,7 @@ def test_only_a_trusted_proxy_is_believed(public: str, reading: Served) -> None:
     """No program of this machine is one, unless it is named."""
     forged = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example", "X-Forwarded-For": "198.51.100.7"}
     url = reading.database.engine.url.render_as_string(hide_password=False)
-    with running_app(url, connection_limits=ConnectionLimits(trusted_proxies=("127.0.0.1",))) as behind_a_proxy:
+    with running_app(url, trusted_proxies=("127.0.0.1",)) as behind_a_proxy:
         believed = httpx.get(f"{behind_a_proxy}/login", headers=forged, timeout=PATIENCE_SECONDS)
         metadata = httpx.get(f"{behind_a_proxy}{METADATA}", headers=forged, timeout=PATIENCE_SECONDS).json()
     with reading.client() as browser:

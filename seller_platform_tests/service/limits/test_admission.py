@@ -1,30 +1,24 @@
 """Tests over HTTP that requests are admitted by user and cost, and counted by token and user."""
 
 import re
-import signal
 import socket
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-import httpx
 import psycopg
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from seller_platform.contract import dataset_named
-from seller_platform.service.http.connections import DEFAULT_LIMITS
-from seller_platform.service.limits.policy import Limits, ReportLimits
+from seller_platform.service.limits.policy import MOST_UNKNOWN_TOKENS, Limits, ReportLimits
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.sessions import conninfo
-from seller_platform_tests.support.processes import COMMAND, announced_address, environment
 from seller_platform_tests.support.served import (
     ANN,
     BOB,
@@ -39,31 +33,19 @@ from seller_platform_tests.support.served import (
     served,
     stored,
 )
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
+from seller_platform_tests.support.waiting import wait_for
 
 DAILY = dataset_named("daily_product_sales")
 STATISTICS = {"account_title": "Shop US", "view_by": "date", "group_by": "day"}
 REPORT = {"account_title": "Shop US", "dps_date": "2026-03-01"}
 NARROW = Limits(
-    cheap_at_once=4,
-    lists_at_once=2,
+    quick_at_once=4,
+    pages_at_once=4,
+    work_at_once=2,
     per_token=30,
     per_user=40,
     reports=ReportLimits(open_reports=3, stored_bytes=20_000, kept_days=2),
 )
-
-ANONYMOUS = {
-    "/docs": 200,
-    "/openapi.json": 200,
-    "/.well-known/oauth-authorization-server": 200,
-    "/static/style.css": 200,
-    "/login": 200,
-    "/oauth/token": 400,
-    "/oauth/revoke": 400,
-    "/nothing": 404,
-    "/misdirected": 421,
-    "/user/me": 401,
-}
 
 
 @pytest.fixture
@@ -92,74 +74,39 @@ def _waiting_for_locks(database: Database) -> int:
     return int(count)
 
 
-def test_slow_statistics_of_one_user_keep_nobody_out(
-    narrow: Served, database_url: str, registry: CollectorRegistry
-) -> None:
-    path = "/sales/statistics-dashboard"
+def test_slow_statistics_of_one_user_keep_nobody_out(narrow: Served, database_url: str) -> None:
+    path, of_bob = "/sales/statistics-dashboard", {**STATISTICS, "account_title": "Bob's"}
     with (
         narrow.client(ANN) as ann,
         narrow.client(BOB) as bob,
-        ThreadPoolExecutor(2) as threads,
+        ThreadPoolExecutor(8) as threads,
         _slow_statistics(database_url) as holder,
     ):
-        first = threads.submit(ann.get, path, params=STATISTICS)
+        flood = [threads.submit(ann.get, path, params=STATISTICS) for _ in range(6)]
         wait_for(lambda: _waiting_for_locks(narrow.database) == 1)
-        refused = ann.get(path, params=STATISTICS)
-        of_bob = threads.submit(bob.get, path, params={**STATISTICS, "account_title": "Bob's"})
+        other = threads.submit(bob.get, path, params=of_bob)
         wait_for(lambda: _waiting_for_locks(narrow.database) == 2)
-        own, others = ann.get("/user/me"), bob.get("/user/accounts")
-        list_beside = ann.get("/notifications/list", params={"account_title": "Shop US"})
+        beside = [own.get("/user/me").status_code for own in (ann, bob)]
         holder.rollback()
 
-    assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (429, 429, "1")
-    assert (
-        "as many requests of lists, costs and statistics of yours are under way as one user may have, which is 1"
-        in refused.json()["message"]
-    )
-    assert [answer.status_code for answer in (first.result(), of_bob.result())] == [200, 200]
-    assert [answer.status_code for answer in (own, others)] == [200, 200]
-    assert list_beside.status_code == 429
-    metrics = generate_latest(registry).decode()
-    assert 'requests_shed_total{cause="share",cost="heavy"} 1.0' in metrics
-    assert 'requests_shed_total{cause="share",cost="list"} 1.0' in metrics
+    assert beside == [200, 200]
+    assert [answer.result().status_code for answer in (other, *flood)] == [200] * 7
 
 
-def test_a_request_that_waited_for_a_stopped_process_is_refused(
-    service: Served, database_url: str, tmp_path: Path
-) -> None:
-    variables = environment(
-        tmp_path, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url, SELLER_PLATFORM_SERVICE_WAIT_MILLISECONDS="60"
-    )
-    command = [*COMMAND, "service", "run", "--no-worker", "--port", "0"]
+@pytest.mark.parametrize("held", ["pages_at_once", "passwords_at_once", "work_at_once"])
+def test_tokens_wait_for_nothing_else(database: Database, database_url: str, held: str) -> None:
+    """A kind of request without turns stands for one whose turns are all taken."""
+    without_turns: dict[str, Any] = {held: 0}
+    limits = replace(NARROW, **without_turns)
     with (
-        (log := tmp_path / "log").open("w") as file,
-        subprocess.Popen(command, env=variables, stderr=file) as process,
-        ThreadPoolExecutor(3) as threads,
+        served(database, database_url, limits=limits) as running,
+        running.client(ANN) as ann,
+        running.client() as anonymous,
     ):
-        own = replace(service, base_url=announced_address(process, log))
-        port = int(own.base_url.rpartition(":")[2])
-        with own.client(ANN) as ann, own.client(BOB) as bob, _slow_statistics(database_url) as holder:
-            assert [client.get("/user/me").status_code for client in (ann, bob)] == [200, 200]
-            under_way = threads.submit(ann.get, "/sales/statistics-dashboard", params=STATISTICS)
-            wait_for(lambda: _waiting_for_locks(service.database) == 1)
-            process.send_signal(signal.SIGSTOP)
-            late = threads.submit(bob.get, "/notifications/list", params={"account_title": "Bob's"})
-            cheap = threads.submit(bob.get, "/user/me")
-            wait_for(lambda: _unread_requests(port) == 2)
-            time.sleep(0.3)  # they wait in the sockets for so long
-            process.send_signal(signal.SIGCONT)
-            statuses = [late.result().status_code, cheap.result().status_code]
-            holder.rollback()
-            statuses.append(under_way.result().status_code)
-        process.terminate()
+        refreshed = running.refresh(anonymous, "unknown")
+        status = ann.get("/user/me").status_code
 
-    assert statuses == [503, 200, 200]
-
-
-def _unread_requests(port: int) -> int:
-    """Return how many connections to a port have received what its process has not read."""
-    is_unread = re.compile(rf".*:{port:04X} [0-9A-F:]+ 01 [0-9A-F]{{8}}:(?!0{{8}})")
-    return sum(is_unread.match(line) is not None for line in Path("/proc/net/tcp").read_text().splitlines())
+    assert (refreshed.status_code, refreshed.json()["error"], status) == (400, "invalid_grant", 200)
 
 
 def test_the_rate_of_a_token_and_of_its_user_is_told_and_kept(narrow: Served) -> None:
@@ -170,10 +117,10 @@ def test_the_rate_of_a_token_and_of_its_user_is_told_and_kept(narrow: Served) ->
         not_found = bob.get("/sales/orders", params={"account_title": "Nowhere", "per_page": "20"})
 
     assert first["ratelimit-policy"] == '"token";q=30;w=60, "user";q=40;w=60'
-    assert first["ratelimit"] == '"token";r=29;t=2, "user";r=39;t=2'
+    assert re.fullmatch(r'"token";r=29;t=(60|59), "user";r=39;t=(60|59)', first["ratelimit"])
     assert (last.status_code, last.json()["status"]) == (429, "error")
     assert last.json()["message"].startswith("this token has used its 30 requests in 60 seconds")
-    assert 1 <= int(last.headers["retry-after"]) <= 2
+    assert 1 <= int(last.headers["retry-after"]) <= 60
     assert last.headers["ratelimit"].startswith('"token";r=0;t=')
     assert of_user.json()["message"].startswith("this user has used its 40 requests")
     assert not_found.status_code in (404, 422)
@@ -197,43 +144,23 @@ def test_a_revoked_token_does_not_use_up_the_quota_of_its_user(narrow: Served) -
     assert int(left[1]) >= NARROW.per_user - 4
 
 
-def test_requests_without_a_valid_token_are_limited_for_each_network(database: Database, database_url: str) -> None:
-    registry = CollectorRegistry()
-    trusting = replace(DEFAULT_LIMITS, trusted_proxies=("127.0.0.1",))
-    limits = replace(NARROW, per_network=len(ANONYMOUS))
-    with (
-        served(database, database_url) as populated,
-        running_app(database_url, limits=limits, registry=registry, connection_limits=trusting) as url,
-        replace(populated, base_url=url).client(ANN) as ann,
-        httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as anonymous,
-        ThreadPoolExecutor(len(ANONYMOUS)) as threads,
-    ):
-        first = {path: _anonymous_status(anonymous, path) for path in ANONYMOUS}
+def test_a_refusal_waits_and_is_counted_and_keeps_nobody_else_out(narrow: Served, registry: CollectorRegistry) -> None:
+    forged = {"Authorization": "Bearer wrong"}
+    with narrow.client(ANN) as ann, narrow.client() as anonymous:
+        known = ann.get("/user/me").status_code
+        statuses = [anonymous.get("/user/me", headers=forged).status_code for _ in range(MOST_UNKNOWN_TOKENS)]
         began = perf_counter()
-        refused = list(threads.map(lambda path: _anonymous_status(anonymous, path), ANONYMOUS))
+        refused = anonymous.get("/user/me", headers=forged)
         seconds = perf_counter() - began
-        answer = wait_for(
-            lambda: anonymous.get("/login", headers={"Accept": "text/html"}), lambda answer: answer.is_error
-        )
-        others = anonymous.get("/docs", headers={"X-Forwarded-For": "192.0.2.1"})
-        status, own = anonymous.get("/service-status"), ann.get("/user/me")
+        beside = [ann.get("/user/me").status_code, anonymous.get("/login").status_code]
 
-    assert first == ANONYMOUS
-    # Every six seconds one more is allowed, on a busy machine meanwhile.
-    assert refused.count(429) > len(refused) / 2
+    assert (known, {*statuses}) == (200, {401})
+    assert (refused.status_code, refused.json()["code"]) == (429, 429)
+    assert int(refused.headers["retry-after"]) > 0
     assert seconds > 0.9  # a client without pauses waits for its refusals
-    assert "This network has used its 10 requests in 60 seconds" in answer.text
-    assert int(answer.headers["retry-after"]) > 0
-    assert [each.status_code for each in (others, status, own)] == [200, 200, 200]
-    shed = {"cause": "quota", "cost": "anonymous"}
-    assert registry.get_sample_value("seller_platform_service_requests_shed_total", shed) == refused.count(429) + 1
-
-
-def _anonymous_status(client: httpx.Client, path: str) -> int:
-    if path in ("/oauth/token", "/oauth/revoke"):
-        return client.post(path, data={"grant_type": "refresh_token"}).status_code
-    host = {"Host": "other.example"} if path == "/misdirected" else {}
-    return client.get(path, headers={"Authorization": "Bearer wrong", **host}).status_code
+    assert beside == [200, 200]
+    shed = {"cause": "quota", "cost": "quick"}
+    assert registry.get_sample_value("seller_platform_service_requests_shed_total", shed) == 1
 
 
 def test_a_new_token_may_be_used_by_many_requests_at_once(service: Served) -> None:
@@ -252,7 +179,7 @@ def test_a_user_has_a_bounded_number_of_open_reports(narrow: Served, registry: C
     assert of_bob.status_code == 200
     assert answers[3].json()["message"].startswith("you have 3 open reports")
     assert int(answers[3].headers["retry-after"]) > 0
-    assert 'requests_shed_total{cause="reports",cost="list"} 2.0' in generate_latest(registry).decode()
+    assert 'requests_shed_total{cause="reports",cost="work"} 2.0' in generate_latest(registry).decode()
 
 
 def test_a_user_has_bounded_bytes_of_reports_until_they_expire(narrow: Served) -> None:
@@ -342,7 +269,7 @@ def test_a_report_larger_than_what_is_left_fails_and_says_so(database: Database,
 def test_bodies_that_stall_keep_nobody_out(narrow: Served, path: str, content_type: str) -> None:
     with narrow.client(ANN) as ann, ExitStack() as stalled:
         authorization = ann.headers["authorization"]
-        for _ in range(2 * (NARROW.anonymous_at_once + NARROW.cheap_at_once)):
+        for _ in range(2 * (NARROW.pages_at_once + NARROW.quick_at_once)):
             sender = stalled.enter_context(socket.create_connection((ann.base_url.host, ann.base_url.port or 80)))
             head = f"POST {path} HTTP/1.1\r\nHost: {ann.base_url.netloc.decode()}\r\nAuthorization: {authorization}\r\n"
             sender.sendall(f"{head}Content-Type: {content_type}\r\nContent-Length: 100\r\n\r\n{{".encode())

@@ -237,7 +237,7 @@ def test_what_users_look_at_is_kept_for_a_time_and_bounded(documents: Documents)
 
 
 def test_no_turn_is_held_while_a_document_is_awaited(reading: Served, documents: Documents) -> None:
-    narrow = Limits(anonymous_at_once=1, cheap_at_once=1)
+    narrow = Limits(pages_at_once=1, quick_at_once=1)
     clients = [documents.publish(_path()) for _ in range(4)]
     for client_id in clients:
         documents.answers[urlsplit(client_id).path] = b"slow"

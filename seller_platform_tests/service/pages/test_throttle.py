@@ -4,11 +4,10 @@ import asyncio
 
 import pytest
 
-from seller_platform.errors import LoginsBusyError, TooManyAttemptsError
+from seller_platform.errors import TooManyAttemptsError
 from seller_platform.service.http.addresses import network_of
 from seller_platform.service.pages.throttle import MOST_OF_A_USER, MOST_OF_AN_ADDRESS, begin_attempt
 from seller_platform.service.pool import Connection, Store
-from seller_platform.service.users.hashing_queue import AT_ONCE, MOST_OF_A_NETWORK, MOST_WAITING, PasswordQueue
 from seller_platform.service.users.store import add_user
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import (
@@ -155,47 +154,3 @@ def test_a_login_gives_back_what_it_took_and_is_recorded(service: Served) -> Non
 )
 def test_addresses_of_one_customer_are_counted_as_one(first: str, second: str, are_one: bool) -> None:
     assert (network_of(first) == network_of(second)) is are_one
-
-
-def test_the_line_for_passwords_is_short_and_no_network_takes_all_of_it() -> None:
-    async def fill() -> tuple[int, int, bool]:
-        queue, done = PasswordQueue(), asyncio.Event()
-
-        async def hold(network: str) -> bool:
-            try:
-                async with queue.seat(network):
-                    await done.wait()
-            except LoginsBusyError:
-                return False
-            return True
-
-        async def refused(network: str) -> bool:
-            try:
-                async with queue.seat(network):
-                    return False
-            except LoginsBusyError as error:
-                return error.status == 503 and "Retry-After" in error.headers
-
-        greedy = [asyncio.create_task(hold("192.0.2.1")) for _ in range(MOST_OF_A_NETWORK + 2)]
-        others = [asyncio.create_task(hold(f"198.51.100.{n}")) for n in range(AT_ONCE + MOST_WAITING)]
-        await asyncio.sleep(0)
-        is_full = await refused("203.0.113.1")
-        done.set()
-        taken = sum(await asyncio.gather(*greedy)), sum(await asyncio.gather(*others))
-        assert not await refused("192.0.2.1")  # every seat was given back
-        return *taken, is_full
-
-    assert asyncio.run(fill()) == (MOST_OF_A_NETWORK, AT_ONCE + MOST_WAITING - MOST_OF_A_NETWORK, True)
-
-
-def test_who_waits_too_long_for_a_turn_is_asked_to_come_back() -> None:
-    async def wait() -> None:
-        queue = PasswordQueue(longest_wait_seconds=0.5)
-        async with queue.seat("192.0.2.1"), queue.seat("192.0.2.2"):
-            with pytest.raises(LoginsBusyError, match="Try again in"):
-                async with queue.seat("192.0.2.3"):
-                    pass
-        async with queue.seat("192.0.2.3"):
-            pass
-
-    asyncio.run(wait())

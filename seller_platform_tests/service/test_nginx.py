@@ -1,0 +1,142 @@
+"""Tests nginx with the configuration of `docker` before two workers: floods from other networks cost a user nothing."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from seller_platform_tests.support.nginx import nginx
+from seller_platform_tests.support.processes import COMMAND, announced_address, end_group, environment, free_port
+from seller_platform_tests.support.served import ANN, Served
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
+
+pytestmark = pytest.mark.journey
+
+SLOWEST_SECONDS = 20.0
+ASKED = 50
+
+
+@pytest.fixture
+def behind(service: Served, database_url: str, tmp_path: Path) -> Iterator[tuple[Served, int]]:
+    """The service of two workers behind nginx, and the port of the workers."""
+    variables = environment(
+        tmp_path / "home",
+        SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url,
+        SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES="127.0.0.1",
+        SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER="100000",
+    )
+    command = [*COMMAND, "service", "run", "--workers", "2", "--no-worker", "--port", "0"]
+    with (log := tmp_path / "log").open("w") as file:
+        process = subprocess.Popen(command, env=variables, stderr=file, start_new_session=True)
+    try:
+        port = int(announced_address(process, log).rpartition(":")[2])
+        (tmp_path / "run").mkdir()
+        with nginx(tmp_path / "run", port) as url:
+            wait_for(lambda: httpx.get(f"{url}/service-status", timeout=PATIENCE_SECONDS).status_code == 200)
+            yield replace(service, base_url=url), port
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_SECONDS)
+        end_group(process)
+
+
+@contextmanager
+def _flood(url: str, folder: Path, *, networks: int, slow: int) -> Iterator[Path]:
+    host, _, port = url.removeprefix("http://").partition(":")
+    words = [sys.executable, "-m", "seller_platform_tests.support.flood", host, port, str(networks), str(slow)]
+    with (counts := folder / "counts").open("w") as output:
+        process = subprocess.Popen(words, stdout=output, start_new_session=True)
+    try:
+        sign = " 429" if networks else "}"
+        wait_for(lambda: process.poll() is not None or sign in counts.read_text().partition("\n")[2])
+        yield counts
+        assert process.poll() is None
+    finally:
+        end_group(process)
+
+
+def _connections_of(port: int) -> int:
+    """Return how many connections of clients the processes of a port have."""
+    is_open = re.compile(rf" *\d+: [0-9A-F]+:{port:04X} [0-9A-F:]+ 01 ")
+    return sum(is_open.match(line) is not None for line in Path("/proc/net/tcp").read_text().splitlines())
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="connections are counted in Linux's /proc/net/tcp")
+@pytest.mark.parametrize(("networks", "slow"), [(10, 60), (0, 1_200)], ids=["floods", "slow connections"])
+def test_one_idle_user_is_answered_beside_networks_that_flood(
+    behind: tuple[Served, int], tmp_path: Path, networks: int, slow: int
+) -> None:
+    service, port = behind
+    token = service.pair()["refresh_token"]
+    with (
+        service.client(ANN) as ann,
+        service.client() as anonymous,
+        _flood(service.base_url, tmp_path, networks=networks, slow=slow) as counts,
+    ):
+        answers = [ann.get("/user/me") for _ in range(ASKED)]
+        refreshed = []
+        for _ in range(5):
+            refreshed.append(service.refresh(anonymous, token))
+            token = refreshed[-1].json()["refresh_token"]
+        connections = _connections_of(port)
+        flooded = json.loads(counts.read_text().splitlines()[-1])
+
+    assert {answer.status_code for answer in (*answers, *refreshed)} == {200}
+    assert max(answer.elapsed.total_seconds() for answer in (*answers, *refreshed)) < SLOWEST_SECONDS
+    assert connections <= 200 + 32 * networks  # of nginx: those that it keeps, and those of each network
+    assert not networks or sum(count for kind, count in flooded.items() if kind.endswith(" 429")) > networks
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_one"),
+    [
+        ("192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::ffff:0:0:1", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+    ],
+)
+def test_a_network_has_its_requests_and_a_refusal_is_an_error_of_the_api(
+    tmp_path: Path, first: str, second: str, is_one: bool
+) -> None:
+    with nginx(tmp_path, free_port()) as url, httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as client:
+        answers = [client.get("/login", headers={"X-Forwarded-For": first}) for _ in range(200)]
+        other = client.get("/login", headers={"X-Forwarded-For": second})
+
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert (refused.json()["status"], refused.json()["code"], refused.headers["retry-after"]) == ("error", 429, "1")
+    assert {answer.status_code for answer in answers} == {429, 503}  # no service is there
+    assert (answers[0].json()["code"], answers[0].headers["retry-after"]) == (503, "5")
+    if not is_one:
+        assert other.status_code == 503
+
+
+def test_what_is_too_large_is_refused_before_the_service(tmp_path: Path) -> None:
+    with nginx(tmp_path, free_port()) as url, httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as client:
+        answers = [
+            client.get("/user/me", headers={"X": "x" * 40_000}),
+            client.get("/user/me", params={"x": "x" * 40_000}),
+            client.post("/reports/request", content=b"x" * (2 << 20)),
+        ]
+
+    assert [answer.json()["code"] for answer in answers] == [400, 414, 413]
+    assert [answer.status_code for answer in answers] == [400, 414, 413]
+
+
+def test_documents_are_compressed_and_pages_and_tokens_are_not(behind: tuple[Served, int]) -> None:
+    service, _ = behind
+    with service.client() as anonymous:
+        coding = {
+            path: anonymous.get(path).headers.get("content-encoding") for path in ("/openapi.json", "/docs", "/login")
+        }
+        refused = service.refresh(anonymous, "x" * 2_000)
+
+    assert [*coding.values()] == ["gzip", "gzip", None]
+    assert "content-encoding" not in refused.headers
