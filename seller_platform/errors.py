@@ -642,7 +642,7 @@ class UpstreamUnavailableError(RetryableError):
                 f"{long_pause.waited_seconds:,.0f} s at most; try again after "
                 f"{long_pause.over_at:%Y-%m-%d %H:%M} UTC"
             )
-        super().__init__(f"{request}: {problem} after {tries}; {step}")
+        super().__init__(f"{request}: {problem.rstrip(''.join(_ENDS) + _NO_ENDS)} after {tries}; {step}")
 
     def named(self, request: str) -> "UpstreamUnavailableError":
         """Return the same error under a more exact name of its request."""

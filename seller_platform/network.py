@@ -177,7 +177,8 @@ def _parsed(value: str, variable: str) -> Proxy:
     if url.scheme.startswith("socks"):
         problem = "it names a SOCKS proxy, and only HTTP proxies can be used; name one as http://host:port"
         raise InvalidSettingError(variable, f"{problem}, or except the upstream's host in NO_PROXY")
-    if url.scheme not in _PORTS or not url.host:
+    # A slash in a password would otherwise end the host, and the rest of it be shown as one.
+    if url.scheme not in _PORTS or not url.host or "@" in url.path:
         raise InvalidSettingError(variable, "it is not the URL of a proxy, written as http://host:port")
     return Proxy(url, variable)
 

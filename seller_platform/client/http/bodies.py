@@ -34,8 +34,10 @@ _ENCODINGS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _UTF_8 = (None, "utf-8", "utf8", "us-ascii", "ascii")
-_WIDER = {"shift_jis": "cp932", "x-sjis": "cp932", "gb2312": "gb18030", "euc-kr": "cp949"}
-"""Encodings that are often sent under the name of a narrower one."""
+_NAMES = {"windows-31j": "cp932", "x-sjis": "shift_jis", "ks_c_5601-1987": "cp949"}
+"""Registered names that Python lacks."""
+_WIDER = {"shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949", "big5": "cp950"}
+"""Encodings, by Python's names, that are often sent under the name of a narrower one."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,11 @@ def _encoding_of(pieces: Callable[[], Iterable[bytes]], charset: str | None, nam
     charset = sniffed or charset
     if charset in (*_UTF_8, "utf-8-sig"):
         return charset or "utf-8", "surrogateescape"
-    for encoding in (charset, "utf-8", _WIDER.get(charset)):
+    charset = _NAMES.get(charset or "", charset)
+    known = codecs.lookup(charset).name if charset and _is_charset(charset) else ""
+    # Of the bytes that ISO 8859-1 has as control characters, nearly all are meant as those of Windows.
+    declared = ("cp1252", charset) if known == "iso8859-1" else (charset, "utf-8", _WIDER.get(known))
+    for encoding in declared:
         if encoding is not None and _decodes(pieces(), encoding, "strict"):
             return encoding, "strict"
     if not _is_charset(charset):

@@ -9,7 +9,9 @@ import httpx
 
 _LONGEST_SECONDS = 366 * 86_400.0
 _FIRST_EPOCH, _FIRST_MILLISECONDS = 10**9, 10**11
-_NUMBER = re.compile(r"([+-]?)0*(\d{1,400})(?:[.,](\d{0,9})\d*)?\s*(?:s|sec|seconds)?", re.ASCII | re.IGNORECASE)
+_NUMBER = re.compile(r"([+-]?)0*(\d{1,400})(?:[.,](\d{0,9})\d*)?\s*(?:s|secs?|seconds?)?", re.ASCII | re.IGNORECASE)
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_PART = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(ms|h|m|s)[a-z]*\s*", re.ASCII | re.IGNORECASE)
 _RESETS = ("RateLimit-Reset", "X-RateLimit-Reset", "X-Rate-Limit-Reset", "X-RateLimit-Reset-After")
 _LIMIT_RESET = re.compile(r"\breset\s*=\s*(\d+)|;\s*r\s*=\s*0\s*;\s*t\s*=\s*(\d+)", re.ASCII)
 """A member of the header `RateLimit`, in the words of an older and a newer draft; in the newer one, of a used limit."""
@@ -34,8 +36,13 @@ def pause_seconds(headers: httpx.Headers, status: int, now: datetime) -> float |
 def _pause_of(text: str, now: datetime) -> float | None:
     number = _NUMBER.fullmatch(text)
     if number is None:
-        moment = moment_of(text)
-        return None if moment is None else (moment - now).total_seconds()
+        if moment := moment_of(text):
+            return (moment - now).total_seconds()
+        if text and not _PART.sub("", text):  # such as 1m30s
+            return sum(float(count) * _UNITS[unit.lower()] for count, unit in _PART.findall(text))
+        # Two headers of one name are one with a comma.
+        parts = [_pause_of(part.strip(), now) for part in text.split(",")] if "," in text else []
+        return max((part for part in parts if part is not None), default=None)
     seconds = float(f"{number[2][:20]}.{number[3] or 0}")
     if number[1] == "-":
         return 0.0

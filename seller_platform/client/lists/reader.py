@@ -33,6 +33,7 @@ _MOST_PAGES = 2_000
 """A list that goes on after so many pages, and after those that it announced, has no end."""
 
 _GONE = 410
+_NO_SUCH_PAGE = (400, 404, 410, 416, 422)
 
 
 class WalkEndedError(Exception):
@@ -177,13 +178,30 @@ class ListReader:
         yield first
         if first.total and not first.rows:  # a fault, perhaps
             yield self.fetcher.one(query)
-        yield from self.fetcher.each(replace(query, page=number) for number in range(2, pages.announced + 1))
+        number, announced = 1, (replace(query, page=number) for number in range(2, pages.announced + 1))
+        try:
+            for number, page in enumerate(self.fetcher.each(announced), start=2):  # noqa: B007  # used after an error
+                yield page
+        except RequestRefusedError as error:
+            # Where pages are smaller than the first, a total announces more of them than there are.
+            if not _has_no_page(error, query) or number < (first.last_page or 1):
+                raise
+            yield Page(rows=())
         number = pages.announced
         while pages.expect_more:
             number += 1
             if number > max(_MOST_PAGES, pages.announced):
                 raise ContractViolationError(query.dataset.name, f"the list has no end: page {number - 1} has rows")
-            yield self.fetcher.one(replace(query, page=number))
+            yield self._beyond(replace(query, page=number))
+
+    def _beyond(self, query: ListQuery) -> Page:
+        """Return a page after those that are announced; many upstreams refuse one that does not exist."""
+        try:
+            return self.fetcher.one(query)
+        except RequestRefusedError as error:
+            if not _has_no_page(error, query):
+                raise
+            return Page(rows=())
 
     def _keys(self, page: Page) -> list[int]:
         """Return the hashes of the rows' keys. Those of known pages are computed once."""
@@ -209,6 +227,10 @@ class ListReader:
         if self._memory is not None and page.key and self.defects.count == defects:
             self._memory.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)
         return duplicates
+
+
+def _has_no_page(error: RequestRefusedError, query: ListQuery) -> bool:
+    return not query.as_of and error.status in _NO_SUCH_PAGE
 
 
 def is_full(page: Page, query: ListQuery) -> bool:

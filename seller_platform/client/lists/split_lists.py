@@ -34,7 +34,7 @@ class SplitListReader:
         whole = self._reader.fetcher.one(self._whole)
         if whole.total and not whole.rows:
             whole = self._reader.fetcher.one(self._whole)
-        if whole.total is not None and not whole.rows:
+        if whole.total is not None and not whole.rows and (whole.last_page or 0) <= 1:
             return ReadResult(announced=whole.total)
         firsts: list[Page] = []
         if len(windows) == 1:

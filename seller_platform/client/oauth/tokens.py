@@ -54,7 +54,7 @@ _LOGIN = re.compile(
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _INVALID_GRANT = "invalid_grant"
 _PASSING_ERRORS = ("temporarily_unavailable", "server_error", "slow_down")
-_REFUSING_STATUSES = (200, 400, 401, 422)
+_REFUSING_STATUSES = (200, 400, 401, 410, 422)
 """With these an upstream may refuse a token in words of its own; others are of what stands between."""
 
 _LOG = logging.getLogger(__name__)
@@ -274,7 +274,8 @@ def _refusal(status: int, body: Mapping[str, Any], form: Mapping[str, str]) -> T
     Raises:
         PassingFault: It says that it is one.
     """
-    sent = body.get("error")
+    sent = body.get("error") or body.get("errors")
+    sent = sent[0] if isinstance(sent, list) and sent else sent
     inner: Mapping[str, Any] = sent if isinstance(sent, dict) else {"code": sent}
     described = (body.get("error_description"), inner.get("message"), body.get("message"))
     error, description = (
@@ -283,7 +284,7 @@ def _refusal(status: int, body: Mapping[str, Any], form: Mapping[str, str]) -> T
     )
     if error in _PASSING_ERRORS:
         raise PassingFault(f"the error {error}", was_untouched=True)
-    says_why = status in _REFUSING_STATUSES and bool(error or description)
+    says_why = status in _REFUSING_STATUSES and bool(error or description or status == 401)
     ends_grant = error == _INVALID_GRANT or (says_why and error != INVALID_CLIENT)
     return TokenRefusedError(error or f"http_{status}", description, ends_grant=ends_grant)
 

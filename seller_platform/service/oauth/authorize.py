@@ -310,7 +310,7 @@ def _resource_of(
     Raises:
         ApiError: Its token would be of no use.
     """
-    resource, scope = path_of_resource(fields.get("resource", issuer), issuer), fields.get("scope", "")
+    resource, scope = path_of_resource(fields.get("resource") or issuer, issuer), fields.get("scope", "")
     is_reader = application.origin == Origin.DOCUMENT and serves_agents and scopes_of(scope) == (Scope.READ,)
     is_assumed = resource == "" and (is_reader or application.resource == MCP)
     further = {Scope.COSTS_WRITE, Scope.REPORTS}.intersection(scope.split(" "))

@@ -204,8 +204,8 @@ def _methods_of(document: dict[str, Any]) -> list[object]:
     """Return the methods with which a client may say who it is; a document without any means that without a secret."""
     offered: list[object] = []
     for name in ("token_endpoint_auth_method", "token_endpoint_auth_methods_supported"):
-        value = document.get(name, [])
-        offered += value if isinstance(value, list) else [value]
+        value = document.get(name)
+        offered += value if isinstance(value, list) else [] if value is None else [value]
     return offered or [_METHOD]
 
 

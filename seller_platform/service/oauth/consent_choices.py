@@ -46,9 +46,15 @@ class Choices:
 
 
 def path_of_resource(resource: str, base_url: str) -> str | None:
-    """Return the path that a `resource` parameter names, empty for the REST API; None: it is not served here."""
+    """Return the path that a `resource` parameter names, empty for the REST API; None: it is not served here.
+
+    Scheme and host are in any letter case, and the port may be the default one (RFC 3986 section 6.2).
+    """
+    scheme, separator, rest = resource.removesuffix("/").partition("://")
+    host, slash, path = rest.partition("/")
+    host = host.lower().removesuffix({"http": ":80", "https": ":443"}.get(scheme.lower(), "/"))
     paths = {base_url: "", f"{base_url}{MCP}": MCP}
-    return paths.get(resource.removesuffix("/"))
+    return paths.get(f"{scheme.lower()}{separator}{host}{slash}{path}")
 
 
 def offered_choices(requested: Sequence[Scope], accounts: Sequence[ServedAccount]) -> Choices:

@@ -130,6 +130,9 @@ def test_a_fault_that_does_not_pass_ends_when_the_time_is_over() -> None:
         ({"Retry-After": " 16.2 "}, 17),
         ({"Retry-After": "16,2s"}, 17),
         ({"Retry-After": "+17"}, 17),
+        ({"Retry-After": "12, 17"}, 17),
+        ({"Retry-After": "1m30s"}, 90),
+        ({"Retry-After": "2 minutes"}, 120),
         ({"Retry-After": "Tue, 10 Mar 2026 12:00:17 GMT"}, 17),
         ({"Retry-After": "Tuesday, 10-Mar-26 12:00:17 GMT"}, 17),
         ({"Retry-After": "Tue Mar 10 12:00:17 2026"}, 17),
@@ -207,7 +210,7 @@ def test_a_refusal_is_final_and_names_the_parameter_to_fix() -> None:
 
     with (
         api_of(lambda request: httpx.Response(422, json=body)) as api,
-        pytest.raises(RequestRefusedError, match=r"Not valid\.; per_page: must be 250") as caught,
+        pytest.raises(RequestRefusedError, match=r"Not valid\. per_page: must be 250") as caught,
     ):
         api.get("/sales/orders")
 

@@ -142,6 +142,10 @@ def test_the_declared_charset_is_used_where_it_decodes(charset: str | None, enco
     [
         ("Shift_JIS", "shift_jis", "椿〜A"),
         ("Shift_JIS", "cp932", "①髙"),
+        ("SJIS", "cp932", "①髙"),
+        ("windows-31j", "cp932", "①髙"),
+        ("euc_kr", "cp949", "똠방각하"),
+        ("ISO-8859-1", "cp1252", "5 € – 7"),
         ("Shift_JIS", "utf-8", "Maß"),
         ("EUC-JP", "euc_jp", "椿"),
         ("GB2312", "gb18030", "镕"),

@@ -49,7 +49,7 @@ class Pages:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         number, total = int(request.url.params.get("page", 1)), sum(map(len, self._pages))
         self.requests.append(number)
-        if number > len(self._pages) and self._beyond in ("204", "205"):
+        if number > len(self._pages) and self._beyond.isdigit():
             return httpx.Response(int(self._beyond))
         if number > len(self._pages) and self._beyond == "nothing":
             return httpx.Response(200, json={"data": [], "total": 0, "last_page": 0, "current_page": None})
@@ -92,7 +92,7 @@ ENVELOPES: dict[str, tuple[Envelope, CountVerdict]] = {
 }
 
 
-@pytest.mark.parametrize("beyond", ["empty", "204", "205", "nothing", "last", "first"])
+@pytest.mark.parametrize("beyond", ["empty", "204", "205", "404", "422", "nothing", "last", "first"])
 @pytest.mark.parametrize("envelope", ENVELOPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_all_rows_are_read_and_the_counts_are_judged(shape: str, envelope: str, beyond: str) -> None:
