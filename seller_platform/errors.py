@@ -875,10 +875,7 @@ class GrantSpoolError(WarehouseError):
 class BackupError(WarehouseError):
     """A backup cannot be written or restored."""
 
-    next_step = (
-        "Do what the message says; the former backup is unchanged, and so is the database if the message does not say "
-        "to drop it."
-    )
+    next_step = "Do what the message says; the former backup is unchanged, and so is the database."
 
     def __init__(self, what: str, problem: str, step: str) -> None:
         self.problem, self.step = problem, step

@@ -14,8 +14,7 @@ from seller_platform.files import write_atomically
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database, url_without_secrets
 from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_server, stored_warehouse_url
-from seller_platform.warehouse.postgres.loopback_port import HOST, loopback_port
-from seller_platform.warehouse.postgres.programs import CLIENT_USER
+from seller_platform.warehouse.postgres.programs import CLIENT_USER, LOOPBACK
 from seller_platform.warehouse.postgres.sessions import parameters
 from seller_platform.warehouse.schema.readers import save_reader
 
@@ -70,14 +69,14 @@ def not_embedded(where: str, verb: str) -> RequestError:
 
 
 @click.command()
-@click.option("--port", default=15432, show_default=True, type=click.IntRange(0, 65_535), help="0 takes a free one.")
 @click.option("--new-password", is_flag=True, help="Replace the password that is stored in the home folder.")
 @json_option(DesktopLogin)
-def run(*, port: int, new_password: bool, output: Output) -> None:
+def run(*, new_password: bool, output: Output) -> None:
     """Keep the embedded server up for desktop clients and psql, until Ctrl-C.
 
     It listens on a port of this machine. The login may read what a reader may, and write nothing; its password stays
-    the same from start to start. Other commands of the same home folder work meanwhile.
+    the same from start to start, and so does the port if it is free. Other commands of the same home folder work
+    meanwhile.
     """
     settings = read_settings()
     if settings.database_url is not None:
@@ -90,11 +89,11 @@ def run(*, port: int, new_password: bool, output: Output) -> None:
         password = file.read_text()
         save_reader(installation.database, CLIENT_USER, password)
         server = embedded_server(settings.home, settings.root_data_folder)
-        with loopback_port(server, port) as opened, suppress(KeyboardInterrupt):
-            _show(output, opened, password)
+        with suppress(KeyboardInterrupt):
+            _show(output, server.port, password)
             while not threading.Event().wait(_LOOK_SECONDS):
                 if server.revive():
-                    output.say("PostgreSQL ended unexpectedly and is started again.")
+                    output.say(f"PostgreSQL ended unexpectedly and is started again, on port {server.port}.")
 
 
 @click.command()
@@ -128,11 +127,11 @@ def url(*, with_password: bool, output: Output) -> None:
 def _show(output: Output, port: int, password: str) -> None:
     """Print how a desktop client and psql connect."""
     secret = quote(password, safe="")
-    address = f"postgresql://{CLIENT_USER}@{HOST}:{port}/{WAREHOUSE}"
+    address = f"postgresql://{CLIENT_USER}@{LOOPBACK}:{port}/{WAREHOUSE}"
     psql = f"PGPASSWORD={secret} psql {address}"
-    full = f"postgresql://{CLIENT_USER}:{secret}@{HOST}:{port}/{WAREHOUSE}"
+    full = f"postgresql://{CLIENT_USER}:{secret}@{LOOPBACK}:{port}/{WAREHOUSE}"
     login = DesktopLogin(
-        url=full, psql=psql, host=HOST, port=str(port), database=WAREHOUSE, user=CLIENT_USER, password=password
+        url=full, psql=psql, host=LOOPBACK, port=str(port), database=WAREHOUSE, user=CLIENT_USER, password=password
     )
     output.document(login)
     output.line(f"URL       {full}")

@@ -12,6 +12,8 @@ from seller_platform.cli.database.removal import remove
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, Output, json_option
 from seller_platform.cli.terminal.groups import CommandGroup
+from seller_platform.warehouse.postgres.location import WAREHOUSE, embedded_server
+from seller_platform.warehouse.postgres.programs import LOOPBACK
 from seller_platform.warehouse.postgres.urls import READER_URL
 from seller_platform.warehouse.schema.readers import (
     remove_reader,
@@ -82,8 +84,12 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
         is_set = save_reader(installation.database, name, password)
         if not is_set and generated is None:
             raise rights_of_readers_lack(name, [set_password_in_psql(name)])
-        psql = f"psql {shlex.quote(installation.database.url_of_user(name))}"
-        is_embedded = installation.settings.database_url is None
+        settings, url = installation.settings, installation.database.url_of_user(name)
+        is_embedded = settings.database_url is None
+        if is_embedded:
+            port = embedded_server(settings.home, settings.root_data_folder).port
+            url = f"postgresql://{name}@{LOOPBACK}:{port}/{WAREHOUSE}"
+        psql = f"psql {shlex.quote(url)}"
     lines = [f"{name} may read the tables for people."]
     if not is_set:
         generated = None
@@ -92,7 +98,7 @@ def reader(*, name: str, password_file: Path | None, remove: bool, output: Outpu
         lines.append(f"Password, which is not shown again: {generated}")
     lines.append(psql)
     if is_embedded:
-        lines.append("Only your user of this machine reaches the embedded server, while one of its programs runs.")
+        lines.append("The embedded server is reached from this machine, while one of its programs runs.")
     else:
         lines.append(f"`query` and the tool `sql` log in with {READER_URL}: the URL of that line, with the password.")
     output.document(ReaderDocument(reader=name, password=generated, psql=psql))

@@ -1,52 +1,44 @@
 """Backup with `pg_dump`, and restore of its files into a server of any supported version.
 
-`pg_restore` writes a file as a script, which the platform's own connection executes. So it needs no other program for
-TLS, and a line that an older server does not know can be left out. Dumps name nothing else that is newer.
+`pg_restore` writes a file as a script, which the platform's own connection executes. So a restore needs no other
+program for TLS, and a line that an older server does not know can be left out. Dumps name nothing else that is newer.
 """
 
+import errno
+import os
 import re
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import psycopg
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
-from seller_platform import interruption
 from seller_platform.counts import count_of
-from seller_platform.errors import BackupError, SellerPlatformError
-from seller_platform.files import delete_leftovers, draft_folder_beside, replace_folder, replacing
-from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, Database, driver_of
-from seller_platform.warehouse.postgres.dump_programs import (
-    DAMAGED,
-    DumpServer,
-    dump,
-    dump_server,
-    read_dump,
-    reading_dump,
-)
+from seller_platform.errors import BackupError, full_disk
+from seller_platform.files import delete_leftovers, replacing
+from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.health import OLDEST_VERSION
-from seller_platform.warehouse.postgres.programs import CLIENT_USER, QUERY_ROLE
+from seller_platform.warehouse.postgres.programs import CLIENT_USER, QUERY_ROLE, bundled_programs
+from seller_platform.warehouse.postgres.sessions import parameters
 
 _FIRST_BYTES = b"PGDMP"
-_CONTENTS = "toc.dat"
-"""The file with the table of contents, where a backup is a folder."""
-# Lines of pg_restore's table of contents: one about grants, one that creates a schema. And a line that makes a grant.
-# What the owner of an embedded server takes from all others is no grant of the database.
-_GRANTS = re.compile(r"\d+; \d+ \d+ (ACL|DEFAULT ACL) (?!pg_catalog )")
-_SECTIONS = ("--section=pre-data", "--section=data", "--section=post-data")
-# Entries that need no other entry of their section.
-_AT_ONCE = re.compile(r"\d+; \d+ \d+ (?P<kind>TABLE DATA|INDEX) (?!ATTACH)")
-_VERSION = re.compile(rf"\d+; \d+ \d+ TABLE DATA {VERSION_SCHEMA} {VERSION_TABLE} ")
-_SCHEMA = re.compile(r"\d+; \d+ \d+ SCHEMA - (?P<name>\S+) ")
-_GRANT = re.compile(r"(GRANT|REVOKE|ALTER DEFAULT PRIVILEGES) .*;")
+_SERVICE = "seller_platform"
+# libpq takes TLS if the server has it; with these modes it may also continue in the clear.
+_OPTIONAL_TLS = ("allow", "prefer")
+# What a script says before each of its entries.
+_ENTRY = re.compile(rb"-- (Data for )?Name: .+; Type: (?P<type>[A-Z ]+); Schema: (?P<schema>.+); Owner: .*\n")
+_GRANT = re.compile(rb"(GRANT|REVOKE|ALTER DEFAULT PRIVILEGES) .*;\n")
+_SCHEMA = re.compile(rb"(?m)^CREATE SCHEMA (?=\S+;$)")
 # Lines of a script that only psql, or only PostgreSQL 17 and newer, can read.
 _UNREADABLE = re.compile(rb"(?m)^(\\(un)?restrict \w+|SET transaction_timeout = 0;)$")
 _COPY, _END_OF_COPY = re.compile(rb"COPY .+ FROM stdin;\n"), b"\\.\n"
 _COPY_BYTES = 1 << 16
+_DAMAGED = "The file is damaged or cut short; name another backup"
 _NAME_A_BACKUP = "Name a file that `seller-platform backup` has written"
 _NAME_AN_EMPTY_DATABASE = (
     f"Name an empty database of PostgreSQL {OLDEST_VERSION} or newer in SELLER_PLATFORM_DATABASE_URL"
@@ -60,17 +52,15 @@ _TABLES = text("""
 """)
 # Programs of the platform make these again when they need them.
 _OWN_ROLES = (QUERY_ROLE, CLIENT_USER)
-_SCHEMAS = text("SELECT nspname FROM pg_namespace")
 
 
-def back_up(url: str, file: Path, *, force: bool = False, jobs: int | None = None) -> None:
-    """Write the whole database to a file, or to a folder, that only its owner can read, as of one moment.
+def back_up(url: str, file: Path, *, force: bool = False) -> None:
+    """Write the whole database to a file that only its owner can read, as of one moment.
 
     Other programs may read and write meanwhile. A failure leaves the file as it was.
 
     Args:
         force: Replace a file that is no backup, too.
-        jobs: How many tables or partitions are written at once, each to a file of a folder; None for a single file.
 
     Raises:
         BackupError: It cannot be written, or PostgreSQL refused.
@@ -81,154 +71,145 @@ def back_up(url: str, file: Path, *, force: bool = False, jobs: int | None = Non
     file = file.resolve()
     try:
         if file.exists():
-            _check_replaceable(file, force=force, is_folder=jobs is not None)
-        with Database(url, connections=1) as database:
-            server = dump_server(database)
-        if jobs is not None:
-            _back_up_to_folder(server, file, jobs)
-            return
+            if not file.is_file():
+                raise BackupError(str(file), "it is no file", "Name one that may be written")
+            with file.open("rb") as former:
+                if former.read(len(_FIRST_BYTES)) != _FIRST_BYTES and not force:
+                    raise BackupError(str(file), "it is no backup", "Name another file, or replace it with --force")
         with replacing(file, 0o600) as draft:
-            dump(server, draft)
+            _dump(url, draft)
     except OSError as error:
         step = f"Make {file.parent} a folder that can be written, or name another file"
         raise BackupError(str(file), error.strerror or str(error), step) from error
 
 
-def _back_up_to_folder(server: DumpServer, folder: Path, jobs: int) -> None:
-    with draft_folder_beside(folder, 0o700) as drafts:
-        draft = drafts / "backup"
-        dump(server, draft, jobs)
-        with interruption.deferred():
-            replace_folder(folder, draft)
-
-
-def restore(url: str, file: Path, *, jobs: int = 1) -> list[str]:
-    """Fill an empty database from a backup, in one transaction, and then make its grants.
+def restore(url: str, file: Path) -> list[str]:
+    """Fill an empty database from a backup, and make its grants, in one transaction.
 
     Schemas, roles and grants may exist already. A grant that this server refuses is left out, such as one to a role
     that it lacks.
-
-    Args:
-        jobs: How many tables are filled, and indexes created, at once. With more than one it is not one transaction: an
-            error leaves a database that has to be dropped.
 
     Returns:
         Why grants were left out, in PostgreSQL's words.
 
     Raises:
-        BackupError: The database is not empty, or the file is not a backup. Nothing was changed, with one job.
+        BackupError: The database is not empty, or the file is not a backup. Nothing was changed.
         WarehouseUnavailableError: The server cannot be reached.
     """
     delete_leftovers(file)
-    if not file.is_file() and not (file / _CONTENTS).is_file():
+    if not file.is_file():
         raise BackupError(str(file), "it is no file" if file.exists() else "there is no such file", _NAME_A_BACKUP)
-    if not _is_backup(file):
-        raise BackupError(str(file), "it is no backup", _NAME_A_BACKUP)
-    contents = read_dump(file, "--list").splitlines()
-    with Database(url, connections=jobs) as database:
-        with _explained(file, database.where), database.begin() as connection:
-            existing = _schemas_of_empty(connection, file, database.where)
-            new = [line for line in contents if not ((named := _SCHEMA.match(line)) and named["name"] in existing)]
-            _execute(driver_of(connection), file, new, *(_SECTIONS if jobs == 1 else _SECTIONS[:1]))
-        if jobs > 1:
-            with _explained(file, database.where, is_in_part=True):
-                _execute_at_once(database, file, new, jobs)
-        return _restore_grants(database, file, [line for line in contents if _GRANTS.match(line)])
+    with Database(url, connections=1) as database, database.begin() as connection:
+        if tables := connection.execute(_TABLES).scalar_one():
+            raise BackupError(
+                str(file),
+                f"the database {database.where} has {count_of(tables, 'table')} already",
+                "Name an empty one in SELLER_PLATFORM_DATABASE_URL, or a new home folder in SELLER_PLATFORM_HOME",
+            )
+        driver = driver_of(connection)
+        try:
+            with _script_of(file) as script:
+                grants = _execute(driver, script)
+            return _made_without(driver, grants)
+        except psycopg.Error as error:
+            step = _DAMAGED if isinstance(error, psycopg.DataError) else _NAME_AN_EMPTY_DATABASE
+            raise BackupError(str(file), f"PostgreSQL at {database.where} said: {_message(error)}", step) from error
 
 
-def _check_replaceable(file: Path, *, force: bool, is_folder: bool) -> None:
-    if is_folder and not (file / _CONTENTS).is_file():
-        raise BackupError(str(file), "it is no folder of a backup", "Name a folder that does not exist")
-    if not is_folder and not file.is_file():
-        raise BackupError(str(file), "it is no file", "Name one that may be written")
-    if not _is_backup(file) and not force:
-        raise BackupError(str(file), "it is no backup", "Name another file, or replace it with --force")
-
-
-def _is_backup(file: Path) -> bool:
-    with (file / _CONTENTS if file.is_dir() else file).open("rb") as opened:
-        return opened.read(len(_FIRST_BYTES)) == _FIRST_BYTES
-
-
-def _schemas_of_empty(connection: Connection, file: Path, where: str) -> set[str]:
-    """Return the schemas of a database without tables."""
-    tables = connection.execute(_TABLES).scalar_one()
-    if tables:
-        raise BackupError(
-            str(file),
-            f"the database {where} has {count_of(tables, 'table')} already",
-            "Name an empty one in SELLER_PLATFORM_DATABASE_URL, or a new home folder in SELLER_PLATFORM_HOME",
+def _dump(url: str, file: Path) -> None:
+    """Run `pg_dump` with the parameters of the platform's own connection, which is encrypted if that one is."""
+    with Database(url, connections=1) as database, database.begin() as connection:
+        driver, where = driver_of(connection), database.where
+        given, password, major = (
+            driver.info.get_parameters(),
+            driver.info.password,
+            driver.info.server_version // 10_000,
         )
-    return set(connection.execute(_SCHEMAS).scalars())
+        is_encrypted = driver.pgconn.ssl_in_use
+    # The first two name what is resolved here; libpq adds the last one, which former ones do not know.
+    for name in {"service", "servicefile", "sslcertmode"} - ({"sslcertmode"} & parameters(url).keys()):
+        given.pop(name, None)
+    if is_encrypted and given.get("sslmode", "prefer") in _OPTIONAL_TLS:
+        given["sslmode"] = "require"
+    program = _pg_dump(where, major, is_encrypted=is_encrypted)
+    # Every user sees the arguments of a process. A file has the parameters, which may be secrets, too.
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as service:
+        lines = (f"{name}={value}\n" for name, value in given.items())
+        service.write(f"[{_SERVICE}]\n{''.join(lines)}")
+        service.flush()
+        variables = {"PGSERVICEFILE": service.name, "PGPASSWORD": password}
+        arguments = ["--no-sync", "--no-password", "--format=custom", f"--file={file}", f"--dbname=service={_SERVICE}"]
+        done = subprocess.run(
+            [program, *arguments], env=_variables(**variables), capture_output=True, text=True, check=False
+        )
+    if os.strerror(errno.ENOSPC) in done.stderr:
+        raise full_disk(str(file.parent), os.strerror(errno.ENOSPC))
+    if done.returncode:
+        raise BackupError(
+            where, f"pg_dump said: {_problem(done.stderr)}", "Fix what it says, and run the command again"
+        )
+
+
+def _pg_dump(where: str, major: int, *, is_encrypted: bool) -> str:
+    """Return the program that comes with the embedded server; where it is too old or cannot encrypt, that of PATH."""
+    programs, newest = bundled_programs()
+    if major <= newest and not is_encrypted:
+        return str(programs / "pg_dump")
+    if (found := shutil.which("pg_dump")) is not None:
+        return found
+    encrypted = ", one that can encrypt, as the server's connections are encrypted" if is_encrypted else ""
+    raise BackupError(
+        where,
+        f"it needs pg_dump {major} or newer in PATH{encrypted}",
+        f"Install it (Debian, Ubuntu: `apt install postgresql-client-{major}`, if need be from apt.postgresql.org), "
+        "and run the command again",
+    )
 
 
 @contextmanager
-def _explained(file: Path, where: str, *, is_in_part: bool = False) -> Iterator[None]:
-    """Raise errors of PostgreSQL as `BackupError`; where the database has a part of the backup, all errors."""
-    try:
-        yield
-    except (psycopg.Error, SellerPlatformError, OSError) as error:
-        steps = []
-        match error:
-            case psycopg.Error():
-                problem = f"PostgreSQL at {where} said: {_message(error)}"
-                steps.append(DAMAGED if isinstance(error, psycopg.DataError) else _NAME_AN_EMPTY_DATABASE)
-            case _ if not is_in_part:
-                raise
-            case BackupError():
-                problem, steps = error.problem, [error.step]
-            case SellerPlatformError():
-                problem = error.problem_alone
-            case _:
-                problem = str(error)
-        if is_in_part:
-            steps.append(f"The database {where} has a part of it: drop it, and create it again before the next try")
-        raise BackupError(str(file), problem, ". ".join(steps)) from error
+def _script_of(file: Path) -> Iterator[IO[bytes]]:
+    """Yield what `pg_restore` writes of a file while it reads it; it connects to no server.
 
-
-def _execute_at_once(database: Database, file: Path, contents: list[str], jobs: int) -> None:
-    """Copy the rows of a backup, then create its indexes, several at once; then its keys and triggers.
-
-    The version comes last: without it no program accepts the database.
+    Raises:
+        BackupError: The file cannot be read to its end.
     """
-
-    def execute(lines: list[str], section: str) -> None:
-        with database.begin() as connection:
-            _execute(driver_of(connection), file, lines, section)
-
-    _, data, after = _SECTIONS
-    version = [line for line in contents if _VERSION.match(line)]
-    contents = [line for line in contents if line not in version]
-    with ThreadPoolExecutor(jobs) as threads:
-        for kind, section in (("TABLE DATA", data), ("INDEX", after)):
-            lines = [line for line in contents if (found := _AT_ONCE.match(line)) and found["kind"] == kind]
-            list(threads.map(lambda line, section=section: execute([line], section), lines))
-    rest = [line for line in contents if not _AT_ONCE.match(line)]
-    execute(rest, data)
-    execute(rest, after)
-    execute(version, data)
+    command = [str(bundled_programs()[0] / "pg_restore"), "--file=-", "--no-owner", str(file)]
+    with tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(command, env=_variables(), stdout=subprocess.PIPE, stderr=errors) as program:
+            assert program.stdout is not None
+            yield program.stdout
+        if program.returncode:
+            errors.seek(0)
+            problem = _problem(errors.read())
+            newer = "A newer program has written the file; restore it with the pg_restore of its version"
+            step = newer if "unsupported version" in problem else _DAMAGED
+            raise BackupError(str(file), f"pg_restore said: {problem}", step)
 
 
-def _execute(driver: psycopg.Connection[Any], file: Path, contents: list[str], *sections: str) -> None:
-    """Execute sections of a backup: create what it defines, copy its rows, and create indexes, keys and triggers."""
-    with _chosen(contents) as chosen:
-        for section in sections:
-            with reading_dump(file, section, chosen, "--no-owner", "--no-privileges") as script:
-                _execute_script(driver, script)
+def _execute(driver: psycopg.Connection[Any], script: IO[bytes]) -> list[bytes]:
+    """Create what a script defines, copy its rows, and return its grants."""
+    statements, grants, is_grant, is_kept = bytearray(), list[bytes](), False, True
 
-
-def _execute_script(driver: psycopg.Connection[Any], script: IO[bytes]) -> None:
-    statements = bytearray()
-    for line in script:
-        if not _COPY.fullmatch(line):
-            statements += line
-            continue
-        driver.execute(_UNREADABLE.sub(b"", statements))
+    def execute() -> None:
+        driver.execute(_SCHEMA.sub(b"CREATE SCHEMA IF NOT EXISTS ", _UNREADABLE.sub(b"", bytes(statements))))
         statements.clear()
-        with driver.cursor().copy(line) as copy:
-            for rows in _rows(script):
-                copy.write(rows)
-    driver.execute(_UNREADABLE.sub(b"", statements))
+
+    for line in script:
+        if entry := _ENTRY.fullmatch(line):
+            is_grant = entry["type"] in (b"ACL", b"DEFAULT ACL")
+            # What the owner of an embedded server takes from all others is no grant of the database.
+            is_kept = entry["schema"] != b"pg_catalog"
+        if is_grant:
+            grants += [line] if is_kept and _GRANT.fullmatch(line) else []
+        elif _COPY.fullmatch(line):
+            execute()
+            with driver.cursor().copy(line) as copy:
+                for rows in _rows(script):
+                    copy.write(rows)
+        else:
+            statements += line
+    execute()
+    return grants
 
 
 def _rows(script: IO[bytes]) -> Iterator[bytes]:
@@ -244,37 +225,30 @@ def _rows(script: IO[bytes]) -> Iterator[bytes]:
     yield bytes(rows)
 
 
-@contextmanager
-def _chosen(entries: list[str]) -> Iterator[str]:
-    """Yield the option that chooses entries of a table of contents."""
-    with tempfile.NamedTemporaryFile("w", suffix=".list") as file:
-        file.write("\n".join(entries))
-        file.flush()
-        yield f"--use-list={file.name}"
-
-
-def _restore_grants(database: Database, file: Path, entries: list[str]) -> list[str]:
-    """Make the grants of a backup, and return why some were refused."""
-    if not entries:
-        return []
-    with _chosen(entries) as option:
-        script = read_dump(file, option, "--no-owner", "--file=-")
+def _made_without(driver: psycopg.Connection[Any], grants: list[bytes]) -> list[str]:
+    """Make grants, and return why some were refused."""
     problems: dict[str, None] = {}
-    with database.begin() as connection:
-        driver = driver_of(connection)
-        for statement in filter(_GRANT.fullmatch, script.splitlines()):
-            try:
-                with driver.transaction():
-                    driver.execute(statement.encode())
-            except psycopg.OperationalError:
-                raise
-            except psycopg.errors.UndefinedObject as error:
-                if not any(f'"{role}"' in str(error) for role in _OWN_ROLES):
-                    problems[_message(error)] = None
-            except psycopg.Error as error:
+    for grant in grants:
+        try:
+            with driver.transaction():
+                driver.execute(grant)
+        except psycopg.OperationalError:
+            raise
+        except psycopg.Error as error:
+            if not any(f'role "{role}" does not exist' in str(error) for role in _OWN_ROLES):
                 problems[_message(error)] = None
     return list(problems)
 
 
 def _message(error: psycopg.Error) -> str:
     return error.diag.message_primary or str(error)
+
+
+def _problem(errors: str) -> str:
+    lines = errors.strip().splitlines() or ["no message"]
+    return next((line for line in lines if "error:" in line), lines[0])
+
+
+def _variables(**more: str) -> dict[str, str]:
+    """Return the environment of a program: its messages are read, so they are in English."""
+    return {**os.environ, "LC_ALL": "C", **more}

