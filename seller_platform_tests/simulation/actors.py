@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import psycopg
 
 from seller_platform.contract import Window
+from seller_platform.contract.reports import FORMATS
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS
 from seller_platform.errors import (
@@ -280,7 +281,8 @@ def report(world: "World", process: "Process", random: Random) -> None:
     """Request a report."""
     account = account_of(process.database, world.account.key)
     day = world.upstream.today - timedelta(days=random.choice((1, 2)))
-    order = ReportOrder(value=str(day), give_up_after=timedelta(hours=random.choice((1, 6))))
+    form = random.choice(FORMATS)
+    order = ReportOrder(value=str(day), form=form, give_up_after=timedelta(hours=random.choice((1, 6))))
     job = request_report(process.api, process.database, account, order, now=world.clock.now())
     world.say("open already" if job is None else f"report job {job.id} is {job.state.value}")
 

@@ -9,7 +9,7 @@ import os
 import re
 import select
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar, cast
@@ -22,6 +22,7 @@ from sqlalchemy import event
 
 from seller_platform.contract import DATASETS
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.sessions import parameters
 from seller_platform_tests.simulation.scheduler import Actor, Scheduler
 from seller_platform_tests.simulation.tables import JUDGED
 
@@ -44,6 +45,9 @@ _NOT_JUDGED = {
     ),
 }
 """A statement that names these alone changes no table that the model reads."""
+
+GARBLING = {"client_encoding": "LATIN1", "DateStyle": "SQL, DMY", "TimeZone": "Asia/Tokyo", "bytea_output": "escape"}
+"""Settings of a database that change what values of a session mean."""
 
 _POLL = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
 _PING = ";"
@@ -71,6 +75,7 @@ class Server:
         self._finished = psycopg.connect(url).pgconn
         self._finished.finish()
         self._open: list[_Simulated] = []
+        self._settings: Mapping[str, str] = {}
         self.waiting: list[_Simulated] = []
 
     def database(self, process: str) -> Database:
@@ -90,6 +95,18 @@ class Server:
             connection.sever()
             if waiting is not None and not waiting.is_killed and self.scheduler is not None:
                 self.scheduler.throw(waiting, psycopg.OperationalError("server closed the connection unexpectedly"))
+
+    def garble(self, settings: Mapping[str, str]) -> None:
+        """Lose all connections, and let sessions begin with other settings of the database until the next call."""
+        self.sever(lambda _: True)
+        if settings == self._settings:
+            return
+        self._settings = settings
+        (name,) = self.own.execute("SELECT current_database()").fetchone() or ("",)
+        for each in ("RESET ALL", *(f"SET {setting} TO '{value}'" for setting, value in settings.items())):
+            self.own.execute(f'ALTER DATABASE "{name}" {each}')
+        while self._spare:
+            self._spare.pop()[0].finish()
 
     def yield_turn(self, kind: str, subject: object = "") -> None:
         """End the turn of the actor that uses a connection; nothing without a run."""
@@ -153,7 +170,7 @@ class Server:
         if self.is_down:
             raise psycopg.OperationalError("connection refused: the server is starting up")
         if not self._spare:
-            first = psycopg.connect(self.url)
+            first = psycopg.connect(**parameters(self.url))  # type: ignore[arg-type]  # of libpq
             first.prepared_max = _STATEMENTS_KEPT
             self._spare.append((first.pgconn, first._prepared))
         session, prepared = self._spare.pop()

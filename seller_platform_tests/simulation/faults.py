@@ -1,7 +1,9 @@
-"""Answers that are late, lost, cut, wrong or short."""
+"""Answers that are late, lost, cut, wrong, short, or that contradict themselves."""
 
+import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -11,8 +13,20 @@ from seller_platform.contract.wire import TOKEN
 from seller_platform_tests.simulation.scheduler import Scheduler
 from seller_platform_tests.simulation.upstream import LIES, Row, UpstreamModel
 
-_OF_ANSWERS = ("refused", "lost", "late", "cut", "status", "status after", "html", "busy", "other error", "rejected")
-_OF_LISTS = ("beside", "short", "empty", "missing", "twice", "zero", "no total", "outside", "dayless")
+_OF_ANSWERS = (
+    "refused",
+    "lost",
+    "late",
+    "cut",
+    "status",
+    "status after",
+    "html",
+    "busy",
+    "other error",
+    "rejected",
+    "ended",
+)
+_OF_LISTS = ("beside", "short", "empty", "missing", "twice", "zero", "no total", "outside", "dayless", "contradiction")
 _FLICKER_SECONDS = 20 * 3600
 ALL_KINDS = (*_OF_ANSWERS, *_OF_LISTS, "gone")
 
@@ -22,6 +36,7 @@ class Faults:
 
     Args:
         kinds: What they are.
+        met: Receives the name of each fault, as in `reach`.
 
     Attributes:
         outage: What is wrong with lists until `outage_until`: `empty`, `zero` for their amounts, or one of `LIES`.
@@ -29,8 +44,8 @@ class Faults:
         lied_days: The days that lies are about: "settled" ones, the newest "two" of them, "recent" ones or "all".
     """
 
-    def __init__(self, kinds: Sequence[str] = ALL_KINDS) -> None:
-        self._kinds = kinds
+    def __init__(self, kinds: Sequence[str], met: set[str]) -> None:
+        self._kinds, self._met = kinds, met
         self._armed: list[Random] = []
         self._churns: list[Random] = []
         self.outage, self.outage_until, self.lied_days = "empty", 0.0, "settled"
@@ -61,11 +76,13 @@ class Faults:
         if not self._armed:
             return None
         random = self._armed.pop(0)
-        return random.choice(self._kinds), random
+        kind = random.choice(self._kinds)
+        self._met.add(f"fault {kind}")
+        return kind, random
 
 
 KINDS_OF_FOCUS = {
-    "lists": ("late", "short", "missing", "twice", "cut"),
+    "lists": ("late", "short", "missing", "twice", "cut", "contradiction"),
     "answers": _OF_LISTS,
     "tokens": _OF_ANSWERS,
     "reports": (*_OF_ANSWERS, "gone"),
@@ -85,6 +102,7 @@ class FaultyTransport(httpx.BaseTransport):
     ) -> None:
         self._scheduler, self._upstream, self._faults, self._heard = scheduler, upstream, faults, heard
         self._sent_twice: list[tuple[Row, ...]] = []
+        self._ends = count(1)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request, perhaps with a fault."""
@@ -137,12 +155,21 @@ class FaultyTransport(httpx.BaseTransport):
             if random.random() < 0.5:
                 raise httpx.RemoteProtocolError("peer closed connection", request=request)
             return httpx.Response(answer.status_code, content=answer.content[: len(answer.content) // 2])
+        if kind == "ended":
+            return self._ended(answer, random)
         if kind == "html":
             return httpx.Response(200, content=b"<html>Please sign in</html>")
         page = _page_of(answer)
         if page is None:
             return answer if kind in {"gone", "other error", "rejected"} else httpx.Response(503)
         return self._short(request, kind, random, page)
+
+    def _ended(self, answer: httpx.Response, random: Random) -> httpx.Response:
+        """Return an answer that ends early, each time elsewhere, with nothing that shows its length."""
+        coding, body = random.choice((("identity", answer.content), ("gzip", gzip.compress(answer.content, mtime=0))))
+        end = -1 - next(self._ends) % max(1, len(body) - 1)
+        headers = {"Content-Type": answer.headers["Content-Type"], "Content-Encoding": coding}
+        return httpx.Response(answer.status_code, headers=headers, stream=httpx.ByteStream(body[:end]))
 
     def _short(  # noqa: PLR0911  # one answer for each fault
         self, request: httpx.Request, kind: str, random: Random, page: Mapping[str, Any]
@@ -175,6 +202,10 @@ class FaultyTransport(httpx.BaseTransport):
             else:
                 upstream.claim(request.url.path, whole)
             return httpx.Response(200, json={**page, "data": [row.cells for row in changed]})
+        if kind == "contradiction":
+            less = random.choice((("total",), ("last_page",), ("total", "last_page")))
+            counts = {name: max(0, page[name] - random.choice((-1, 1))) for name in less if name in page}
+            return httpx.Response(200, json={**page, **counts})
         if kind == "no total":
             return httpx.Response(200, json={name: page[name] for name in ("data", "current_page")})
         if kind in {"outside", "dayless"}:

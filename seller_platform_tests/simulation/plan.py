@@ -15,7 +15,7 @@ FOCI: dict[str, tuple[tuple[str, str], dict[str, int], dict[str, int]]] = {
             **{"report": 2, "poll": 3, "accept": 2, "revert": 1, "daily": 1, "discover": 1, "accounts": 1, "prune": 1},
             **{"intraday": 1, "sync": 1, "walk": 1, "build": 1},
         },
-        {"answer": 6, "kill": 3, "outage": 2, "restart": 1},
+        {"answer": 6, "kill": 3, "outage": 2, "restart": 1, "garble": 1},
     ),
     "loads": (
         ("load", "refresh"),
@@ -23,7 +23,7 @@ FOCI: dict[str, tuple[tuple[str, str], dict[str, int], dict[str, int]]] = {
             **{"load": 6, "refresh": 1, "change": 6, "advance": 1, "revert": 3, "read": 3, "prune": 2, "daily": 1},
             **{"intraday": 2, "sync": 2, "build": 1},
         },
-        {"kill": 3, "answer": 1, "restart": 1},
+        {"kill": 3, "answer": 1, "restart": 1, "garble": 1},
     ),
     "readers": (
         ("update", "walk"),
@@ -53,7 +53,7 @@ FOCI: dict[str, tuple[tuple[str, str], dict[str, int], dict[str, int]]] = {
     "tokens": (
         ("token", "token"),
         {"token": 6, "load": 1, "advance": 1, "revoke": 1, "keys": 2},
-        {"answer": 3, "kill": 4, "restart": 1},
+        {"answer": 3, "kill": 4, "restart": 1, "garble": 1},
     ),
     "reports": (("report", "report"), {"report": 3, "poll": 7, "advance": 3}, {"answer": 3, "kill": 3}),
     "budget": (("load", "report"), {"load": 5, "report": 2, "poll": 3, "refresh": 5, "change": 1}, {"answer": 2}),

@@ -1,7 +1,7 @@
 """What runs can reach, as the code says, and what they do not reach with the reason.
 
-That is every failpoint of the product, every verdict on a reading, every rule that holds days, and every class of
-errors that a module which runs import raises.
+That is every failpoint of the product, every verdict on a reading, every rule that holds days, every fault of answers,
+and every class of errors that a module which runs import raises.
 """
 
 import ast
@@ -14,6 +14,7 @@ from seller_platform import errors
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import SellerPlatformError
 from seller_platform.warehouse.loads.holds import RULES, TOTAL
+from seller_platform_tests.simulation.faults import ALL_KINDS
 from seller_platform_tests.simulation.tables import Receipt
 
 _KILLED_EXPORT = "warehouse/exports/test_partitions.py::test_a_killed_export_is_completed_by_the_next"
@@ -117,7 +118,8 @@ def reachable() -> frozenset[str]:
         if isinstance(call.func, ast.Name) and call.func.id in classes
     }
     rules = {f"rule {rule.name}" for rule in (*RULES, TOTAL)}
-    return frozenset(failpoints | raised | rules | {f"verdict {verdict}" for verdict in CountVerdict})
+    faults = {f"fault {kind}" for kind in (*ALL_KINDS, "garble")}
+    return frozenset(failpoints | raised | rules | faults | {f"verdict {verdict}" for verdict in CountVerdict})
 
 
 def named_in(receipts: Mapping[int, Receipt]) -> Iterator[str]:

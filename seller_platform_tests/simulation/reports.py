@@ -1,10 +1,12 @@
 """The reports of the upstream, whose words, formats and faults a test sets, and a socket that serves them."""
 
+import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from typing import Any
 
 from seller_platform.contract import Account
@@ -101,7 +103,8 @@ class ReportUpstream:
         if not is_done:
             return _json(409, {"message": "not ready"}, {"Retry-After": "60"})
         report.downloads += 1
-        return 200, {}, self.download(query["format"]) if self.download else json.dumps(list(report.rows)).encode()
+        write = self.download or (lambda form: _body(report.rows, form))
+        return 200, {}, write(query["format"])
 
     def forget(self, number: str) -> None:
         """Delete a report."""
@@ -113,6 +116,16 @@ class ReportUpstream:
         if is_done and position <= count:
             return {"status": word, "progress": 50, "message": message}
         return {"status": self.completed if is_done else self.pending, "progress": 100 * is_done}
+
+
+def _body(rows: Sequence[Mapping[str, object]], form: str) -> bytes:
+    if form != "csv":
+        return json.dumps(list(rows)).encode()
+    text = StringIO()
+    writer = csv.DictWriter(text, rows[0])
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 def _json(status: int, document: Any, headers: dict[str, str] | None = None) -> Answer:

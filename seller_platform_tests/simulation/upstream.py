@@ -198,7 +198,7 @@ class UpstreamModel:
 
     def _new_row(self, dataset: Dataset, day: date | None, part: str | None = None, at: time | None = None) -> Row:
         self._serial += 1
-        text, amount = f"v{self._serial}", self._serial + 0.25
+        text, amount = f"é{self._serial}", self._serial + 0.25
         if day is None:
             return Row(None, {"sku": f"S{self._serial}", "product_name": text, "afn_total_quantity": self._serial})
         of_day = at or time(self.random.choice((0, 12, 23)), self._serial % 60)

@@ -34,7 +34,7 @@ from seller_platform.warehouse.loads.refusals import refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation import actors
 from seller_platform_tests.simulation.clock import VirtualClock
-from seller_platform_tests.simulation.connections import Server
+from seller_platform_tests.simulation.connections import GARBLING, Server
 from seller_platform_tests.simulation.facts import Violation
 from seller_platform_tests.simulation.faults import ALL_KINDS, KINDS_OF_FOCUS, Faults, FaultyTransport
 from seller_platform_tests.simulation.log import EventLog
@@ -134,10 +134,12 @@ class World:
         seed(f"product {plan.seed}")  # the product draws the pauses between its attempts
         self.server, self.home, self.plan = server, home, plan
         self.clock, self.log = VirtualClock(), EventLog()
-        self.faults = Faults(KINDS_OF_FOCUS.get(plan.focus, ALL_KINDS))
+        self.met: set[str] = set()
+        self.faults = Faults(KINDS_OF_FOCUS.get(plan.focus, ALL_KINDS), self.met)
         self.clock.advance(random.choice(_FIRST_DAYS) * 86_400)
         self.per_day = random.choice((1, 2, 5, 8, 12)) if plan.focus == "budget" else None
         self.scheduler = Scheduler(self.clock, self.log, Random(f"turns {plan.seed}"), random.choice((0.0, 0.5, 0.9)))
+        server.garble({})
         server.scheduler = self.scheduler
         use_scheduler(self.scheduler)
         self.datasets: list[Dataset] = random.choice(
@@ -175,7 +177,6 @@ class World:
         write_keys(key_file(home), [new_key()])
         self.processes = {name: Process(self, name, databases[name]) for name in (*PROCESSES, _OPERATOR)}
         self.failures: list[str] = []
-        self.met: set[str] = set()
         self.connecting: Actor | None = None
         self.changing_keys: Actor | None = None
         self.is_discovered = self.has_marts = False
@@ -320,7 +321,7 @@ class World:
                 points = [each for each in _DEADLY if each.startswith(_POINTS.get(self.plan.focus, ""))]
                 self._deadly = random.choice(points)
         elif item.kind == "outage":
-            wrong: Sequence[str] = ("empty", "empty", "zero", "no total")
+            wrong: Sequence[str] = ("empty", "empty", "zero", "no total", "contradiction")
             seconds = (30.0, 300.0, 4 * 86_400.0)
             if self.plan.focus == "contents":  # lists are read again after hours
                 wrong, seconds = tuple(LIES), (300.0, 2 * 86_400.0, 4 * 86_400.0)
@@ -331,6 +332,10 @@ class World:
             self.server.is_down = self._was_killed = True
             self._down_until = self.clock.monotonic() + _DOWN_SECONDS
             self.server.sever(lambda _: True)
+        elif item.kind == "garble":
+            self.met.add(f"fault {item.kind}")
+            self._was_killed = True
+            self.server.garble(GARBLING)
         elif item.kind in actors.AT_ONCE:
             actors.ACTIONS[item.kind](self, self.processes[item.process], random)
         else:
