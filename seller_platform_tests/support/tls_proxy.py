@@ -14,10 +14,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
-def write_certificate(folder: Path, *, days: int) -> Path:
-    """Write a key and a certificate for localhost, which signs itself, and return the file."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name.from_rfc4514_string("CN=localhost")
-    hosts = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))])
+def write_certificate(folder: Path, *, days: int, host: str = "localhost") -> Path:
+    """Write a key and a certificate for a host, which signs itself, and return the file."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name.from_rfc4514_string(f"CN={host}")
+    addresses = [x509.IPAddress(ip_address("127.0.0.1"))] if host == "localhost" else []
+    hosts = x509.SubjectAlternativeName([x509.DNSName(host), *addresses])
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()
