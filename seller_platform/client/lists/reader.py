@@ -331,12 +331,14 @@ class _Pages:
         rows, announced = sum(self._rows), max(self._totals, default=None)
         *pins, last = self._pins
         is_pinned = len(set(pins)) == 1 and pins[0] is not None and last is None and announced in (None, rows)
-        # A single page that is not full is the whole list, and so is one with as many rows as were announced.
-        is_certain = len(self._rows) < 2 and (announced == rows or not is_full(self._first, self._query))
+        # A single page is the whole list with as many rows as were announced, and without a total if it is not full.
+        is_certain = announced == rows or (announced is None and not is_full(self._first, self._query))
         doubt = None
         if len(set(self._totals)) > 1:
             doubt = f"the total went from {self._totals[0]} to {self._totals[-1]}"
-        elif not is_pinned and not is_certain:
+        elif len(self._rows) < 2 and not is_certain:
+            doubt = f"{count_of(announced or 0, 'row', 'was')} announced, and {rows} came"
+        elif len(self._rows) > 1 and not is_pinned:
             doubt = "a list of several pages is read until two readings agree"
         pages = max(1, len(self._rows))
         contradiction = "" if announced == rows else self._wrong_number

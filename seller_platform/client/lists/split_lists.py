@@ -65,8 +65,8 @@ class SplitListReader:
     def _compared(self, whole: Page, results: Sequence[ReadResult], windows: Sequence[Window | None]) -> ReadResult:
         """Judge whether the parts add up to the unfiltered list, which may have changed meanwhile."""
         result = sum(results, start=ReadResult())
-        # The rows of a page that is not full are right where its total is wrong.
-        total = whole.total if is_full(whole, self._whole) else len(whole.rows)
+        # The rows of a page that is not full are right where its total is wrong; without a total, more may follow.
+        total = whole.total if whole.total is None or is_full(whole, self._whole) else len(whole.rows)
         counts = [part.rows for part in results]
         if total is None or self._fits(total, total, counts):
             is_wrong = whole.total not in (None, total)
