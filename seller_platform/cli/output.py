@@ -88,7 +88,12 @@ class Output:
         """
         if self.as_json:
             return
-        texts = [printable(row) if isinstance(row, str) else [_printable(value) for value in row] for row in rows]
+        texts = [
+            printable(row)
+            if isinstance(row, str)
+            else [printable(value) if isinstance(value, str) else value for value in row]
+            for row in rows
+        ]
         lines = table_lines(columns, texts, terminal_width(), lambda text, colour: coloured(text, colour, sys.stdout))
         self.heading(title)
         _write("\n".join([*lines, ""]), sys.stdout)
@@ -254,10 +259,6 @@ def _in_lines(text: str, stream: IO[str]) -> str:
     whole = _COMMAND.sub(lambda command: command[0].replace(" ", _KEPT_SPACE), text)
     lines = (line if line.startswith(" ") else "\n".join(wrapped(line, width)) for line in whole.split("\n"))
     return "\n".join(lines).replace(_KEPT_SPACE, " ")
-
-
-def _printable(value: object) -> object:
-    return printable(value) if isinstance(value, str) else value
 
 
 def _write(text: str, stream: IO[str]) -> None:

@@ -6,24 +6,24 @@ A change that needs more raises its number in the same commit, and says what it 
 from seller_platform_tests.structure.source import PRODUCT, TESTS
 
 BUDGETS = {
-    "root": 3_070,
-    "cli": 10_030,
-    "orchestration": 7_730,
-    "service": 14_140,
+    "root": 3_290,
+    "cli": 9_560,
+    "orchestration": 7_590,
+    "service": 12_340,
     "sandbox": 2_400,
-    "answers": 1_100,
-    "ingest": 4_020,
-    "client": 4_610,
-    "warehouse": 20_210,
-    "contract": 1_400,
-    "tests": 67_800,
+    "answers": 1_110,
+    "ingest": 3_560,
+    "client": 4_820,
+    "warehouse": 19_720,
+    "contract": 1_410,
+    "tests": 66_000,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
 MOST_CALLED_ONCE_PERCENT = 17.7
 """The largest part of all private functions that may be called from one place only."""
 
-MOST_FUNCTIONS_OF_A_PAGE = {"functions": 95, "modules": 21, "deep": 14}
+MOST_FUNCTIONS_OF_A_PAGE = {"functions": 105, "modules": 22, "deep": 14}
 """How many own functions reading one page of orders may enter, in how many modules, and how deep they may nest."""
 
 

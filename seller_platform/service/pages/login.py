@@ -179,7 +179,7 @@ class ForeignFormError(ApiError):
 
 def login_for(destination: str) -> str:
     """Return the URL of the login that continues to a page of the service."""
-    return _with_next(LOGIN, destination)
+    return f"{LOGIN}?{urlencode({'next': destination})}" if destination != LOGIN else LOGIN
 
 
 async def verified_user(
@@ -223,10 +223,6 @@ async def _record_failure(
     if attempt.failures_of_address == MOST_OF_AN_ADDRESS:
         details = {"locked": "the address, for 15 minutes", "network": network_of_client(request)}
         await record_event(connection, EventKind.LOGIN_LOCKED, request=request, details=details)
-
-
-def _with_next(path: str, destination: str) -> str:
-    return f"{path}?{urlencode({'next': destination})}" if destination != LOGIN else path
 
 
 def _local(destination: str) -> str:
