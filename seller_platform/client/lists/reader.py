@@ -8,6 +8,7 @@ Rows that add up to the announced total do not prove that the whole list was rea
 after it was read moves a row of page 2 there, which is missed; where another row is added at the end at the same time,
 the total stays the same. So one reading of several pages is never certain: two must agree. An upstream may link each
 page to the next with a moment that the list is pinned to. Then all pages are of that moment, and one reading is enough.
+A single page that contradicts its total is requested again: with the same rows its total is wrong.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -172,6 +173,9 @@ class ListReader:
             if first.as_of and (error.status == _GONE or AS_OF in error.parameters):
                 raise WalkEndedError(error.message) from None
             raise
+        if pages.contradict_total:
+            again = self.fetcher.one(part.query)
+            pages.are_confirmed = (again.total, [*again.rows]) == (first.total, [*first.rows])
         return pages.result(duplicates)
 
     def _following(self, query: ListQuery, first: Page, pages: "_Pages") -> Iterator[Page]:
@@ -264,12 +268,14 @@ class _Pages:
     Attributes:
         announced: The number of the last page by the counts of the first.
         have_ended: Whether two pages in a row brought no rows; after one of them, the counts may announce more.
+        are_confirmed: Whether a second answer for the only page was the same.
     """
 
     def __init__(self, query: ListQuery, first: Page, keys: Callable[[Page], list[int]]) -> None:
         self._query, self._first, self._keys_of = query, first, keys
         of_total = -(-first.total // len(first.rows)) if first.total and first.rows else 1
-        self.announced, self.have_ended = max(1, of_total, first.last_page or 1), False
+        self.announced = max(1, of_total, first.last_page or 1)
+        self.have_ended = self.are_confirmed = False
         self._last, self._added_last, self._count = first, False, 0
         self._rows: list[int] = []
         self._seen: set[int] = set()
@@ -322,6 +328,11 @@ class _Pages:
             return True
         return is_full(self._first, self._query) and self._rows[-1] >= self._rows[0]
 
+    @property
+    def contradict_total(self) -> bool:
+        """Whether there is one page with rows, and it has more or fewer than were announced."""
+        return len(self._rows) == 1 and bool(self._totals) and self._rows[0] != max(self._totals)
+
     def result(self, duplicates: int) -> ReadResult:
         """Return the result of all pages.
 
@@ -332,14 +343,15 @@ class _Pages:
         *pins, last = self._pins
         is_pinned = len(set(pins)) == 1 and pins[0] is not None and last is None and announced in (None, rows)
         # A single page is the whole list with as many rows as were announced, and without a total if it is not full.
-        is_certain = announced == rows or (announced is None and not is_full(self._first, self._query))
+        # One without rows that announces some was requested twice.
+        is_whole = announced == rows or (announced is None and not is_full(self._first, self._query))
+        is_certain = not rows or (len(self._rows) == 1 and (is_whole or self.are_confirmed))
         doubt = None
         if len(set(self._totals)) > 1:
             doubt = f"the total went from {self._totals[0]} to {self._totals[-1]}"
-        elif len(self._rows) < 2 and not is_certain:
-            doubt = f"{count_of(announced or 0, 'row', 'was')} announced, and {rows} came"
-        elif len(self._rows) > 1 and not is_pinned:
-            doubt = "a list of several pages is read until two readings agree"
+        elif not is_pinned and not is_certain:
+            what = "several pages" if len(self._rows) > 1 else "one page with another total"
+            doubt = f"a list of {what} is read until two readings agree"
         pages = max(1, len(self._rows))
         contradiction = "" if announced == rows else self._wrong_number
         if self._last_page > pages or (announced is None and 0 < self._last_page < pages):

@@ -62,14 +62,14 @@ def _wrong_by(
 
 @pytest.mark.parametrize("difference", [1, -1])
 @pytest.mark.parametrize("name", LISTS)
-def test_a_total_that_is_wrong_by_one_costs_at_most_twice_the_requests(name: str, difference: int) -> None:
+def test_a_total_that_is_wrong_by_one_costs_at_most_three_times_the_requests(name: str, difference: int) -> None:
     dataset, make = LISTS[name]
     honest_sink, sink = KeptRows(), KeptRows()
     honest = read(make(), dataset, honest_sink)
 
     reading = read(_wrong_by(make(), difference), dataset, sink)
 
-    assert reading.requests <= 2 * honest.requests
+    assert reading.requests <= 3 * honest.requests
     assert (sink.digest, sink.tags) == (honest_sink.digest, honest_sink.tags)
     assert (reading.announced, reading.verdict) == (sink.count + difference, CountVerdict.MISMATCH)
 
@@ -84,7 +84,7 @@ def test_channels_keep_their_tags_where_only_some_totals_are_wrong(is_filtered: 
     )
 
     assert sink.tags == {("platform",): 12, ("non-platform",): 8}
-    assert (reading.requests <= 6, reading.verdict) == (True, CountVerdict.MISMATCH)
+    assert (reading.requests <= 9, reading.verdict) == (True, CountVerdict.MISMATCH)
 
 
 @pytest.mark.parametrize("difference", [1, -1])
