@@ -16,6 +16,9 @@ from seller_platform.counts import count_of
 _FEW_ROWS = 5
 """By how many rows, beside one in a hundred, a list may change between two requests for it."""
 
+_Counts = tuple[int | None, ...]
+"""The totals of the unfiltered list and of each part."""
+
 
 class SplitListReader:
     """Reads a slice once for each value of a filter, if the upstream obeys it."""
@@ -27,7 +30,8 @@ class SplitListReader:
         self._reader, self._query, self._split_by = reader, reader.query, split_by
         # Only the total is needed, so the page is as small as possible.
         self._whole = replace(reader.query, per_page=min(reader.query.dataset.page_sizes, default=None))
-        self._is_ignored = self._was_wrong = False
+        self._ignored: _Counts | None = None
+        self._was_wrong = False
 
     def read(self, windows: Sequence[Window | None]) -> ReadResult:
         """Read the unfiltered list's total, then every value's list, and compare."""
@@ -41,9 +45,10 @@ class SplitListReader:
             for value in self._split_by.values:
                 query = replace(self._query, window=windows[0], value=value)
                 firsts += self._reader.fetcher.each([query], as_firsts=True)
-            self._is_ignored = self._ignores(whole, firsts)
-        if self._is_ignored:
-            return self._unfiltered(windows, whole.total, [first.total for first in firsts])
+            counts = (whole.total, *(first.total for first in firsts))
+            self._ignored = counts if self._ignores(whole, firsts) else None
+        if self._ignored is not None:
+            return self._unfiltered(windows, self._ignored)
         results = []
         for number, value in enumerate(self._split_by.values):
             tags = (value,) if self._split_by.tag else ()
@@ -80,7 +85,7 @@ class SplitListReader:
             if self._fits(min(whole.total, after), max(whole.total, after), counts):
                 return replace(result, notes={**result.notes, "moved": {"before": whole.total, "after": after}})
         elif self._was_wrong:
-            return self._unfiltered(windows, whole.total, counts)
+            return self._unfiltered(windows, (whole.total, *counts))
         self._was_wrong = True
         doubt = f"{count_of(total, 'row', 'was')} announced in all, {sum(counts)} by {self._split_by.parameter}"
         return replace(result, announced=whole.total, doubt=result.doubt or doubt)
@@ -89,12 +94,10 @@ class SplitListReader:
         """Whether parts of so many rows may be a list whose total lay between two numbers meanwhile."""
         return (max(counts) if self._split_by.is_merged else sum(counts)) <= most and least <= sum(counts)
 
-    def _unfiltered(
-        self, windows: Sequence[Window | None], total: int | None, counts: Sequence[int | None]
-    ) -> ReadResult:
+    def _unfiltered(self, windows: Sequence[Window | None], counts: _Counts) -> ReadResult:
         """Read the unfiltered list; its rows have no tag."""
         self._reader.restart()
         tags = (None,) if self._split_by.tag else ()
         result = self._reader.read_all([ListPart(replace(self._query, window=window), tags) for window in windows])
-        ignored = dict(zip(("unfiltered", *self._split_by.values), (total, *counts), strict=True))
+        ignored = dict(zip(("unfiltered", *self._split_by.values), counts, strict=True))
         return replace(result, notes={**result.notes, "facet_ignored": ignored})

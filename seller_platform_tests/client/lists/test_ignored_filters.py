@@ -65,6 +65,16 @@ def test_a_list_that_shrinks_while_its_filter_is_ignored_is_not_doubled() -> Non
     assert (sink.tags, reading.verdict) == ({(None,): 1}, CountVerdict.MATCH)
 
 
+def test_a_list_that_changes_in_each_whole_reading_is_read_in_smaller_windows_unfiltered() -> None:
+    upstream, sink = MovingList(orders(600, minutes=1), day_of=day_of_order, page_size=250), KeptRows()
+    upstream.before_request = lambda number: number < 40 and upstream.rows[0].update(product_name=str(number))
+
+    reading = read(upstream, ORDERS, sink)
+
+    assert (sink.tags, reading.verdict) == ({(None,): 600}, CountVerdict.MATCH)
+    assert {asked["end_date"] for asked in upstream.requests} > {"2026-03-31"}
+
+
 @pytest.mark.parametrize("count", [2, 700])
 @pytest.mark.parametrize("request_number", [2, 3])
 def test_merged_sales_that_change_are_not_doubled_by_an_ignored_filter(request_number: int, count: int) -> None:
