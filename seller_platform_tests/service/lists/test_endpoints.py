@@ -367,7 +367,7 @@ def test_the_zone_of_one_users_list_changes_no_date_on_another_users_page(servic
     """Both may be answered by one connection of the pool."""
     with service.logged_in() as browser:
         submit(browser, browser.get("/admin/developers/new"), name="App", redirect_uri="https://app.example/")
-        execute(service.database, "UPDATE service.applications SET created_at = '2026-01-02 03:04:05+00'")
+        execute(service.database, "UPDATE service.applications SET registered_at = '2026-01-02 03:04:05+00'")
 
         _body(_get(service, ORDERS))  # in Los Angeles it is still the 1st
         page = browser.get("/admin/developers")
