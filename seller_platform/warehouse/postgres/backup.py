@@ -73,9 +73,8 @@ def back_up(url: str, file: Path, *, force: bool = False) -> None:
         if file.exists():
             if not file.is_file():
                 raise BackupError(str(file), "it is no file", "Name one that may be written")
-            with file.open("rb") as former:
-                if former.read(len(_FIRST_BYTES)) != _FIRST_BYTES and not force:
-                    raise BackupError(str(file), "it is no backup", "Name another file, or replace it with --force")
+            if not _is_backup(file) and not force:
+                raise BackupError(str(file), "it is no backup", "Name another file, or replace it with --force")
         with replacing(file, 0o600) as draft:
             _dump(url, draft)
     except OSError as error:
@@ -99,6 +98,8 @@ def restore(url: str, file: Path) -> list[str]:
     delete_leftovers(file)
     if not file.is_file():
         raise BackupError(str(file), "it is no file" if file.exists() else "there is no such file", _NAME_A_BACKUP)
+    if not _is_backup(file):
+        raise BackupError(str(file), "it is no backup", _NAME_A_BACKUP)
     with Database(url, connections=1) as database, database.begin() as connection:
         if tables := connection.execute(_TABLES).scalar_one():
             raise BackupError(
@@ -114,6 +115,11 @@ def restore(url: str, file: Path) -> list[str]:
         except psycopg.Error as error:
             step = _DAMAGED if isinstance(error, psycopg.DataError) else _NAME_AN_EMPTY_DATABASE
             raise BackupError(str(file), f"PostgreSQL at {database.where} said: {_message(error)}", step) from error
+
+
+def _is_backup(file: Path) -> bool:
+    with file.open("rb") as content:
+        return content.read(len(_FIRST_BYTES)) == _FIRST_BYTES
 
 
 def _dump(url: str, file: Path) -> None:
