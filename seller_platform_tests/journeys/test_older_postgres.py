@@ -92,7 +92,7 @@ def test_an_installation_goes_on_on_the_oldest_server(older: str, database_url: 
     assert built == rebuilt
     assert {load["verdict"] for load in loads} == {"match", "unverifiable"}
     assert [load["changed"] for load in loads] == [0] * len(loads)
-    assert [row["equal"] for row in verified] == [row["queries"] for row in verified]
+    assert [row["equal"] for row in verified] == [row["slices"] for row in verified]
     assert rows == (sum(row["rows"] for row in loads if row["dataset"] == "orders"),)
     assert any(each["subject"] == "PostgreSQL" and each["level"] == "ok" for each in told)
     assert {each["subject"] for each in told if each["level"] == "fail"} == {"durability"}  # of the tests' server
