@@ -108,9 +108,10 @@ def test_a_lost_connection_ends_the_builds(shop: Shop, variables: dict[str, str]
     with shop.database.begin() as connection:
         connection.execute(
             text(
-                "CREATE FUNCTION end_connection() RETURNS trigger LANGUAGE plpgsql AS "
+                "CREATE FUNCTION public.end_connection() RETURNS trigger LANGUAGE plpgsql AS "
                 "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$; "
-                "CREATE TRIGGER ends BEFORE INSERT ON marts.account_profit_daily EXECUTE FUNCTION end_connection()"
+                "CREATE TRIGGER ends BEFORE INSERT ON marts.account_profit_daily "
+                "EXECUTE FUNCTION public.end_connection()"
             )
         )
 

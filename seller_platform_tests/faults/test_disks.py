@@ -166,10 +166,10 @@ def test_a_disk_that_fills_up_while_the_server_runs_is_named(mount: Callable[[in
     """With 20 MiB it is the write-ahead log that finds no room: then the server stops."""
     disk = mount(120 << 20)
     server = EmbeddedServer(disk / "home", root_data=disk / "servers")
-    rows = "INSERT INTO big SELECT repeat(md5(number::text), 30) FROM generate_series(1, 60000) AS number"
+    rows = "INSERT INTO public.big SELECT repeat(md5(number::text), 30) FROM generate_series(1, 60000) AS number"
     with Database(server.database("shop")) as database:
         with database.begin() as connection:
-            connection.execute(text("CREATE TABLE big (content text)"))
+            connection.execute(text("CREATE TABLE public.big (content text)"))
         filler = fill(disk)
         os.truncate(filler, filler.stat().st_size - room)
 

@@ -22,7 +22,7 @@ def in_a_loop(test: Callable[..., Coroutine[None, None, None]]) -> Callable[...,
 
 @pytest.mark.parametrize(("at_once", "waiting", "others"), [(1, 20, 5), (2, 20, 1), (2, 20, 5), (8, 20, 3)])
 @in_a_loop
-async def test_beside_a_user_who_floods_another_begins_after_one_turn_of_each_user(
+async def test_beside_a_flooding_user_another_begins_after_one_turn_of_each(
     at_once: int, waiting: int, others: int
 ) -> None:
     turns, began = Turns("lists", at_once), list[int]()

@@ -130,7 +130,7 @@ def test_rows_are_counted_as_they_are_sent(measured: Measured) -> None:
 
 
 def test_logins_are_counted_by_how_they_ended(measured: Measured) -> None:
-    former = "INSERT INTO service.login_attempts VALUES ('address 127.0.0.1', array_fill(now(), ARRAY[%s]), 'infinity')"
+    former = "INSERT INTO service.login_attempts VALUES ('address 127.0.0.1', %s, now() + interval '10 minutes')"
     execute(measured.service.database, former, MOST_OF_AN_ADDRESS - 1)
     with measured.service.client() as browser:
         accepted = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)

@@ -531,8 +531,8 @@ def test_the_lease_of_a_report_is_extended_while_it_is_written(idle: Served, dat
         report_id = _request(client)
         with running_app(database_url, worker_pace=PACE):
             wait_for(lambda: count_rows(idle.database, "service.report_jobs", _LEASED) == 1)
-            execute(idle.database, "CREATE TABLE first_lease AS SELECT leased_until FROM service.report_jobs")
-            extended = "leased_until > (SELECT leased_until + interval '1 second' FROM first_lease)"
+            execute(idle.database, "CREATE TABLE public.first_lease AS SELECT leased_until FROM service.report_jobs")
+            extended = "leased_until > (SELECT leased_until + interval '1 second' FROM public.first_lease)"
             wait_for(lambda: count_rows(idle.database, "service.report_jobs", extended) == 1)
             lock.rollback()
             assert _await(client, report_id)["status"] == "completed"
