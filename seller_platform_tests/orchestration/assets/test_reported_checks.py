@@ -183,7 +183,7 @@ def test_a_failed_slice_fails_no_check_of_other_slices(reports: Reports, monkeyp
     reports.load(DAILY)
     honest = independent_upstream.daily_rows
     monkeypatch.setattr(
-        independent_upstream, "daily_rows", lambda month: [{**row, "units_ordered": "two"} for row in honest(month)]
+        independent_upstream, "daily_rows", lambda month: [{**row, "units_ordered": "two"} for row in honest(month)] * 2
     )
 
     result = reports.load(DAILY, FEBRUARY)
