@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from multiprocessing import forkserver
+from multiprocessing import forkserver, util
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Semaphore
@@ -134,6 +134,7 @@ class LoadingProcesses:
         # For glibc, which otherwise keeps a heap for each thread: a sixth of the memory. Threads do not compete for it,
         # because they allocate while they hold the interpreter's lock.
         os.environ.setdefault("MALLOC_ARENA_MAX", "1")
+        self._ending = interruption.register(_kill_and_clean_up, at_once=_kill)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])
         forkserver.ensure_running()
@@ -144,7 +145,6 @@ class LoadingProcesses:
         self._idle: SimpleQueue[_Process] = SimpleQueue()
         for process in self._processes:
             self._idle.put(process)
-        self._ending = interruption.register(_kill, at_once=_kill)
 
     def load(self, request: SliceRequest, loader: SliceLoader) -> Receipt | None:
         """Load a slice in one of the processes; where one has died, by the loader.
@@ -170,6 +170,8 @@ class LoadingProcesses:
             _kill()
         for process in self._processes:
             process.end()
+        if interruption.is_ending():
+            _kill_and_clean_up()
         interruption.unregister(self._ending)
 
     def _end_all(self) -> None:
@@ -183,6 +185,12 @@ class LoadingProcesses:
 def _kill() -> None:
     for process in multiprocessing.active_children():
         process.kill()
+
+
+def _kill_and_clean_up() -> None:
+    """Delete the semaphore and the server's folder too, as the end of the interpreter would, which is left out."""
+    _kill()
+    util._run_finalizers()  # type: ignore[attr-defined]  # Python offers no other way
 
 
 _loader: SliceLoader | None = None
