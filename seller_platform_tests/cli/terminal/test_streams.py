@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.readers import remove_reader, save_reader
 from seller_platform_tests.support.processes import environment
 
 pytestmark = pytest.mark.slow
@@ -35,12 +37,14 @@ def test_standard_input_that_is_closed_has_no_statement(tmp_path: Path, database
 def test_characters_that_cannot_be_written_are_escaped(tmp_path: Path, database_url: str) -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
-    ended = _in_shell(
-        f'{_COMMAND} query "SELECT chr(246) AS letter"',
-        tmp_path,
-        SELLER_PLATFORM_DATABASE_URL=database_url,
-        **ascii_only,
-    )
+    with Database(database_url) as database:
+        save_reader(database, "letters", "correct horse battery")
+        urls = {
+            "SELLER_PLATFORM_DATABASE_URL": database_url,
+            "SELLER_PLATFORM_READER_URL": database.url_of_user("letters"),
+        }
+        ended = _in_shell(f'{_COMMAND} query "SELECT chr(246) AS letter"', tmp_path, **urls, **ascii_only)
+        remove_reader(database, "letters")
 
     assert (ended.returncode, ended.stdout.split()[-1]) == (0, "\\xf6")
 
