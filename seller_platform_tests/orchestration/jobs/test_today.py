@@ -146,7 +146,8 @@ def test_an_account_that_cannot_be_read_fails_by_name_and_others_are_read(
     honest = independent_upstream.order_rows
 
     def broken(seller: str, *arguments: Any) -> list[dict[str, Any]]:
-        return [{"order": 1}] if seller == "A1FOREIGN" else honest(seller, *arguments)
+        unreadable = {"purchase_date": f"{today.now:%Y-%m-%d} noon"}
+        return [unreadable] if seller == "A1FOREIGN" else honest(seller, *arguments)
 
     monkeypatch.setattr(independent_upstream, "order_rows", broken)
     today.now = FRIDAY + timedelta(days=2)
