@@ -13,17 +13,17 @@ BUDGETS = {
     "sandbox": 2_400,
     "answers": 1_110,
     "ingest": 3_560,
-    "client": 4_820,
+    "client": 4_840,
     "warehouse": 19_720,
     "contract": 1_410,
-    "tests": 66_000,
+    "tests": 66_100,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
 MOST_CALLED_ONCE_PERCENT = 17.7
 """The largest part of all private functions that may be called from one place only."""
 
-MOST_FUNCTIONS_OF_A_PAGE = {"functions": 105, "modules": 22, "deep": 14}
+MOST_FUNCTIONS_OF_A_PAGE = {"functions": 106, "modules": 22, "deep": 14}
 """How many own functions reading one page of orders may enter, in how many modules, and how deep they may nest."""
 
 

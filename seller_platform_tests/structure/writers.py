@@ -20,6 +20,7 @@ ALLOWED = {
     "seller_platform.cli.reports .open": "a draft of `files.replacing`",
     "seller_platform.warehouse.postgres.embedded tempfile.mkdtemp": "the folder of a socket",
     "seller_platform.warehouse.postgres.embedded .symlink_to": "the socket's name with the port of its URLs",
+    "seller_platform.warehouse.postgres.embedded .unlink": "the former one",
     "seller_platform.warehouse.postgres.root_user shutil.copytree": "a draft of `files.draft_folder_beside`",
 }
 """Calls that may stay, each with what it writes."""

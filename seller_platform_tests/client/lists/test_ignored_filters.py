@@ -65,7 +65,7 @@ def test_a_list_that_shrinks_while_its_filter_is_ignored_is_not_doubled() -> Non
     assert (sink.tags, reading.verdict) == ({(None,): 1}, CountVerdict.MATCH)
 
 
-def test_a_list_that_changes_in_each_whole_reading_is_read_in_smaller_windows_unfiltered() -> None:
+def test_a_list_that_changes_in_each_reading_is_read_in_smaller_windows() -> None:
     upstream, sink = MovingList(orders(600, minutes=1), day_of=day_of_order, page_size=250), KeptRows()
     upstream.before_request = lambda number: number < 40 and upstream.rows[0].update(product_name=str(number))
 

@@ -62,7 +62,7 @@ def _wrong_by(
 
 @pytest.mark.parametrize("difference", [1, -1])
 @pytest.mark.parametrize("name", LISTS)
-def test_a_total_that_is_wrong_by_one_costs_at_most_three_times_the_requests(name: str, difference: int) -> None:
+def test_a_total_that_is_wrong_by_one_costs_at_most_three_times_as_much(name: str, difference: int) -> None:
     dataset, make = LISTS[name]
     honest_sink, sink = KeptRows(), KeptRows()
     honest = read(make(), dataset, honest_sink)
