@@ -373,9 +373,9 @@ def _closed_month(place: Deployment) -> tuple[str, str]:
 
 
 def _maps(place: Deployment) -> int:
-    """Return how often `platform/coverage` was materialized."""
+    """Return the newest materialization of `platform/coverage`: older ones may be pruned meanwhile."""
     statement = """
-        SELECT count(*) FROM dagster.event_logs
+        SELECT coalesce(max(id), 0) FROM dagster.event_logs
         WHERE dagster_event_type = 'ASSET_MATERIALIZATION' AND asset_key = '["platform", "coverage"]'
     """
     with place.databases() as (_, warehouse), warehouse.begin() as connection:
