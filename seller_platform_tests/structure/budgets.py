@@ -3,7 +3,10 @@
 A change that needs more raises its number in the same commit, and says what it took the room for.
 """
 
-from seller_platform_tests.structure.source import PRODUCT, TESTS
+import re
+import subprocess
+
+from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
     "root": 3_290,
@@ -36,3 +39,25 @@ def lines_by_floor() -> dict[str, int]:
             floor = root if package is TESTS or len(parts) == 1 else parts[0]
             lines[floor] += len(path.read_text().splitlines())
     return lines
+
+
+def raised_without_reason() -> list[str]:
+    """Return the messages of commits that raise a number here and do not name what grows."""
+    git = ["git", "-c", "safe.directory=*", "-C", str(ROOT)]
+    log = [*git, "log", "--since=2026-11-28T14:20Z", "--unified=0", "--format=%x00%h %B%x01", "-p"]
+    history = subprocess.run([*log, "--", __file__], check=True, capture_output=True, text=True).stdout
+    commits = (commit.partition("\1") for commit in history.split("\0")[1:])
+    return [message for message, _, diff in commits if not raised(diff) <= set(re.findall(r"\w+", message))]
+
+
+def raised(diff: str) -> set[str]:
+    """Return the names of the numbers that a difference without context raises."""
+    before, after = (
+        {
+            name: float(number)
+            for line in re.findall(rf"^\{sign}[^+-].*", diff, re.MULTILINE)
+            for name, number in re.findall(r'(\w+)"?(?:: | = )([\d_.]+)', line)
+        }
+        for sign in "-+"
+    )
+    return {name for name, number in after.items() if number > before.get(name, number)}
