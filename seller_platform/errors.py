@@ -707,6 +707,13 @@ class ErrorAnswerError(UnreadableBodyError):
         super().__init__(f"an answer that carries an error{f': {message}' if message else ''}")
 
 
+class CutBodyError(UnreadableBodyError):
+    """The body of an answer ends early."""
+
+    def __init__(self, what: str = "body") -> None:
+        super().__init__(f"a {what} that was cut")
+
+
 class RequestRefusedError(UpstreamError):
     """The upstream refused a request, and would refuse it again."""
 

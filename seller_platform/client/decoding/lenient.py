@@ -1,6 +1,5 @@
 """Lenient decoding: reads pages value by value, in every spelling that upstreams use."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +11,10 @@ import msgspec
 
 from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of
 from seller_platform.client.decoding.values import Reader, reader_of, shape_of, text_of
-from seller_platform.client.http.responses import ERROR_FIELDS
+from seller_platform.client.http.responses import ERROR_FIELDS, digits_kept, not_json
 from seller_platform.contract import Column, Dataset, Source
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
-from seller_platform.errors import ContractViolationError, DayMissingError, UnreadableBodyError
+from seller_platform.errors import ContractViolationError, DayMissingError
 
 _NULL = b"null"
 _PERIOD, _FIRST_DAY = "dates", "from_date"
@@ -49,8 +48,8 @@ def lenient_rows(dataset: Dataset, body: bytes, zone: ZoneInfo, rows_field: str)
         container, sent, envelope = _opened(dataset, body, rows_field)
         reader = _RowReader(dataset, zone)
         rows = [reader.read(position, row) for position, row in enumerate(sent)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise UnreadableBodyError("a body that is not JSON") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise not_json(error) from None
     return LenientRows(
         rows, reader.extras, reader.unreadable, frozenset(reader.unknown), envelope, reader.shape(container)
     )
@@ -64,7 +63,7 @@ def _opened(dataset: Dataset, body: bytes, rows_field: str) -> tuple[str, Sequen
             raise ContractViolationError(dataset.name, f"the answer is an array, not an object with {rows_field}")
         return "bare", bare, Envelope()
     page = _OBJECT.decode(body)
-    errors = {name: msgspec.json.decode(page.get(name, b"null")) for name in ERROR_FIELDS}
+    errors = {name: digits_kept(bytes(page.get(name, b"null"))) for name in ERROR_FIELDS}
     counts = {name: _scalar(page.get(name)) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)}
     envelope, sent = envelope_of(SimpleNamespace(**errors, **counts)), bytes(page.get(rows_field, b""))
     match sent[:1]:
@@ -81,7 +80,10 @@ def repeated_name(body: bytes, rows_field: str) -> str | None:
     sent = bytes(_OBJECT.decode(body)[rows_field])
     if msgspec.json.encode(_OBJECT.decode(sent)) == sent:  # most are written like that
         return None
-    pairs: list[tuple[str, object]] = json.loads(sent, object_pairs_hook=list)
+    try:
+        pairs: list[tuple[str, object]] = digits_kept(sent, object_pairs_hook=list)
+    except RecursionError as error:
+        raise not_json(error) from None
     return next((name for name, count in Counter(name for name, _ in pairs).items() if count > 1), None)
 
 
@@ -138,7 +140,7 @@ class _RowReader:
         return Shape(tuple(names), container)
 
     def _value(self, position: int, field: "_Field", fields: Mapping[str, bytes]) -> Any:
-        values = []
+        values, unreadable = [], list[str]()
         for name in field.names:
             sent = fields.get(name, _NULL)
             if sent == _NULL:
@@ -147,16 +149,16 @@ class _RowReader:
             try:
                 values.append(field.read(sent))
             except (ValueError, ArithmeticError):
-                self.unreadable[position][field.names[0]] = text_of(sent)
+                unreadable.append(text_of(sent))
+        if len(set(values)) == 1:
+            return values[0]
         if not values and field.is_required:
-            sent_as = self.unreadable[position].get(field.names[0])
-            problem = "missing or null" if sent_as is None else f"{sent_as}, which is no {field.kind}"
+            problem = f"{unreadable[0]}, which is no {field.kind}" if unreadable else "missing or null"
             problem = f"row {position + 1} of the page: {field.names[0]} is {problem}"
             raise DayMissingError(self.dataset.name, f"{problem}, but a row cannot do without it")
-        if any(value != values[0] for value in values):
-            self.unreadable[position][field.names[0]] = " and ".join(map(str, values))
-            return None
-        return values[0] if values else None
+        if values or unreadable:
+            self.unreadable[position][field.names[0]] = " and ".join([*map(str, values), *unreadable])
+        return None
 
     def _keep_unknown(self, position: int, sent: Mapping[str, bytes]) -> None:
         extra = {name: value for name, value in sent.items() if name not in self._known}

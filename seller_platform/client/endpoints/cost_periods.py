@@ -256,7 +256,7 @@ def _exact_elements(sent: str | None, unknown: set[str]) -> tuple[str | None, st
     if sent is None:
         return None, None
     try:
-        elements, wrong = _ELEMENTS.decode(sent), None
+        elements, wrong = _ELEMENTS.decode(sent), list[str]()
     except msgspec.ValidationError:
         return None, text_of(sent.encode())
     for element in elements:
@@ -269,8 +269,9 @@ def _exact_elements(sent: str | None, unknown: set[str]) -> tuple[str | None, st
             elif amount[:1] not in b"-0123456789n":
                 raise ValueError("not a number")
         except ValueError:
-            element[AMOUNT], wrong = msgspec.Raw(b"null"), text_of(amount)
-    return msgspec.json.encode(elements).decode(), wrong
+            element[AMOUNT] = msgspec.Raw(b"null")
+            wrong.append(text_of(amount))
+    return msgspec.json.encode(elements).decode(), " and ".join(wrong) or None
 
 
 @contextmanager

@@ -110,11 +110,6 @@ class JsonText:
         return size > 0
 
 
-def sent_bytes(text: str) -> bytes:
-    """Return the bytes of a piece of the stream, which also has characters for bytes that are no UTF-8."""
-    return text.encode("utf-8", "surrogateescape")
-
-
 def _nothing(_: str) -> None:
     """Convert no number: only the end of a value is needed."""
 

@@ -15,9 +15,9 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from seller_platform.client.decoding.values import reader_of, shape_of, text_of
-from seller_platform.client.endpoints.json_stream import JsonText, sent_bytes
-from seller_platform.client.http.characters import storable_json, variants, variants_of_texts
-from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error, shortened
+from seller_platform.client.endpoints.json_stream import JsonText
+from seller_platform.client.http.characters import MARK, sent_bytes, storable_json, variants, variants_of_texts
+from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error, digits_kept, shortened
 from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.reports import REPORT_ROWS
@@ -43,6 +43,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 # Upstreams do not send the first two columns: the report, and the position of the row in it.
 _SENT = REPORT_ROWS.columns[2:]
+_SKU = 0
 
 
 class ReportReader:
@@ -159,6 +160,8 @@ class ReportReader:
     def _noted(self, variants: Sequence[_Cells]) -> ReportRow:
         """Return the first variant of a row, and note what differs in the second, and what cannot be read."""
         (values, others), *more = variants
+        if (sku := values[_SKU]) is not None and MARK in sku:
+            self.defects.check_key(_SENT[_SKU].name, sku, variants[-1][0][_SKU], f"row {self._position}")
         for other_values, other_others in more:
             pairs = zip(_SENT, values, other_values, strict=True)
             names = [column.name for column, value, other in pairs if value != other]
@@ -191,7 +194,7 @@ def json_rows(text: JsonText) -> Iterator[str]:
             has_rows = True
             yield from text.elements()
         elif name in ERROR_FIELDS:
-            check_no_error({name: msgspec.json.decode(storable_json(sent_bytes(text.value())))})
+            check_no_error({name: digits_kept(storable_json(sent_bytes(text.value())))})
         else:
             text.value()
     text.end()

@@ -118,7 +118,8 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
         sink.restart()
         reader = ReportReader(zone)
         try:
-            pages = _write(reader.rows(body.text(), form), report_id, local_day, sink)
+            rows = reader.rows(body.text(), form) if body.size else iter(())
+            pages = _write(rows, report_id, local_day, sink)
         except (UnicodeError, RecursionError, msgspec.DecodeError):
             raise UnreadableBodyError(f"a body that is not {form.upper()}") from None
         return body.size, pages, reader
@@ -144,7 +145,7 @@ def download_body(api: SellerApi, account: Account, report_id: str, form: str, f
     """
 
     def read(body: StoredBody) -> int:
-        if body.is_json is (form == CSV):
+        if body.size and body.is_json is (form == CSV):
             sent = "JSON" if form == CSV else "no JSON"
             raise ContractViolationError(f"GET {REPORT_DOWNLOAD}", f"{form.upper()} was requested, but {sent} was sent")
         if body.is_json:

@@ -16,6 +16,7 @@ from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, Stor
 from seller_platform.client.http.concurrency import RequestBudget
 from seller_platform.client.http.metering import RequestMeter
 from seller_platform.client.http.responses import (
+    WITHOUT_BODY,
     PassingFault,
     RawAnswer,
     check_answer,
@@ -25,7 +26,7 @@ from seller_platform.client.http.responses import (
 )
 from seller_platform.client.http.retries import OnWait, RequestClock, RetryPolicy
 from seller_platform.contract.wire import COMPUTED_BY, IDEMPOTENCY_KEY, REPLICA
-from seller_platform.errors import ContractViolationError, ErrorAnswerError, InvalidSettingError, UnreadableBodyError
+from seller_platform.errors import ErrorAnswerError, InvalidSettingError, UnreadableBodyError
 from seller_platform.network import http_client
 from seller_platform.traces import mark_failed, span, trace_headers
 
@@ -41,6 +42,7 @@ Decoded = TypeVar("Decoded")
 
 _RETRY_SECONDS = 120.0  # after the first attempt of a request, the last may begin so late
 _BODY = BodyLimits(512 << 20, 600)
+_GZIP_START = b"\x1f"
 _DOWNLOAD = BodyLimits(16 << 30, 3600)
 
 
@@ -142,7 +144,8 @@ class SellerApi:
 
         Args:
             file: Receives the body.
-            read: With `UnreadableBodyError` it asks for another body; the same one is then refused.
+            read: With `UnreadableBodyError` it asks for another body; the same one is then refused. Its body is empty
+                for a status without one.
             accept: The media types that are accepted.
 
         Raises:
@@ -159,6 +162,7 @@ class SellerApi:
             nonlocal digest
             former, digest = digest, b""
             with self.budget.request(), open_answer(self._http, request, name) as (response, _):
+                has_body = response.status_code not in WITHOUT_BODY
                 if response.is_success:
                     body = store_body(response, name, file, _DOWNLOAD, self._clock)
                 else:
@@ -166,19 +170,19 @@ class SellerApi:
             if body is None:
                 self._check(raw, name)
                 raise AssertionError("check_answer raises for every answer without success")
-            if body.start in (b"", b"<"):
+            if has_body and body.start in (b"", b"<"):
                 raise PassingFault("an HTML page instead of a report" if body.start else "an empty body")
-            digest, is_same = body.digest, body.digest == former
-            if not body.is_whole and not is_same:
-                raise PassingFault("a body whose end is not certain, and which did not come twice in a row")
+            digest = body.digest
+            if has_body and not body.is_whole and digest != former:
+                problem = "a body whose end is not certain, and which did not come twice in a row"
+                raise PassingFault(problem, digest=digest)
             try:
+                if body.start == _GZIP_START:
+                    raise UnreadableBodyError("a gzip file without the Content-Encoding that says so")
                 return read(body)
-            except ErrorAnswerError as error:
-                raise PassingFault(error.problem) from None
             except UnreadableBodyError as error:
-                if is_same:
-                    raise ContractViolationError(name, f"unreadable: {error.problem}; it came twice") from None
-                raise PassingFault(error.problem) from None
+                is_error = isinstance(error, ErrorAnswerError)
+                raise PassingFault(error.problem, digest=b"" if is_error else digest) from None
 
         result = self._policy.run(name, attempt)
         return next(tally), result
@@ -269,7 +273,7 @@ class SellerApi:
     ) -> tuple[Answer, Decoded]:
         """Return the answer to a request, and its decoded body.
 
-        A body that cannot be read is requested again.
+        A body that cannot be read is requested again, until the same one comes twice in a row.
 
         Args:
             decode: Raises `UnreadableBodyError` for a body that is not JSON.
@@ -292,12 +296,12 @@ class SellerApi:
                 current.set_attribute("http.response.body.size", len(raw.body))
             if idempotency_key is not None:
                 check_not_busy(raw, self._clock.now)
-            self._check(raw, name)
-            self.budget.grow()
             try:
+                self._check(raw, name)
+                self.budget.grow()
                 return raw, decode(raw.body)
             except UnreadableBodyError as error:
-                raise PassingFault(error.problem) from None
+                raise PassingFault.of(error, raw.body) from None
 
         raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless)
         is_computed = raw.headers.get(COMPUTED_BY) == REPLICA

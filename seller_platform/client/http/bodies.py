@@ -12,9 +12,10 @@ from typing import IO
 import httpx
 from xxhash import xxh3_128
 
+from seller_platform.client.http.characters import sent_bytes
 from seller_platform.client.http.responses import PassingFault, RawAnswer, answered_by
 from seller_platform.client.http.retries import RequestClock
-from seller_platform.errors import ContractViolationError, UnreadableBodyError
+from seller_platform.errors import ContractViolationError, CutBodyError, UnreadableBodyError
 
 ACCEPT_ENCODING = "gzip, deflate"
 
@@ -81,7 +82,7 @@ class StoredBody:
         return self.is_json or (self.is_framed and self.ends_a_line)
 
     def text(self) -> Iterator[str]:
-        """Yield its text. Bytes that are none become surrogates.
+        """Yield its text. Bytes that are none become surrogates, which `sent_bytes` turns back.
 
         Raises:
             ContractViolationError: Its charset is unknown.
@@ -105,13 +106,13 @@ def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: 
         ContractViolationError: The body is too large, or has an encoding that was not asked for.
         PassingFault: The body takes too long, was cut or damaged, or is no text.
     """
+    body = b""
     try:
-        body = _utf_8(b"".join(_decoded(response, name, limits, clock)), response, name)
+        body = b"".join(_decoded(response, name, limits, clock))
+        body = _utf_8(body, response, name)
     except (ContractViolationError, PassingFault, UnreadableBodyError) as error:
-        if isinstance(error, UnreadableBodyError) and response.is_success:
-            raise PassingFault(error.problem) from None
         if response.is_success:
-            raise
+            raise PassingFault.of(error, body) if isinstance(error, UnreadableBodyError) else error from None
         body = b""
     through = "" if response.is_success else answered_by(response, response.request.url)
     return RawAnswer(response.status_code, response.headers, body, through)
@@ -147,53 +148,69 @@ def store_body(
 
 def _decoded(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> Iterator[bytes]:
     """Yield the pieces of a body without its content encodings (RFC 9110 section 8.4)."""
-    began, size = clock.monotonic(), 0
+    began, sent = clock.monotonic(), xxh3_128()
 
-    def in_time() -> Iterator[bytes]:
-        assert isinstance(response.stream, httpx.SyncByteStream), "every client of this floor is synchronous"
-        for piece in response.stream:
+    def bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
+        size = 0
+        for piece in pieces:
+            size += len(piece)
+            if size > limits.bytes:
+                raise ContractViolationError(name, f"the body is larger than {limits.bytes >> 20} MiB")
             if clock.monotonic() - began > limits.seconds:
                 raise PassingFault("a body that would not end")
             yield piece
 
-    pieces = in_time()
-    for sent in reversed(response.headers.get("Content-Encoding", "").split(",")):
-        coding = sent.strip().lower()
+    def digested(pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            sent.update(piece)
+            yield piece
+
+    assert isinstance(response.stream, httpx.SyncByteStream), "every client of this floor is synchronous"
+    pieces = received = digested(bounded(response.stream))
+    for coding in map(str.strip, reversed(response.headers.get("Content-Encoding", "").lower().split(","))):
         if coding in _CODINGS:
             pieces = _inflated(pieces, coding)
         elif coding not in _NO_CODINGS and not _is_charset(coding):  # some name a charset there
             problem = f"its body has the Content-Encoding {coding!r}, which was not asked for: only {ACCEPT_ENCODING}"
             raise ContractViolationError(name, problem)
-    for piece in pieces:
-        size += len(piece)
-        if size > limits.bytes:
-            raise ContractViolationError(name, f"the body is larger than {limits.bytes >> 20} MiB")
-        yield piece
+    try:
+        yield from bounded(pieces)
+    except CutBodyError as error:
+        raise PassingFault(error.problem) from None
+    except UnreadableBodyError as error:
+        for _ in received:  # to its end, so that the digest is that of the whole body
+            pass
+        raise PassingFault(error.problem, digest=sent.digest()) from None
 
 
 def _inflated(pieces: Iterator[bytes], coding: str) -> Iterator[bytes]:
     """Yield what compressed pieces contain: members of gzip (RFC 1952), or deflate with or without its frame.
 
+    Zeros after a member are ignored, as by gzip itself.
+
     Raises:
-        PassingFault: They are damaged, cut, or followed by something else.
+        UnreadableBodyError: They are damaged, cut, or followed by something else.
     """
     inflater = None
     for compressed in pieces if coding != "deflate" else _with_two_bytes(pieces):
         data, is_full = compressed, False
         while data or is_full:
+            if inflater is not None and inflater.eof and coding != "deflate" and not (data := data.lstrip(b"\0")):
+                break
             if inflater is None or (inflater.eof and coding != "deflate"):
                 inflater = zlib.decompressobj(_window_bits(coding, data))
             elif inflater.eof:
-                raise PassingFault(f"a {coding} body with something after its end")
+                raise UnreadableBodyError(f"a {coding} body with something after its end")
             try:
                 piece = inflater.decompress(data, _PIECE)
             except zlib.error:
-                raise PassingFault(f"a body that is no {coding}, as its Content-Encoding says, or is damaged") from None
+                problem = f"a body that is no {coding}, as its Content-Encoding says, or is damaged"
+                raise UnreadableBodyError(problem) from None
             yield piece
             is_full = len(piece) == _PIECE and not inflater.eof
             data = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
     if inflater is not None and not inflater.eof:
-        raise PassingFault(f"a {coding} body that was cut")
+        raise CutBodyError(f"{coding} body")
 
 
 def _with_two_bytes(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -223,8 +240,7 @@ def _utf_8(body: bytes, response: httpx.Response, name: str) -> bytes:
     charset = _charset_of(response)
     if charset in _UTF_8 and b"\0" not in body[:2] and body[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return body.removeprefix(codecs.BOM_UTF8)
-    encoding, errors = _encoding_of(lambda: iter([body]), charset, name)
-    return body.decode(encoding, errors).encode("utf-8", "surrogateescape")
+    return sent_bytes(body.decode(*_encoding_of(lambda: [body], charset, name)))
 
 
 def _encoding_of(pieces: Callable[[], Iterable[bytes]], charset: str | None, name: str) -> tuple[str, str]:
@@ -249,8 +265,9 @@ def _encoding_of(pieces: Callable[[], Iterable[bytes]], charset: str | None, nam
             return encoding, "strict"
     if not _is_charset(charset):
         raise ContractViolationError(name, f"its charset {charset!r} is unknown, and its body is not UTF-8 either")
-    if _decodes(pieces(), charset, "surrogateescape"):
-        return charset, "surrogateescape"
+    for errors in ("surrogatepass", "surrogateescape"):  # halves of pairs, which UTF-16 may have, or other bytes
+        if _decodes(pieces(), charset, errors):
+            return charset, errors
     raise UnreadableBodyError(f"a body that is not {charset}, as its Content-Type says")
 
 

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Sequence
 
-_MARK = "\ufffd"
+MARK = "\ufffd"
+"""What is stored in the place of text that cannot be."""
+
 _PRIVATE = 0xF0000  # with the character's own number, it is a mark of its own
 
 # A search for one set of characters is faster than one for alternatives.
@@ -30,11 +32,19 @@ def variants(json: bytes) -> list[bytes]:
 
 def variants_of_texts(texts: Sequence[bytes]) -> list[list[str]]:
     """Return texts as they can be stored, with a second variant as of JSON."""
-    storable, other = ([storable_text(text, mark) for text in texts] for mark in (_MARK, ""))
+    storable, other = ([storable_text(text, mark) for text in texts] for mark in (MARK, ""))
     return [storable] if storable == other else [storable, other]
 
 
-def storable_json(body: bytes, mark: str = _MARK) -> bytes:
+def sent_bytes(text: str) -> bytes:
+    """Return the bytes of a decoded text, whose surrogates stand for bytes that are none, or for halves of pairs."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def storable_json(body: bytes, mark: str = MARK) -> bytes:
     """Return JSON with a mark in the place of text that cannot be stored; the same object where it has none.
 
     Args:
@@ -49,7 +59,7 @@ def storable_json(body: bytes, mark: str = _MARK) -> bytes:
     return body if storable == body else storable
 
 
-def storable_text(sent: bytes, mark: str = _MARK) -> str:
+def storable_text(sent: bytes, mark: str = MARK) -> str:
     """Return the text of bytes with a mark in the place of what cannot be stored.
 
     Surrogates that were encoded one by one are the character that they stand for.

@@ -7,16 +7,24 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
+from xxhash import xxh3_128_digest
 
 from seller_platform.client.http.characters import storable_json
 from seller_platform.client.http.pauses import pause_seconds
 from seller_platform.clocks import Clock
 from seller_platform.contract.wire import ERROR_WORD, MESSAGE, STATUS
-from seller_platform.errors import ErrorAnswerError, InvalidSettingError, RequestRefusedError
+from seller_platform.errors import (
+    CutBodyError,
+    ErrorAnswerError,
+    InvalidSettingError,
+    RequestRefusedError,
+    UnreadableBodyError,
+)
 from seller_platform.network import Proxy, certificate_error, proxy_of
 
 _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -31,6 +39,9 @@ _NEXT_LINK = re.compile(r'<([^<>]*)>\s*;\s*rel\s*=\s*"?next"?\s*(?:[,;]|$)', re.
 _JSON_STARTS = {b"{": b"}", b"[": b"]"}
 _NO_ERROR = frozenset({"", "0", "false", "none", "null"})
 
+WITHOUT_BODY = (204, 205)
+"""Statuses whose answers have no body (RFC 9110 sections 15.3.5 and 15.3.6)."""
+
 ERROR_FIELDS = (ERROR_WORD, STATUS, MESSAGE)
 """The fields of an answer that `check_no_error` looks at."""
 
@@ -40,11 +51,27 @@ class PassingFault(Exception):  # noqa: N818  # it never leaves this floor
 
     Attributes:
         was_untouched: The upstream certainly did not act upon the request.
+        digest: That of a body that cannot be read, and which no further attempt makes better if it comes again; empty
+            for any other fault.
     """
 
-    def __init__(self, problem: str, *, was_untouched: bool = False, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        problem: str,
+        *,
+        was_untouched: bool = False,
+        retry_after_seconds: float | None = None,
+        digest: bytes = b"",
+    ) -> None:
         self.problem, self.was_untouched, self.retry_after_seconds = problem, was_untouched, retry_after_seconds
+        self.digest = digest
         super().__init__(problem)
+
+    @classmethod
+    def of(cls, error: UnreadableBodyError, body: bytes) -> Self:
+        """Return the fault of a body; one that carries an error or was cut may come whole after any attempt."""
+        is_passing = isinstance(error, ErrorAnswerError | CutBodyError)
+        return cls(error.problem, digest=b"" if is_passing else xxh3_128_digest(body))
 
 
 @dataclass(frozen=True)
@@ -158,20 +185,30 @@ def check_answer(answer: RawAnswer, request: str, now: Clock) -> None:
     Raises:
         PassingFault: Another attempt may succeed.
         RequestRefusedError: No other attempt will.
+        UnreadableBodyError: The body is not JSON, or was cut.
     """
     check_passing(answer, now)
     if not 200 <= answer.status < 300:
         raise refusal(answer, request, now())
-    if answer.status in (204, 205):  # they have no body (RFC 9110 sections 15.3.5 and 15.3.6)
+    if answer.status in WITHOUT_BODY:
         return
+    first, last = answer.body.lstrip()[:1], answer.body.rstrip()[-1:]
+    if first in (b"", b"<"):
+        raise PassingFault("an HTML page instead of JSON" if first else "an empty body")
     # The body must begin and end like a JSON object or array; the decoder checks the rest.
-    first, last = answer.body[:64].lstrip()[:1], answer.body[-64:].rstrip()[-1:]
-    if first == b"<":
-        raise PassingFault("an HTML page instead of JSON")
-    if first not in _JSON_STARTS:
-        raise PassingFault("a body that is not JSON" if answer.body.strip() else "an empty body")
-    if last != _JSON_STARTS[first]:
-        raise PassingFault("a body that was cut")
+    if _JSON_STARTS.get(first) != last:
+        try:
+            msgspec.json.decode(answer.body)
+        except (ValueError, RecursionError) as error:
+            raise not_json(error) from None
+        raise UnreadableBodyError("a body that is neither an object nor an array of JSON")
+
+
+def not_json(error: Exception) -> UnreadableBodyError:
+    """Return the error of a body, given what msgspec says of it."""
+    if "truncated" in str(error):
+        return CutBodyError()
+    return UnreadableBodyError(f"a body that is not JSON ({shortened(str(error))})")
 
 
 def check_passing(answer: RawAnswer, now: Clock) -> None:
@@ -238,6 +275,11 @@ def json_object(body: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def digits_kept(sent: bytes, **options: Any) -> Any:
+    """Return the value of JSON with the texts of its numbers, which Python reads up to 4,300 digits."""
+    return json.loads(sent, parse_int=str, parse_float=str, **options)
 
 
 def shortened(text: str) -> str:

@@ -14,7 +14,7 @@ import stamina
 
 from seller_platform.client.http.responses import PassingFault
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.errors import LongPause, UpstreamUnavailableError
+from seller_platform.errors import ContractViolationError, LongPause, UpstreamUnavailableError
 
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -95,9 +95,10 @@ class RetryPolicy:
                 the upstream certainly did not act upon it.
 
         Raises:
+            ContractViolationError: The same body came twice in a row, and cannot be read.
             UpstreamUnavailableError: The last fault, when attempts or seconds are used up.
         """
-        began, last = self.clock.monotonic(), self.attempts
+        began, last, digest = self.clock.monotonic(), self.attempts, b""
         last_at = self.clock.now() + timedelta(seconds=self.seconds)
 
         def pause_after(error: Exception) -> float | bool:
@@ -123,7 +124,14 @@ class RetryPolicy:
                     number = attempt_number.num
                     silent = f"no complete answer in {self.notice_seconds:g} s"
                     with self._reported_later(Wait(request, silent, number, last, None, last_at)):
-                        return attempt()
+                        try:
+                            return attempt()
+                        except PassingFault as fault:
+                            if fault.digest and fault.digest == digest:
+                                problem = f"unreadable: {fault.problem}; it came twice"
+                                raise ContractViolationError(request, problem) from None
+                            digest = fault.digest
+                            raise
         except PassingFault as fault:
             pause = fault.retry_after_seconds
             raise UpstreamUnavailableError(

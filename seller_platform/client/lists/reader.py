@@ -223,12 +223,11 @@ class ListReader:
         if self._memory is not None and page.key and isinstance(rows, LateRows) and rows.facts is not None:
             self._memory.write_late(page.key, rows.body, rows.decode, tags=part.tags, page=self.pages)
             return rows.facts.duplicate_keys
-        defects = self.defects.count
         rows = rows if self._place is None else self._place(rows)
-        self.defects.add(rows, page.defects, page=self.pages)
+        is_plain = self.defects.add(rows, page.defects, page=self.pages)
         self.sink.write(rows, tags=part.tags, extras=page.extras, page=self.pages)
         duplicates = len(rows) - len(set(map(self._key, rows))) if self._key else 0
-        if self._memory is not None and page.key and self.defects.count == defects:
+        if self._memory is not None and page.key and is_plain:
             self._memory.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)
         return duplicates
 

@@ -1,12 +1,13 @@
 """Counts rows that are stored although something is wrong with them, and names the first."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from seller_platform.client.decoding.pages import Defects
-from seller_platform.contract import Dataset
+from seller_platform.client.http.characters import MARK
+from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.loads import REPLACED_TEXT, UNREADABLE_VALUES
 from seller_platform.errors import ContractViolationError
 
@@ -22,44 +23,57 @@ class RowDefects:
     """Counts the rows of a slice that have a defect: no whole key, replaced text, values that cannot be read.
 
     Attributes:
-        count: Rows so far; one with several defects counts for each.
         notes: Notes for the receipt, by the name of the defect.
     """
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset.name
-        self._key = dict(zip(dataset.key_positions, dataset.key, strict=True))
+        self._key = [(number, dataset.columns[number]) for number in dataset.key_positions]
         self._unreadable: Counter[str] = Counter()
         self._first: dict[str, str] = {}
         self._sent_keys: dict[tuple[str, str], str] = {}
-        self.count = 0
         self.notes: dict[str, Any] = {}
 
-    def add(self, rows: Sequence[tuple[Any, ...]], defects: Defects, *, page: int) -> None:
-        """Count the rows of one page.
+    def add(self, rows: Sequence[tuple[Any, ...]], defects: Defects, *, page: int) -> bool:
+        """Count the rows of one page, and return whether they have neither a defect nor a mark in their keys.
 
         Raises:
             ContractViolationError: The values of a key differ only in text that is replaced.
         """
-        for position, sent in defects.get(REPLACED_TEXT, {}).items():
-            for number, column in self._key.items():
-                stored = rows[position][number] if column in sent else None
-                if stored is not None and self._sent_keys.setdefault((column, stored), sent[column]) != sent[column]:
-                    where, difference = f"row {position + 1} of page {page}", "characters that cannot be stored"
-                    raise ContractViolationError(
-                        self._dataset, f"{where}: its {column} differs from that of another row only in {difference}"
-                    )
+        replaced, is_plain = defects.get(REPLACED_TEXT, {}), not defects
         for name, positions in defects.items():
             for position, columns in positions.items():
                 self._note(name, page, position, columns)
-        for number in self._key:
-            if None in map(itemgetter(number), rows):
-                break
-        else:  # as in most pages
-            return
-        for position, row in enumerate(rows):
-            if absent := {name: "" for number, name in self._key.items() if row[number] is None}:
-                self._note(_NULL_KEYS, page, position, absent)
+        absent: dict[int, dict[str, str]] = defaultdict(dict)
+        for number, column in self._key:
+            values = list(map(itemgetter(number), rows))
+            if None not in values and (column.kind is not Kind.TEXT or MARK not in "".join(values)):
+                continue  # as in most pages
+            is_plain = False
+            for position, value in enumerate(values):
+                if value is None:
+                    absent[position][column.name] = ""
+                elif column.kind is Kind.TEXT and MARK in value:
+                    sent = replaced.get(position, {}).get(column.name, value)
+                    self.check_key(column.name, value, sent, f"row {position + 1} of page {page}")
+        for position, columns in sorted(absent.items()):
+            self._note(_NULL_KEYS, page, position, columns)
+        return is_plain
+
+    def check_key(self, column: str, stored: str, sent: str, where: str) -> None:
+        """Return unless another text was sent before for the same stored one.
+
+        Args:
+            sent: The text with a mark of its own for each character that was replaced.
+
+        Raises:
+            ContractViolationError: It was.
+        """
+        if self._sent_keys.setdefault((column, stored), sent) != sent:
+            difference = "characters that cannot be stored, as of a charset that is not declared"
+            raise ContractViolationError(
+                self._dataset, f"{where}: its {column} differs from that of another row only in {difference}"
+            )
 
     def check(self, what: str, rows: int) -> None:
         """Return unless most values of a column may be of another form than the contract's.
@@ -77,7 +91,6 @@ class RowDefects:
                 raise ContractViolationError(what, f"{problem}. More than a tenth is no list that can be believed")
 
     def _note(self, name: str, page: int, position: int, columns: Mapping[str, str]) -> None:
-        self.count += 1
         if name == UNREADABLE_VALUES:
             self._unreadable.update(columns.keys())
             for column, sent in columns.items():

@@ -294,12 +294,12 @@ def test_a_value_that_cannot_be_read_is_null_and_named(column: str, sent: str) -
 
 
 def test_two_names_of_one_field_are_read_as_one_value() -> None:
-    rows = [{"taxes": taxes, "product_sales_tax": other} for taxes, other in ((1, "N/A"), (1, 1), (1, 2))]
+    rows = [{"taxes": taxes, "product_sales_tax": other} for taxes, other in (("N/A", 1), (1, 1), (1, 2), ("N/A", "-"))]
 
     page = decoder_of(DAILY)(page_of([json.dumps(row | {"date": "2026-10-01", "sku": "A"}) for row in rows]))
 
-    assert [row[6] for row in page.rows] == [1, 1, None]
-    assert page.defects == {"unreadable_values": {0: {"taxes": '"N/A"'}, 2: {"taxes": "1 and 2"}}}
+    assert [row[6] for row in page.rows] == [1, 1, None, None]
+    assert page.defects == {"unreadable_values": {2: {"taxes": "1 and 2"}, 3: {"taxes": '"N/A" and "-"'}}}
 
 
 @pytest.mark.parametrize("is_lenient", [False, True])

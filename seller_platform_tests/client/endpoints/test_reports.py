@@ -320,6 +320,29 @@ def test_bytes_that_are_no_utf_8_are_replaced(form: str, body: bytes, row: list[
     assert facts.notes["replaced_text"] == {"rows": 1, "first": [{"page": 1, "row": 1, "columns": row}]}
 
 
+@pytest.mark.parametrize(
+    ("form", "skus"),
+    [
+        ("csv", [b"CAF\xc9", b"CAF\xc8"]),
+        ("csv", [b"CAF\xc9", "CAF\ufffd".encode()]),
+        ("csv", ["CAF\ufffd".encode(), b"A", b"CAF\xc9"]),
+        ("json", [b"CAF\xc9", b"CAF\xc8"]),
+        ("json", [b"CAF\\ufffd", b"CAF\\ud800"]),
+    ],
+)
+def test_two_skus_that_replacement_makes_equal_are_refused(form: str, skus: list[bytes]) -> None:
+    def body_of(skus: list[bytes]) -> bytes:
+        return b"".join(
+            [b"sku,x\n", *(b"%s,\n" % sku for sku in skus)]
+            if form == "csv"
+            else [b"[", b",".join(b'{"sku": "%s"}' % sku for sku in skus), b"]"]
+        )
+
+    assert len(download(body_of([skus[0]] * 2), form=form)[0].rows) == 2
+    with pytest.raises(ContractViolationError, match=f"row {len(skus)}: its sku differs from that of another row only"):
+        download(body_of(skus), form=form)
+
+
 def test_a_refusal_of_a_download_carries_the_pause_it_asks_for() -> None:
     def answer(_: httpx.Request) -> httpx.Response:
         return httpx.Response(409, json={"message": "not yet"}, headers={"Retry-After": "7"})

@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
+from seller_platform.client.endpoints.accounts import fetch_accounts
 from seller_platform.client.endpoints.reports import download_body, download_report
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.responses import json_object
 from seller_platform.client.oauth.tokens import TokenEndpoint
-from seller_platform.errors import ContractViolationError, SellerPlatformError, UpstreamUnavailableError
+from seller_platform.errors import (
+    ContractViolationError,
+    SellerPlatformError,
+    UpstreamError,
+    UpstreamUnavailableError,
+)
 from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, KeptRows
-from seller_platform_tests.support.raw_server import framed, sending
+from seller_platform_tests.support.raw_server import Answer, framed, sending, serving
 
 DOCUMENT = {"data": [{"sku": "CAFÉ-1"}, {"sku": "CAFÈ-1"}], "note": "x" * 1_200_000}
 JSON = json.dumps(DOCUMENT, ensure_ascii=False).encode()
@@ -46,6 +53,7 @@ CODINGS: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("gzip", gzip.compress),
     ("X-GZip", gzip.compress),
     ("gzip", members),
+    ("gzip", lambda body: gzip.compress(body[:9]) + b"\0\0" + gzip.compress(body[9:]) + b"\0" * 70_000),
     ("deflate", zlib.compress),
     ("deflate", raw_deflate),
     ("deflate, gzip", lambda body: gzip.compress(zlib.compress(body))),
@@ -80,13 +88,57 @@ def test_content_encodings_are_decoded(coding: str, encode: Callable[[bytes], by
         ("gzip, gzip", gzip.compress(JSON), "no gzip"),
     ],
 )
-def test_an_encoded_body_that_does_not_end_well_is_a_passing_fault(coding: str, body: bytes, problem: str) -> None:
+def test_an_encoded_body_that_does_not_end_well_is_requested_again(coding: str, body: bytes, problem: str) -> None:
     answer = framed(body, f"Content-Encoding: {coding}", framing="close")
+    how = r"cut after 6 attempts" if "cut" in problem else f"unreadable: .*{problem}.*; it came twice"
 
     with sending(answer, framed(JSON)) as url, api_at(url) as api:
         assert api.get("/user/me").requests == 2
-    with sending(answer) as url, api_at(url) as api, pytest.raises(UpstreamUnavailableError, match=problem):
+    with sending(answer) as url, api_at(url) as api, pytest.raises(UpstreamError, match=how):
         api.get("/user/me")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"data": [{"sku": NaN}]}',
+        b'{"data": []} // the end',
+        b'{"data": []}\n{"data": []}',
+        b"OK",
+        b'"text"',
+        '{"data": []}'.encode("utf-16") + b"\0",
+    ],
+)
+def test_a_body_that_never_parses_is_unreadable_when_it_came_twice(body: bytes) -> None:
+    with serving(lambda _: Answer(200, body)) as server, api_at(server.url) as api:
+        with pytest.raises(ContractViolationError, match=r"unreadable: .*; it came twice"):
+            fetch_accounts(api, "default")
+        assert server.seen["GET", "/user/accounts"] == 2
+
+
+def test_blanks_around_a_body_are_no_fault() -> None:
+    with sending(framed(b"\n" * 99 + JSON + b" " * 99)) as url, api_at(url, attempts=1) as api:
+        assert json.loads(api.get("/user/me").body) == DOCUMENT
+
+
+@pytest.mark.parametrize("code", [204, 205])
+def test_a_report_without_a_body_has_no_rows(code: int) -> None:
+    answer, file = f"HTTP/1.1 {code} x\r\n\r\n".encode(), io.BytesIO(b"former")
+
+    assert rows_of(answer) == []
+    with sending(answer) as url, api_at(url) as api:
+        assert download_body(api, BERLIN, "7", "json", file) == 0
+    assert file.getvalue() == b""
+
+
+@pytest.mark.parametrize("half", ["\ud83d", "\ude00"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
+def test_half_of_a_pair_is_replaced_in_every_encoding(half: str, encoding: str) -> None:
+    csv_body, json_body = (text.encode(encoding, "surrogatepass") for text in (f"sku\nA{half}\n", f'["A{half}"]'))
+
+    assert [sku for sku, _ in rows_of(framed(csv_body))] == ["A\ufffd"]
+    with sending(framed(json_body)) as url, api_at(url, attempts=1) as api:
+        assert json_object(b'{"data": %s}' % api.get("/user/me").body) == {"data": ["A\ufffd"]}
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, br", "compress"])
@@ -223,7 +275,15 @@ def test_a_report_that_ends_early_is_neither_stored_nor_written(form: str, answe
 
 
 @pytest.mark.parametrize(
-    "body", [b"sku,note\nA\n", b"article,price\nA,1\n", b"Service is down\n", b'sku,note\nA,"no end\n', b"[{},]"]
+    "body",
+    [
+        b"sku,note\nA\n",
+        b"article,price\nA,1\n",
+        b"Service is down\n",
+        b'sku,note\nA,"no end\n',
+        b"[{},]",
+        gzip.compress(CSV),
+    ],
 )
 def test_a_report_that_comes_twice_and_cannot_be_read_is_no_outage(body: bytes) -> None:
     with pytest.raises(ContractViolationError, match=r"GET /reports/download: unreadable: .*; it came twice"):

@@ -240,7 +240,7 @@ def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Databa
         ({"to_date": "0000-00-00"}, 'to_date "0000-00-00"'),
         ({"cost_elements": {"a": 1}}, 'cost_elements {"a":1}'),
         ({"cost_elements": [{"amount": "3 EUR"}]}, 'cost_elements "3 EUR"'),
-        ({"cost_elements": [{"amount": [3]}]}, "cost_elements [3]"),
+        ({"cost_elements": [{"amount": [3]}, {"amount": "-"}]}, 'cost_elements [3] and "-"'),
     ],
 )
 def test_a_value_that_cannot_be_read_costs_no_other_product(
