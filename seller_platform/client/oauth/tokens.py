@@ -6,8 +6,9 @@ import secrets
 import time
 from collections.abc import Generator, Mapping
 from hashlib import sha256
+from pathlib import PurePosixPath
 from typing import Any, Protocol
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 
@@ -48,9 +49,8 @@ _RETRY_SECONDS = 60.0
 
 _LARGEST_ANSWER_BYTES = 1 << 20
 _LONGEST_LIFE_SECONDS = 10 * 365 * 86_400
-_LOGIN = re.compile(
-    r"(.*[-_])?(log[-_]?in|log[-_]?on|sign[-_]?in)([-_].*)?|sso|saml2?|auth|oauth2?|authori[sz]e|authenticate"
-)
+_TEMPORARY_REDIRECTS = (302, 303, 307)
+_FILE = re.compile(r".*\.(csv|tsv|txt|json|xml|gz|zip|xlsx)", re.IGNORECASE)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _INVALID_GRANT = "invalid_grant"
 _PASSING_ERRORS = ("temporarily_unavailable", "server_error", "slow_down")
@@ -85,41 +85,43 @@ class GrantAuth(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Send the request; if its token is rejected, rotate and send it again.
 
-        A redirect to a login page is such a rejection, once.
+        A redirect that leads to a page is such a rejection, once.
 
         New tokens may be rejected too: some upstreams reject the tokens of the previous pair at once, and another
         process may have rotated meanwhile. While the upstream honours the refresh token, that is no lost grant.
 
         Raises:
-            ReauthorizationRequiredError: The upstream refuses the refresh token, or redirects to a login page again.
+            ReauthorizationRequiredError: The upstream refuses the refresh token, or redirects to a page again.
             UpstreamUnavailableError: It rejects every access token that it issues.
         """
         pair, is_repeated = self._source.token(), False
         for rotations_left in range(_ROTATIONS, -1, -1):
             request.headers["Authorization"] = f"Bearer {pair.access_token}"
             response = yield request
-            target = redirect_target(response.headers) if response.has_redirect_location else ""
-            # A word of the API's own address says nothing.
-            words = {*_words(target)} - {*_words(str(request.url))} if target else set()
-            is_login = any(map(_LOGIN.fullmatch, words))
-            if response.status_code != 401 and not is_login:
+            page = _page_of(request, response)
+            if response.status_code != 401 and not page:
                 return
-            if is_login and is_repeated:
+            if page and is_repeated:
                 reason = (
-                    f"{request.method} {request.url.path} redirects to the login page {target}, also with a new token "
-                    "(if that does not end, SELLER_API_BASE_URL names pages instead of the API)"
+                    f"{request.method} {request.url.path} redirects to {page}, as to a login page, also with a new "
+                    "token (if that does not end, SELLER_API_BASE_URL names pages instead of the API)"
                 )
                 raise ReauthorizationRequiredError(self._source.connection, reason)
-            is_repeated = is_login
+            is_repeated = bool(page)
             if rotations_left:
                 pair = self._source.rotate(pair.access_token)
         problem = f"the upstream rejects each access token that it issues to connection {self._source.connection!r}"
         raise UpstreamUnavailableError(f"{request.method} {request.url.path}", problem, attempts=_ROTATIONS + 1)
 
 
-def _words(url: str) -> list[str]:
-    """Return the parts of a host and a path, in lower case."""
-    return re.split(r"[/.]", url.casefold().partition("?")[0])
+def _page_of(request: httpx.Request, response: httpx.Response) -> str:
+    """Return the page that a temporary redirect leads to, as to a login; empty for any other answer.
+
+    An endpoint that has moved keeps its name, or redirects permanently; a file has the name of one.
+    """
+    target = redirect_target(response.headers) if response.status_code in _TEMPORARY_REDIRECTS else ""
+    name = PurePosixPath(urlsplit(target).path).name
+    return "" if name == PurePosixPath(request.url.path).name or _FILE.fullmatch(name) else target
 
 
 class TokenAuth(httpx.Auth):

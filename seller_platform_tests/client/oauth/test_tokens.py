@@ -197,31 +197,42 @@ def test_an_upstream_that_rejects_every_token_it_issues_is_unavailable() -> None
     assert source.rotations == 3
 
 
+@pytest.mark.parametrize("status", [302, 303, 307])
 @pytest.mark.parametrize(
     "location",
     [
         "/login",
-        "https://upstream/users/sign_in?secret=1",
-        "https://login.provider.example/common?secret=1",
+        "/",
+        "https://upstream/sessions/new?secret=1",
+        "https://accounts.provider.example?secret=1",
         "/account/Login.aspx?ReturnUrl=secret",
-        "//ann:secret@upstream/oauth/authorize",
+        "//ann:secret@upstream/cas/",
+        "/portal/loginpage?next=/api/user/me&secret",
     ],
 )
-def test_a_redirect_to_a_login_page_is_a_401_once(location: str) -> None:
-    source, login = KeptPair(), httpx.Response(302, headers={"Location": location})
+def test_a_redirect_to_a_page_is_a_401_once(status: int, location: str) -> None:
+    source, login = KeptPair(), httpx.Response(status, headers={"Location": location})
 
     with api_of(in_turn(login, httpx.Response(200, json=[]), login, login), auth=GrantAuth(source)) as api:
         assert (api.get("/user/me").requests, source.rotations) == (2, 1)
-        with pytest.raises(ReauthorizationRequiredError, match=r"redirects to the login page .*SELLER_API") as raised:
+        with pytest.raises(ReauthorizationRequiredError, match=r"as to a login page, .*SELLER_API") as raised:
             api.get("/user/me")
 
     assert source.rotations == 2
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("location", ["https://upstream/api/v2", "/api/user/me/", "/catalogin", "http://[", ""])
-def test_another_redirect_is_refused_at_once(location: str) -> None:
-    source, moved = KeptPair(), httpx.Response(301, headers={"Location": location})
+@pytest.mark.parametrize(
+    ("status", "location"),
+    [
+        *((302, location) for location in ("https://eu.upstream/v2/user/me", "/api/user/me/", "http://[", "")),
+        (307, "https://files.example/7.CSV.gz?signature=1"),
+        (301, "https://upstream/api/v2"),
+        (308, "/login"),
+    ],
+)
+def test_another_redirect_is_refused_at_once(status: int, location: str) -> None:
+    source, moved = KeptPair(), httpx.Response(status, headers={"Location": location})
 
     with api_of(in_turn(moved), auth=GrantAuth(source)) as api, pytest.raises(RequestRefusedError, match="redirects"):
         api.get("/user/me")
