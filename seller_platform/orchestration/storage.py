@@ -37,7 +37,6 @@ from sqlalchemy.pool import NullPool, QueuePool
 from sqlalchemy.schema import CreateSchema
 
 from seller_platform.errors import DatabaseFullError, InvalidSettingError, WarehouseUnavailableError
-from seller_platform.orchestration.instance.replaced_functions import use_faster_functions
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import DAGSTER_SCHEMA, Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -63,7 +62,6 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         *,
         schema: str | None = None,
     ) -> None:
-        use_faster_functions()
         url = _session_url(postgres_url, schema)
         super().__init__(url.render_as_string(hide_password=False), should_autocreate_tables, inst_data)
         pool = {"isolation_level": "AUTOCOMMIT", "poolclass": QueuePool, "pool_size": 4, "max_overflow": 16}

@@ -6,5 +6,4 @@
 - `run_launcher`: notices that the process of a run is gone, together with its code server
 - `run_workers`: forks the processes of other runs, in place of new interpreters
 - `retention`: deletes its old events and runs
-- `replaced_functions`: faster functions for partition statuses, in place of Dagster's
 """
