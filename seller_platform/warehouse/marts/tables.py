@@ -1,11 +1,11 @@
 """The tables of schema `marts`, the receipts of their builds, and the newest try of each partition."""
 
-from sqlalchemy import BigInteger, Column, Date, DateTime, Identity, Index, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Date, Identity, Index, LargeBinary, MetaData, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from seller_platform.warehouse.marts.declaration import MARTS_SCHEMA, Mart
 from seller_platform.warehouse.marts.registry import MARTS
-from seller_platform.warehouse.schema.tables import METADATA, PLATFORM, TYPES
+from seller_platform.warehouse.schema.tables import METADATA, MOMENT, PLATFORM, TYPES
 
 ACCOUNT, BUILD_ID = "account", "build_id"
 
@@ -34,8 +34,8 @@ BUILDS = Table(
     ),
     Column("version", Text, comment="Digest of the code that computed them; null for builds of earlier versions."),
     Column("run_id", Text, comment="The Dagster run."),
-    Column("started_at", DateTime(timezone=True), nullable=False, comment="When the build began."),
-    Column("finished_at", DateTime(timezone=True), nullable=False, comment="When its rows were stored."),
+    Column("started_at", MOMENT, nullable=False, comment="When the build began."),
+    Column("finished_at", MOMENT, nullable=False, comment="When its rows were stored."),
     Index(None, "mart", "account", "window_start"),
     schema=PLATFORM,
     comment="The receipts of marts: one row for each time a partition was built.",
@@ -60,17 +60,15 @@ DERIVED = Table(
         Text,
         comment="The Dagster run of the newest try; null without one, empty once that was reported to Dagster.",
     ),
-    Column("tried_at", DateTime(timezone=True), nullable=False, comment="When the newest try ended."),
+    Column("tried_at", MOMENT, nullable=False, comment="When the newest try ended."),
     Column("digest", LargeBinary, comment="Digest of what was made last; null before it was made."),
     Column("changed_build_id", BigInteger, comment="The build of a mart that changed its rows last."),
     Column(
-        "failed_checks",
-        JSONB,
-        comment="What contradicts the checks of a mart that fail, by name; null if none do.",
+        "failed_checks", JSONB, comment="What contradicts the checks of a mart that fail, by name; null if none do."
     ),
     Column("error", Text, comment="The class of the error of the newest try; null if it succeeded."),
     Column("message", Text, comment="What happened, and the next step."),
-    Column("failed_since", DateTime(timezone=True), comment="When it failed first, after it was made last."),
+    Column("failed_since", MOMENT, comment="When it failed first, after it was made last."),
     Index(
         "uq_derived_partitions", "folder", "name", "account", "month", unique=True, postgresql_nulls_not_distinct=True
     ),

@@ -7,7 +7,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     Date,
-    DateTime,
     ForeignKey,
     Identity,
     Index,
@@ -17,18 +16,13 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
-    func,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, DATERANGE, JSONB
 
-from seller_platform.warehouse.schema.tables import METADATA
+from seller_platform.warehouse.schema.tables import METADATA, MOMENT, stamped
 
 SERVICE = "service"
-
-
-def _now(name: str, comment: str) -> Column[Any]:
-    return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now(), comment=comment)
 
 
 USERS = Table(
@@ -39,22 +33,23 @@ USERS = Table(
     Column("name", Text, nullable=False, comment="The name on pages."),
     Column("password_hash", Text, nullable=False, comment="argon2id, with its parameters and salt."),
     Column("status", Text, nullable=False, server_default="active", comment="active or closed."),
-    _now("created_at", "When the user was added."),
+    stamped("created_at", "When the user was added."),
     Index("uq_users_email", text("lower(email)"), unique=True),
     schema=SERVICE,
     comment="Who may log in.",
 )
 
+
+def _user(comment: str, *, primary_key: bool = False, index: bool | None = None) -> Column[Any]:
+    """Return the column with the user to whom a row belongs, and with whom it is deleted."""
+    user = ForeignKey(USERS.c.id, ondelete="CASCADE")
+    return Column("user_id", BigInteger, user, primary_key=primary_key, nullable=False, index=index, comment=comment)
+
+
 USER_ACCOUNTS = Table(
     "user_accounts",
     METADATA,
-    Column(
-        "user_id",
-        BigInteger,
-        ForeignKey(USERS.c.id, ondelete="CASCADE"),
-        primary_key=True,
-        comment="The user: service.users.id.",
-    ),
+    _user("The user: service.users.id.", primary_key=True),
     Column("account", Text, primary_key=True, comment="Key of the account."),
     schema=SERVICE,
     comment="Which accounts a user may read.",
@@ -64,13 +59,7 @@ ACCOUNT_GROUPS = Table(
     "account_groups",
     METADATA,
     Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the group."),
-    Column(
-        "user_id",
-        BigInteger,
-        ForeignKey(USERS.c.id, ondelete="CASCADE"),
-        nullable=False,
-        comment="Its user: service.users.id.",
-    ),
+    _user("Its user: service.users.id."),
     Column("title", Text, nullable=False, comment="Its name, which is unique for the user."),
     Index("uq_account_groups_user_id_title", "user_id", "title", unique=True),
     schema=SERVICE,
@@ -101,7 +90,7 @@ APPLICATIONS = Table(
     Column("redirect_uris", ARRAY(Text), nullable=False, comment="The addresses where users are sent back to."),
     Column("origin", Text, nullable=False, comment="operator, owner or document: who says what the application is."),
     Column("owner_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), comment="The user who registered it."),
-    _now("registered_at", "When it was registered, or last approved as its document describes it."),
+    stamped("registered_at", "When it was registered, or last approved as its document describes it."),
     Column("resource", Text, comment="The path of the only resource that its tokens are for; null: any."),
     schema=SERVICE,
     comment="OAuth clients (RFC 6749 section 2): registered, or approved as their document describes them.",
@@ -118,15 +107,9 @@ AUTHORIZATIONS = Table(
         nullable=False,
         comment="The application: service.applications.client_id.",
     ),
-    Column(
-        "user_id",
-        BigInteger,
-        ForeignKey(USERS.c.id, ondelete="CASCADE"),
-        nullable=False,
-        comment="Who consented: service.users.id.",
-    ),
-    _now("created_at", "When the user consented."),
-    Column("revoked_at", DateTime(timezone=True), comment="When it was revoked; null while it is valid."),
+    _user("Who consented: service.users.id."),
+    stamped("created_at", "When the user consented."),
+    Column("revoked_at", MOMENT, comment="When it was revoked; null while it is valid."),
     Column(
         "last_used_on",
         Date,
@@ -144,7 +127,7 @@ AUTHORIZATIONS = Table(
     ),
     Column(
         "expires_at",
-        DateTime(timezone=True),
+        MOMENT,
         nullable=False,
         server_default=text("now() + '365 days'::interval"),
         comment="The absolute end: no token of it is valid longer.",
@@ -182,8 +165,8 @@ AUTHORIZATION_CODES = Table(
     _family(),
     Column("redirect_uri", Text, nullable=False, comment="Where the code was sent to."),
     Column("code_challenge", Text, comment="PKCE challenge, method S256 (RFC 7636)."),
-    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When it expires."),
-    Column("used_at", DateTime(timezone=True), comment="When it was exchanged; null until then."),
+    Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
+    Column("used_at", MOMENT, comment="When it was exchanged; null until then."),
     schema=SERVICE,
     comment="Authorisation codes, single use.",
 )
@@ -193,7 +176,7 @@ ACCESS_TOKENS = Table(
     METADATA,
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
     _family(),
-    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When it expires."),
+    Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
     Column("scopes", ARRAY(Text), comment="What it may do; null: what its consent permits."),
     schema=SERVICE,
     comment="Bearer tokens (RFC 6750).",
@@ -204,8 +187,8 @@ REFRESH_TOKENS = Table(
     METADATA,
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
     _family(),
-    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When it expires."),
-    Column("used_at", DateTime(timezone=True), comment="When it was exchanged; null until then."),
+    Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
+    Column("used_at", MOMENT, comment="When it was exchanged; null until then."),
     Column(
         "successor_key",
         LargeBinary,
@@ -219,17 +202,10 @@ SESSIONS = Table(
     "sessions",
     METADATA,
     Column("session_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie's value."),
-    Column(
-        "user_id",
-        BigInteger,
-        ForeignKey(USERS.c.id, ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-        comment="Who logged in: service.users.id.",
-    ),
-    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When it ends at the latest."),
-    _now("created_at", "When the login was."),
-    _now("last_used_at", "To the minute."),
+    _user("Who logged in: service.users.id.", index=True),
+    Column("expires_at", MOMENT, nullable=False, comment="When it ends at the latest."),
+    stamped("created_at", "When the login was."),
+    stamped("last_used_at", "To the minute."),
     Column(
         "idle_seconds",
         Integer,
@@ -245,16 +221,9 @@ RESET_LINKS = Table(
     "reset_links",
     METADATA,
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token in the link."),
-    Column(
-        "user_id",
-        BigInteger,
-        ForeignKey(USERS.c.id, ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-        comment="Whose password it sets: service.users.id.",
-    ),
-    _now("created_at", "When it was created."),
-    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When it expires."),
+    _user("Whose password it sets: service.users.id.", index=True),
+    stamped("created_at", "When it was created."),
+    Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
     schema=SERVICE,
     comment="Links of the operator that set a new password once.",
 )
@@ -264,7 +233,7 @@ LOGIN_ATTEMPTS = Table(
     METADATA,
     Column("subject", Text, primary_key=True, comment="The account or the address that the attempts are counted by."),
     Column("failures", Integer, nullable=False, comment="How many there are."),
-    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When none of them counts any more."),
+    Column("expires_at", MOMENT, nullable=False, comment="When none of them counts any more."),
     schema=SERVICE,
     comment="The logins that failed or are under way, for as long as they count against the next.",
 )
@@ -273,7 +242,7 @@ SECURITY_EVENTS = Table(
     "security_events",
     METADATA,
     Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the event, in the order of time."),
-    _now("at", "When it happened."),
+    stamped("at", "When it happened."),
     Column("kind", Text, nullable=False, comment="What happened, such as login_failed."),
     Column("user_id", BigInteger, comment="The user whom it concerns; kept when the user is deleted."),
     Column("client_id", Text, comment="The application that it concerns."),
@@ -339,14 +308,7 @@ REPORT_JOBS = Table(
     "report_jobs",
     METADATA,
     Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the report."),
-    Column(
-        "user_id",
-        BigInteger,
-        ForeignKey(USERS.c.id, ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-        comment="Who requested it: service.users.id.",
-    ),
+    _user("Who requested it: service.users.id.", index=True),
     Column("selection", JSONB, nullable=False, comment="How its accounts were selected."),
     Column("accounts", ARRAY(Text), nullable=False, comment="Keys of the accounts that this selected."),
     Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
@@ -360,7 +322,7 @@ REPORT_JOBS = Table(
         server_default="0",
         comment="How many leases ended by themselves, because writing it failed or its worker died.",
     ),
-    Column("leased_until", DateTime(timezone=True), comment="When the lease of its worker ends; null without one."),
+    Column("leased_until", MOMENT, comment="When the lease of its worker ends; null without one."),
     Column("problem", Text, comment="Why it failed."),
     Column("rows", BigInteger, comment="How many rows it has; null until it is completed."),
     Column("chunks", Integer, comment="How many chunks hold them."),
@@ -372,8 +334,8 @@ REPORT_JOBS = Table(
         comment="Its place in the queue; users take turns, the lowest first.",
     ),
     Column("bytes", BigInteger, comment="The size of its stored rows; null until it is completed."),
-    _now("requested_at", "When it was requested."),
-    Column("finished_at", DateTime(timezone=True), comment="When it was completed or failed; null until then."),
+    stamped("requested_at", "When it was requested."),
+    Column("finished_at", MOMENT, comment="When it was completed or failed; null until then."),
     Index(None, "requested_at"),
     Index(None, "turn"),
     Index("ix_report_jobs_open", "turn", postgresql_where=text("state = 'processing'")),
@@ -400,20 +362,14 @@ REPORT_CHUNKS = Table(
 IDEMPOTENCY_KEYS = Table(
     "idempotency_keys",
     METADATA,
-    Column(
-        "user_id",
-        BigInteger,
-        ForeignKey(USERS.c.id, ondelete="CASCADE"),
-        primary_key=True,
-        comment="Who sent it: service.users.id.",
-    ),
+    _user("Who sent it: service.users.id.", primary_key=True),
     Column("endpoint", Text, primary_key=True, comment="Method and path."),
     Column("key", Text, primary_key=True, comment="The value of the header Idempotency-Key."),
     Column("fingerprint", LargeBinary, nullable=False, comment="SHA-256 of the query and the body."),
     Column("status", Integer, nullable=False, comment="The HTTP status of the answer."),
     Column("media_type", Text, comment="The type of its body."),
     Column("body", LargeBinary, nullable=False, comment="The body of the answer."),
-    _now("stored_at", "When the answer was stored."),
+    stamped("stored_at", "When the answer was stored."),
     Index(None, "stored_at"),
     schema=SERVICE,
     comment="Answers that a repeated request gets again, for a day.",
@@ -491,7 +447,7 @@ PRODUCT_MONTHS = Table(
     Column(
         "conversions", ARRAY(Integer), nullable=False, comment="Converted amounts of theirs: 1 sales, 2 costs, 4 fees."
     ),
-    _now("summed_at", "When it was summed."),
+    stamped("summed_at", "When it was summed."),
     schema=SERVICE,
     comment="The sums of product_days by month, in a currency that was asked for; not those of changed months.",
 )

@@ -66,6 +66,8 @@ class TransactionNumber(UserDefinedType[str]):
 
 ischema_names |= {"xid8": TransactionNumber}  # SQLAlchemy lacks it
 
+MOMENT = DateTime(timezone=True)
+
 TYPES: dict[Kind, TypeEngine[Any]] = {
     Kind.TEXT: Text(),
     Kind.INTEGER: BigInteger(),
@@ -73,9 +75,23 @@ TYPES: dict[Kind, TypeEngine[Any]] = {
     Kind.NUMBER: Numeric(),
     Kind.BOOLEAN: Boolean(),
     Kind.DATE: Date(),
-    Kind.TIMESTAMP: DateTime(timezone=True),
+    Kind.TIMESTAMP: MOMENT,
     Kind.JSON: JSONB(),
 }
+
+
+def stamped(name: str, comment: str) -> Column[Any]:
+    """Return the column with the moment at which a row is stored."""
+    return Column(name, MOMENT, nullable=False, server_default=func.now(), comment=comment)
+
+
+def _transaction(comment: str) -> Column[Any]:
+    number = text("pg_current_xact_id()")
+    return Column("transaction_id", TransactionNumber, nullable=False, server_default=number, comment=comment)
+
+
+def _load_ids(name: str, comment: str) -> Column[Any]:
+    return Column(name, ARRAY(BigInteger), nullable=False, server_default="{}", comment=comment)
 
 
 def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
@@ -149,13 +165,7 @@ CONNECTIONS = Table(
     Column("client_id", Text, nullable=False, comment="The application's id at the upstream."),
     Column("user_id", BigInteger, comment="The upstream's number of the user; null until it is read."),
     Column("user_name", Text, comment="The user's name at the upstream; null until it is read."),
-    Column(
-        "created_at",
-        DateTime(timezone=True),
-        nullable=False,
-        server_default=func.now(),
-        comment="When the connection was stored first.",
-    ),
+    stamped("created_at", "When the connection was stored first."),
     Column("client_secret", LargeBinary, comment="The application's secret, encrypted (Fernet); null: the settings'."),
     Column("redirect_uri", Text, comment="Where the authorisation page leads back to; null: the settings'."),
     schema=PLATFORM,
@@ -174,8 +184,8 @@ GRANTS = Table(
     ),
     Column("token_pair", LargeBinary, nullable=False, comment="The current pair, encrypted (Fernet)."),
     Column("generation", BigInteger, nullable=False, comment="Counts the pairs: 1 from the code, +1 each rotation."),
-    Column("issued_at", DateTime(timezone=True), nullable=False, comment="When the current pair was received."),
-    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When the current access token expires."),
+    Column("issued_at", MOMENT, nullable=False, comment="When the current pair was received."),
+    Column("expires_at", MOMENT, nullable=False, comment="When the current access token expires."),
     Column("refused", Text, comment="Why the upstream refused the grant for good; null while it is honoured."),
     schema=PLATFORM,
     comment="One grant per connection; changed only under its row lock.",
@@ -199,21 +209,9 @@ ACCOUNTS = Table(
     Column("timezone", Text, nullable=False, comment="The IANA time zone of its local days."),
     Column("marketplace", Text, comment="The upstream's id of the marketplace."),
     Column("seller_id", Text, comment="The upstream's id of the seller."),
-    Column(
-        "first_seen_at",
-        DateTime(timezone=True),
-        nullable=False,
-        server_default=func.now(),
-        comment="When it was listed first.",
-    ),
-    Column(
-        "last_seen_at",
-        DateTime(timezone=True),
-        nullable=False,
-        server_default=func.now(),
-        comment="When it was listed last.",
-    ),
-    Column("retired_at", DateTime(timezone=True), comment="When the account was first missing; null while listed."),
+    stamped("first_seen_at", "When it was listed first."),
+    stamped("last_seen_at", "When it was listed last."),
+    Column("retired_at", MOMENT, comment="When the account was first missing; null while listed."),
     schema=PLATFORM,
     comment="Every account ever discovered; never deleted.",
 )
@@ -248,20 +246,14 @@ LOADS = Table(
     Column("run_id", Text, comment="The Dagster run."),
     Column("time_zone", Text, comment="The account's time zone, as it was read; null for lists of accounts."),
     Column("currency", Text, comment="The account's currency, as it was read; null for lists of accounts."),
-    Column("started_at", DateTime(timezone=True), nullable=False, comment="When the reading began."),
+    Column("started_at", MOMENT, nullable=False, comment="When the reading began."),
     Column(
         "finished_at",
-        DateTime(timezone=True),
+        MOMENT,
         nullable=False,
         comment="When its rows were stored, by PostgreSQL's clock; of the same days in the order of loads.",
     ),
-    Column(
-        "transaction_id",
-        TransactionNumber,
-        nullable=False,
-        server_default=text("pg_current_xact_id()"),
-        comment="The transaction that stored its rows; after a move to another server 0.",
-    ),
+    _transaction("The transaction that stored its rows; after a move to another server 0."),
     Index(None, "dataset", "account", "window_start"),
     Index(None, "run_id"),
     Index(None, "finished_at"),
@@ -301,7 +293,7 @@ KEPT_SETTLEDNESS = Table(
         comment="By age in days: the larger of rows_percent and amounts_percent; null where no day was read twice.",
     ),
     Column("observed_days", Integer, comment="As in the view settledness."),
-    Column("computed_at", DateTime(timezone=True), nullable=False, comment="When it was read from the view."),
+    Column("computed_at", MOMENT, nullable=False, comment="When it was read from the view."),
     schema=PLATFORM,
     comment="The view settledness as it was read last: a plan reads only some accounts of it again.",
 )
@@ -339,13 +331,11 @@ SLICES = Table(
     Column("newest_day", Date, comment="Where the list has no days: that of its newest snapshot, be it empty."),
     Column("reported_load_id", BigInteger, comment="The newest load that was reported to Dagster."),
     Column("rows", BigInteger, nullable=False, server_default="0", comment="Rows stored; of a snapshot the newest."),
-    Column("read_at", DateTime(timezone=True), comment="When the newest published reading of it began."),
-    Column(
-        "current_at", DateTime(timezone=True), comment="When the newest with the account's present day in it began."
-    ),
+    Column("read_at", MOMENT, comment="When the newest published reading of it began."),
+    Column("current_at", MOMENT, comment="When the newest with the account's present day in it began."),
     Column(
         "days_read",
-        ARRAY(DateTime(timezone=True)),
+        ARRAY(MOMENT),
         comment="When each of its days was last read, from the first; null days are to be read.",
     ),
     Column(
@@ -353,39 +343,17 @@ SLICES = Table(
     ),
     Column("time_zone", Text, comment="The account's time zone, as it was last read."),
     Column("currency", Text, comment="The account's currency, as it was last read."),
-    Column(
-        "mismatched_load_ids",
-        ARRAY(BigInteger),
-        nullable=False,
-        server_default="{}",
-        comment="Loads whose rows do not add up to the announced total, and that no later load replaced.",
+    _load_ids(
+        "mismatched_load_ids", "Loads whose rows do not add up to the announced total, and that no later load replaced."
     ),
-    Column(
-        "held_load_ids",
-        ARRAY(BigInteger),
-        nullable=False,
-        server_default="{}",
-        comment="Readings that are held: no later loads published their days, or held them again.",
-    ),
-    Column(
-        "noted_load_ids",
-        ARRAY(BigInteger),
-        nullable=False,
-        server_default="{}",
-        comment="Loads whose notes a check reads, and whose days no later loads replaced together.",
-    ),
+    _load_ids("held_load_ids", "Readings that are held: no later loads published their days, or held them again."),
+    _load_ids("noted_load_ids", "Loads whose notes a check reads, and whose days no later loads replaced together."),
     Column("recounted_rows", BigInteger, comment="Rows that were counted since its load, if they are not as many."),
-    Column(
-        "transaction_id",
-        TransactionNumber,
-        nullable=False,
-        server_default=text("pg_current_xact_id()"),
-        comment="The transaction that changed the row last.",
-    ),
+    _transaction("The transaction that changed the row last."),
     Column("error", Text, comment="The class of the error when it was last tried; null if it was loaded."),
     Column("message", Text, comment="What happened, and the next step."),
-    Column("failed_since", DateTime(timezone=True), comment="When it failed first, after its last load."),
-    Column("failed_at", DateTime(timezone=True), comment="When it failed last."),
+    Column("failed_since", MOMENT, comment="When it failed first, after its last load."),
+    Column("failed_at", MOMENT, comment="When it failed last."),
     Column("failed_run_id", Text, comment="The Dagster run that failed last."),
     Column(
         "requests_in_vain",
@@ -428,7 +396,7 @@ SAMPLED_SLICES = Table(
         nullable=False,
         comment="That of slices that take more requests than comparisons may send on a day.",
     ),
-    Column("counted_at", DateTime(timezone=True), nullable=False, comment="When they were counted."),
+    Column("counted_at", MOMENT, nullable=False, comment="When they were counted."),
     schema=PLATFORM,
     comment="The slices of which a random sample is compared with the upstream.",
 )
@@ -450,7 +418,7 @@ COMPARISONS = Table(
         "not answer.",
     ),
     Column("load_id", BigInteger, comment="The load that compared it: platform.loads.id; null if it is held."),
-    Column("started_at", DateTime(timezone=True), nullable=False, comment="When it began."),
+    Column("started_at", MOMENT, nullable=False, comment="When it began."),
     Index(None, "started_at"),
     schema=PLATFORM,
     comment="Slices that were drawn at random and compared with the upstream, value by value.",
@@ -465,13 +433,7 @@ REPEATED_LEDGERS = Table(
     Column("rows", BigInteger, nullable=False, comment="Entries that both accounts have."),
     Column("compared", BigInteger, nullable=False, comment="Entries of the account that have an order."),
     Column("amounts", JSONB, nullable=False, comment="The sum of the entries that both have, by currency."),
-    Column(
-        "noticed_at",
-        DateTime(timezone=True),
-        nullable=False,
-        server_default=func.now(),
-        comment="When the accounts were compared.",
-    ),
+    stamped("noticed_at", "When the accounts were compared."),
     schema=PLATFORM,
     comment="Entries of transactions that several accounts of a seller have: sums count them several times.",
 )
@@ -513,21 +475,21 @@ REPORT_JOBS = Table(
     Column("value", Text, nullable=False, comment="The value of that parameter."),
     Column("format", Text, nullable=False, comment="The form in which the rows are downloaded: json or csv."),
     Column("state", Text, nullable=False, comment="requested, pending, ready; at the end loaded, failed or given_up."),
-    Column("requested_at", DateTime(timezone=True), nullable=False, comment="When the job was written down."),
+    Column("requested_at", MOMENT, nullable=False, comment="When the job was written down."),
     Column("give_up_after", Interval, nullable=False, comment="How long one attempt may take."),
     Column("attempt", Integer, nullable=False, comment="How often the upstream was asked for the report."),
-    Column("attempted_at", DateTime(timezone=True), nullable=False, comment="When the present attempt began."),
+    Column("attempted_at", MOMENT, nullable=False, comment="When the present attempt began."),
     Column("report_id", Text, comment="The upstream's number of the report; null until it is known."),
     Column("polls", Integer, nullable=False, comment="Requests about the present attempt so far."),
-    Column("next_poll_at", DateTime(timezone=True), nullable=False, comment="When the upstream is asked again."),
+    Column("next_poll_at", MOMENT, nullable=False, comment="When the upstream is asked again."),
     Column("upstream_status", Text, comment="The word with which the upstream last described the report."),
     Column("upstream_message", Text, comment="What it said with it, or why it could not be asked."),
     Column("problem", Text, comment="Why there are no rows, in a sentence; null unless failed or given_up."),
     Column("runs", Integer, nullable=False, comment="How many Dagster runs were asked to load or report it."),
     Column("run_key", Text, comment="The run that was asked last."),
-    Column("run_asked_at", DateTime(timezone=True), comment="When that run was asked for."),
+    Column("run_asked_at", MOMENT, comment="When that run was asked for."),
     Column("load_id", BigInteger, comment="The load that stored the rows: platform.loads.id."),
-    Column("told_at", DateTime(timezone=True), comment="When a run failed to tell of the problem."),
+    Column("told_at", MOMENT, comment="When a run failed to tell of the problem."),
     # The states are `OPEN` and `AWAITED` of `jobs.report_jobs`.
     Index(
         "uq_report_jobs_open",
@@ -548,7 +510,7 @@ COST_PLANS = Table(
     METADATA,
     Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the plan, as commands name it."),
     Column("uid", Uuid, nullable=False, unique=True, comment="Names the plan wherever its file is carried."),
-    Column("made_at", DateTime(timezone=True), nullable=False, comment="When it was made."),
+    Column("made_at", MOMENT, nullable=False, comment="When it was made."),
     Column("made_by", Text, nullable=False, comment="Who made it."),
     Column("source", Text, nullable=False, comment="The file or the table that says what is wanted."),
     Column("undo_of", BigInteger, ForeignKey("platform.cost_plans.id"), comment="The plan that this one takes back."),
@@ -573,8 +535,8 @@ COST_WRITES = Table(
     Column("state", Text, nullable=False, comment="planned, begun, holds, unconfirmed, restored or lost."),
     Column("problem", Text, comment="Why what was wanted does not hold, in a sentence."),
     Column("read_back", JSONB(none_as_null=True), comment="What the upstream said last."),
-    Column("read_back_at", DateTime(timezone=True), comment="When that was read."),
-    Column("written_at", DateTime(timezone=True), comment="When the first request was sent."),
+    Column("read_back_at", MOMENT, comment="When that was read."),
+    Column("written_at", MOMENT, comment="When the first request was sent."),
     Column("written_by", Text, comment="Who applied the plan."),
     Column("run_id", Text, comment="The Dagster run that did."),
     schema=PLATFORM,
@@ -595,7 +557,7 @@ BOOKINGS = Table(
     ),
     Column("load_id", BigInteger, nullable=False, comment="The newest load of the ledger's month that is booked."),
     Column("accounts", JSONB, nullable=False, comment="The accounts of the books to which lines were posted."),
-    Column("booked_at", DateTime(timezone=True), nullable=False, comment="When the month was closed."),
+    Column("booked_at", MOMENT, nullable=False, comment="When the month was closed."),
     Column("booked_by", Text, nullable=False, comment="Who closed it."),
     schema=PLATFORM,
     comment="What was booked of each month of a ledger, when `month` was closed; rows never change.",
