@@ -7,17 +7,8 @@ from psycopg import sql
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.common_queries import (
-    BRIDGE,
-    COST_INPUTS,
-    COUNTED_LINES,
-    FIGURES,
-    LEDGER,
-    MONTH_COSTED,
-    STEPS,
-)
+from seller_platform.warehouse.marts.common_queries import COST_INPUTS, PROFIT, profit_sums
 from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn
-from seller_platform.warehouse.marts.rules.formulas import STANDARD
 
 _QUERY = """
 WITH {costed},
@@ -31,13 +22,8 @@ charged AS (
     SELECT local_day, currency, {steps} FROM entries WHERE {counted} GROUP BY local_day, currency
 ),
 merged AS (
-    SELECT local_day, currency, coalesce(units, 0) AS units, coalesce(sales, 0) AS sales, coalesce(taxes, 0) AS taxes,
-           coalesce(shipping_credits, 0) AS shipping_credits, coalesce(rebates, 0) AS rebates,
-           coalesce(refunds, 0) AS refunds, coalesce(advertising, 0) AS advertising, coalesce(storage, 0) AS storage,
-           coalesce(subscriptions, 0) AS subscriptions, coalesce(reimbursements, 0) AS reimbursements,
-           coalesce(other_entries, 0) AS other_entries, coalesce(fees, 0) AS fees,
-           CASE WHEN coalesce(units_without_cost, 0) = 0 THEN coalesce(known_cost, 0) ELSE known_cost END AS cost,
-           coalesce(units_without_cost, 0) AS units_without_cost, coalesce(sales_without_cost, 0) AS sales_without_cost
+    SELECT local_day, currency, coalesce(taxes, 0) AS taxes, coalesce(sales_without_cost, 0) AS sales_without_cost,
+           {merged}
     FROM days FULL JOIN charged USING (local_day, currency)
 )
 SELECT local_day, currency, units, sales, taxes, shipping_credits, rebates, refunds, fees, cost,
@@ -45,34 +31,6 @@ SELECT local_day, currency, units, sales, taxes, shipping_credits, rebates, refu
        round(100 * (sales - cost - fees) / nullif(cost, 0), 2), units_without_cost, sales_without_cost,
        advertising, storage, subscriptions, reimbursements, other_entries, sales - cost - fees + {bridge}
 FROM merged
-"""
-
-_SUMS = """
-SELECT * FROM (
-    SELECT sum(units) AS units, sum(product_sales) AS sales, sum(taxes + shipping_credits - rebates) AS others,
-           sum(platform_fees) AS fees, sum(refunds) AS refunds,
-           sum(reimbursements + other_entries - platform_fees - refunds - advertising - storage - subscriptions)
-               AS counted
-    FROM marts.account_profit_daily
-    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
-) AS here
-CROSS JOIN (
-    SELECT sum(units_ordered) AS units_of_input, sum(product_sales) AS sales_of_input,
-           coalesce(sum(taxes), 0) + coalesce(sum(shipping_credits), 0) - coalesce(sum(rebates), 0) AS others_of_input
-    FROM seller.daily_product_sales
-    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
-) AS sold
-CROSS JOIN (
-    SELECT -sum(amount) FILTER (WHERE transaction_type = 'Fee') AS fees_of_input,
-           -sum(amount) FILTER (WHERE transaction_type = 'Refund') AS refunds_of_input,
-           sum(amount) FILTER (WHERE {counted}) AS counted_of_input
-    FROM (SELECT *, {line} AS line FROM seller.transactions) AS entries
-    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
-) AS ledger
-WHERE (coalesce(units, 0), coalesce(sales, 0), coalesce(others, 0), coalesce(fees, 0), coalesce(refunds, 0),
-       coalesce(counted, 0))
-   <> (coalesce(units_of_input, 0), coalesce(sales_of_input, 0), coalesce(others_of_input, 0),
-       coalesce(fees_of_input, 0), coalesce(refunds_of_input, 0), coalesce(counted_of_input, 0))
 """
 
 _IMPOSSIBLE = """
@@ -134,21 +92,19 @@ ACCOUNT_PROFIT_DAILY = Mart(
         columns.NET_PROFIT,
     ),
     inputs=(Input(DAILY_PRODUCT_SALES), Input(TRANSACTIONS), *COST_INPUTS),
-    query=sql.SQL(_QUERY).format(
-        costed=MONTH_COSTED, figures=FIGURES, ledger=LEDGER, steps=STEPS, counted=COUNTED_LINES, bridge=BRIDGE
-    ),
+    query=sql.SQL(_QUERY).format(**PROFIT),
     checks=(
         MartCheck(
             "sums_agree_with_the_inputs",
             "Units and amounts of sales add up to those of seller.daily_product_sales, fees, refunds and all other "
             "entries that count to those of seller.transactions.",
-            sql.SQL(_SUMS).format(counted=COUNTED_LINES, line=STANDARD.line_of_entry),
+            profit_sums("account_profit_daily", "local_day", taxes="coalesce(taxes, 0) + "),
         ),
         MartCheck(
             "values_are_possible",
             "Units and costs are not negative, units without cost are a part of the units, and profit and net profit "
             "follow from the amounts beside them.",
-            sql.SQL(_IMPOSSIBLE).format(bridge=BRIDGE),
+            sql.SQL(_IMPOSSIBLE).format(**PROFIT),
             is_warning=True,
         ),
     ),

@@ -3,6 +3,8 @@
 The parts are items of WITH, all of one account.
 """
 
+from typing import LiteralString
+
 from psycopg import sql
 
 from seller_platform.contract import Dataset
@@ -11,7 +13,7 @@ from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
-from seller_platform.warehouse.marts.declaration import Input
+from seller_platform.warehouse.marts.declaration import MARTS_SCHEMA, Input
 from seller_platform.warehouse.marts.rules.formulas import FEE_LINES, PAYOUTS, STANDARD
 from seller_platform.warehouse.schema.tables import SELLER
 
@@ -35,7 +37,7 @@ own AS MATERIALIZED (
 )"""
 
 # Elements in another currency than the account's cannot be added: the warehouse holds no exchange rates.
-_COSTS = """
+_COSTED = """
 costs AS MATERIALIZED (
     SELECT period.sku, period.from_date, coalesce(period.to_date, 'infinity') AS to_date,
            sum(element.amount) AS amount, coalesce(bool_or(element.currency <> own.currency), false) AS is_foreign
@@ -51,9 +53,7 @@ costs AS MATERIALIZED (
     ) AS element
     WHERE period.account = %(account)s AND period.local_day = {newest_day} AND element.amount IS NOT NULL
     GROUP BY period.sku, period.from_date, period.to_date
-)"""
-
-_SOLD = """
+),
 sold AS MATERIALIZED (
     SELECT sku, local_day, max(asin) AS asin, max(product_name) AS product_name,
            sum(coalesce(units_ordered, 0)) AS units, sum(coalesce(product_sales, 0)) AS sales,
@@ -62,9 +62,7 @@ sold AS MATERIALIZED (
     FROM seller.daily_product_sales
     WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
     GROUP BY sku, local_day
-)"""
-
-_COSTED = """
+),
 unit_costs AS MATERIALIZED (
     SELECT sold.sku, sold.local_day, sum(costs.amount) AS amount, bool_or(costs.is_foreign) AS is_foreign
     FROM sold
@@ -101,6 +99,46 @@ _STEPS = """
            coalesce(-sum(amount) FILTER (WHERE line = 'subscriptions'), 0) AS subscriptions,
            coalesce(sum(amount) FILTER (WHERE line = 'reimbursements'), 0) AS reimbursements,
            coalesce(sum(amount) FILTER (WHERE line = 'other'), 0) AS other_entries"""
+
+_MERGED = """coalesce(units, 0) AS units, coalesce(sales, 0) AS sales,
+           coalesce(shipping_credits, 0) AS shipping_credits, coalesce(rebates, 0) AS rebates,
+           coalesce(refunds, 0) AS refunds, coalesce(advertising, 0) AS advertising,
+           coalesce(storage, 0) AS storage, coalesce(subscriptions, 0) AS subscriptions,
+           coalesce(reimbursements, 0) AS reimbursements, coalesce(other_entries, 0) AS other_entries,
+           coalesce(fees, 0) AS fees, coalesce(units_without_cost, 0) AS units_without_cost,
+           CASE WHEN coalesce(units_without_cost, 0) = 0 THEN coalesce(known_cost, 0) ELSE known_cost END AS cost"""
+
+_BRIDGE = (
+    "shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + other_entries"
+)
+
+_PROFIT_SUMS = """
+SELECT * FROM (
+    SELECT sum(units) AS units, sum(product_sales) AS sales, sum({taxes}shipping_credits - rebates) AS others,
+           sum(platform_fees) AS fees, sum(refunds) AS refunds,
+           sum(reimbursements + other_entries - platform_fees - refunds - advertising - storage - subscriptions)
+               AS counted
+    FROM {table}
+    WHERE account = %(account)s AND {day} >= %(first_day)s AND {day} < %(end_day)s
+) AS here
+CROSS JOIN (
+    SELECT sum(units_ordered) AS units_of_input, sum(product_sales) AS sales_of_input,
+           sum({taxes}coalesce(shipping_credits, 0) - coalesce(rebates, 0)) AS others_of_input
+    FROM seller.daily_product_sales
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND {named}
+) AS sold
+CROSS JOIN (
+    SELECT -sum(amount) FILTER (WHERE transaction_type = 'Fee') AS fees_of_input,
+           -sum(amount) FILTER (WHERE transaction_type = 'Refund') AS refunds_of_input,
+           sum(amount) FILTER (WHERE {counted}) AS counted_of_input
+    FROM (SELECT *, {line} AS line FROM seller.transactions) AS entries
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND {named}
+) AS ledger
+WHERE (coalesce(units, 0), coalesce(sales, 0), coalesce(others, 0), coalesce(fees, 0), coalesce(refunds, 0),
+       coalesce(counted, 0))
+   <> (coalesce(units_of_input, 0), coalesce(sales_of_input, 0), coalesce(others_of_input, 0),
+       coalesce(fees_of_input, 0), coalesce(refunds_of_input, 0), coalesce(counted_of_input, 0))
+"""
 
 _STOCK = """
 newest AS MATERIALIZED (
@@ -142,17 +180,13 @@ def newest_day(dataset: Dataset) -> sql.Composed:
 OWN_CURRENCY = sql.SQL(_OWN).format(no_currency=sql.Literal(NO_CURRENCY))
 """`own.currency`: the currency of the account, in which its sales are."""
 
-COSTS = sql.SQL(_COSTS).format(number=sql.Literal(_NUMBER), newest_day=newest_day(COST_PERIODS))
-"""`costs`: what one unit costs by SKU and period, from the newest snapshot of the cost periods. It needs `own`."""
+MONTH_COSTED = sql.SQL(", ").join(
+    [OWN_CURRENCY, sql.SQL(_COSTED).format(number=sql.Literal(_NUMBER), newest_day=newest_day(COST_PERIODS))]
+)
+"""`own`, `costs`, `sold` and `costed`: the month's sales of all channels by SKU and day, with the cost of one unit.
 
-SOLD = sql.SQL(_SOLD)
-"""`sold`: the month's sales by SKU and day, of all sales channels."""
-
-COSTED = sql.SQL(_COSTED)
-"""`costed`: the rows of `sold` with the cost of one unit; null where none is valid. It needs `costs`."""
-
-MONTH_COSTED = sql.SQL(", ").join([OWN_CURRENCY, COSTS, SOLD, COSTED])
-"""`own`, `costs`, `sold` and `costed`."""
+The costs are those of the newest snapshot of the cost periods; null where none is valid.
+"""
 
 COST_INPUTS = (Input(COST_PERIODS, required=False), Input(ACCOUNTS, required=False))
 """What `MONTH_COSTED` reads beside the sales."""
@@ -160,19 +194,20 @@ COST_INPUTS = (Input(COST_PERIODS, required=False), Input(ACCOUNTS, required=Fal
 FIGURES = sql.SQL(_FIGURES)
 """Sums over `costed`: what was sold, what it cost as far as is known, and what has no valid cost."""
 
-LEDGER = sql.SQL(_LEDGER).format(line=STANDARD.line_of_entry)
-"""`entries`: the month's entries of the ledger, each with its line of the standard formula. It needs `own`."""
-
-STEPS = sql.SQL(_STEPS).format(fees=sql.SQL(", ").join(map(sql.Literal, FEE_LINES)))
-"""Sums over `entries`: fees, and the steps from profit to net profit."""
-
-COUNTED_LINES = sql.SQL("line NOT IN ({}, {})").format(sql.Literal("payments"), sql.Literal(PAYOUTS))
-"""The condition for entries that count towards net profit."""
-
-BRIDGE = sql.SQL(
-    "shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + other_entries"
-)
-"""What is added to profit for net profit."""
+PROFIT: dict[str, sql.Composable] = {
+    "costed": MONTH_COSTED,
+    "figures": FIGURES,
+    # `entries`: the month's entries of the ledger, each with its line of the standard formula.
+    "ledger": sql.SQL(_LEDGER).format(line=STANDARD.line_of_entry),
+    # Sums over `entries`: fees, and the steps from profit to net profit.
+    "steps": sql.SQL(_STEPS).format(fees=sql.SQL(", ").join(map(sql.Literal, FEE_LINES))),
+    # The figures and the steps, 0 where a row has none.
+    "merged": sql.SQL(_MERGED),
+    # The condition for entries that count towards net profit, and what is added to profit for it.
+    "counted": sql.SQL("line NOT IN ({}, {})").format(sql.Literal("payments"), sql.Literal(PAYOUTS)),
+    "bridge": sql.SQL(_BRIDGE),
+}
+"""Parts of the queries of marts of profits, by name."""
 
 STOCK = sql.SQL(_STOCK).format(inventory_day=newest_day(INVENTORY), shelf_day=newest_day(WAREHOUSE_STOCK))
 """`stock`: the newest snapshot of the inventory with what sold in the 30 and 90 days before it, by SKU.
@@ -182,3 +217,14 @@ Rows without a SKU are left out.
 
 STOCK_INPUTS = (Input(INVENTORY), Input(DAILY_PRODUCT_SALES, required=False), Input(WAREHOUSE_STOCK, required=False))
 """What `STOCK` reads."""
+
+
+def profit_sums(mart: str, day: str, *, taxes: LiteralString = "", named: LiteralString = "true") -> sql.Composed:
+    """Return the query for the sums of a mart of profits, where they are not those of its inputs.
+
+    Args:
+        taxes: What is added to shipping credits and rebates.
+        named: The condition for rows of the inputs that the mart has.
+    """
+    parts = {"taxes": sql.SQL(taxes), "named": sql.SQL(named), "line": STANDARD.line_of_entry, **PROFIT}
+    return sql.SQL(_PROFIT_SUMS).format(table=sql.Identifier(MARTS_SCHEMA, mart), day=sql.Identifier(day), **parts)

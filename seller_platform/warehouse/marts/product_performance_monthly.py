@@ -7,15 +7,7 @@ from psycopg import sql
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.common_queries import (
-    BRIDGE,
-    COST_INPUTS,
-    COUNTED_LINES,
-    FIGURES,
-    LEDGER,
-    MONTH_COSTED,
-    STEPS,
-)
+from seller_platform.warehouse.marts.common_queries import COST_INPUTS, PROFIT, profit_sums
 from seller_platform.warehouse.marts.declaration import (
     Chart,
     ChartForm,
@@ -25,7 +17,6 @@ from seller_platform.warehouse.marts.declaration import (
     MartColumn,
     MartParameter,
 )
-from seller_platform.warehouse.marts.rules.formulas import STANDARD
 
 _QUERY = """
 WITH {costed},
@@ -57,14 +48,8 @@ charged AS (
 merged AS (
     SELECT sku, currency, coalesce(now.asin, before.asin) AS asin,
            coalesce(now.product_name, before.product_name) AS product_name,
-           coalesce(units, 0) AS units, coalesce(sales, 0) AS sales, coalesce(rebates, 0) AS rebates,
-           coalesce(shipping_credits, 0) AS shipping_credits, coalesce(advertising, 0) AS advertising,
-           coalesce(storage, 0) AS storage, coalesce(subscriptions, 0) AS subscriptions,
-           coalesce(reimbursements, 0) AS reimbursements, coalesce(other_entries, 0) AS other_entries,
-           coalesce(units_refunded, 0) AS units_refunded, coalesce(refunds, 0) AS refunds, coalesce(fees, 0) AS fees,
-           CASE WHEN coalesce(units_without_cost, 0) = 0 THEN coalesce(known_cost, 0) ELSE known_cost END AS cost,
-           coalesce(units_without_cost, 0) AS units_without_cost, coalesce(units_before, 0) AS units_before,
-           coalesce(sales_before, 0) AS sales_before
+           coalesce(units_before, 0) AS units_before, coalesce(sales_before, 0) AS sales_before,
+           coalesce(units_refunded, 0) AS units_refunded, {merged}
     FROM now FULL JOIN before USING (sku, currency) FULL JOIN charged USING (sku, currency)
 ),
 ranked AS (
@@ -87,34 +72,6 @@ SELECT %(first_day)s::date, sku, currency, asin, product_name, units, sales,
        round(100 * (sales - sales_before) / nullif(abs(sales_before), 0), 2), shipping_credits,
        advertising, storage, subscriptions, reimbursements, other_entries, profit + {bridge}
 FROM ranked
-"""
-
-_SUMS = """
-SELECT * FROM (
-    SELECT sum(units) AS units, sum(product_sales) AS sales, sum(platform_fees) AS fees, sum(refunds) AS refunds,
-           sum(shipping_credits - rebates) AS others,
-           sum(reimbursements + other_entries - platform_fees - refunds - advertising - storage - subscriptions)
-               AS counted
-    FROM marts.product_performance_monthly
-    WHERE account = %(account)s AND month >= %(first_day)s AND month < %(end_day)s
-) AS here
-CROSS JOIN (
-    SELECT sum(units_ordered) AS units_of_input, sum(product_sales) AS sales_of_input,
-           coalesce(sum(shipping_credits), 0) - coalesce(sum(rebates), 0) AS others_of_input
-    FROM seller.daily_product_sales
-    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND sku IS NOT NULL
-) AS sold
-CROSS JOIN (
-    SELECT -sum(amount) FILTER (WHERE transaction_type = 'Fee') AS fees_of_input,
-           -sum(amount) FILTER (WHERE transaction_type = 'Refund') AS refunds_of_input,
-           sum(amount) FILTER (WHERE {counted}) AS counted_of_input
-    FROM (SELECT *, {line} AS line FROM seller.transactions) AS entries
-    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND sku IS NOT NULL
-) AS ledger
-WHERE (coalesce(units, 0), coalesce(sales, 0), coalesce(others, 0), coalesce(fees, 0), coalesce(refunds, 0),
-       coalesce(counted, 0))
-   <> (coalesce(units_of_input, 0), coalesce(sales_of_input, 0), others_of_input, coalesce(fees_of_input, 0),
-       coalesce(refunds_of_input, 0), coalesce(counted_of_input, 0))
 """
 
 _IMPOSSIBLE = """
@@ -225,21 +182,19 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
             "b_percent", 95, "Percent of the sales that the SKUs of the classes A and B make together.", maximum=100
         ),
     ),
-    query=sql.SQL(_QUERY).format(
-        costed=MONTH_COSTED, figures=FIGURES, ledger=LEDGER, steps=STEPS, counted=COUNTED_LINES, bridge=BRIDGE
-    ),
+    query=sql.SQL(_QUERY).format(**PROFIT),
     checks=(
         MartCheck(
             "sums_agree_with_the_inputs",
             "Units and sales add up to those of seller.daily_product_sales, fees, refunds and all other entries that "
             "count to those of seller.transactions, of the rows that name a SKU.",
-            sql.SQL(_SUMS).format(counted=COUNTED_LINES, line=STANDARD.line_of_entry),
+            profit_sums("product_performance_monthly", "month", named="sku IS NOT NULL"),
         ),
         MartCheck(
             "values_are_possible",
             "Units and costs are not negative, units without cost are a part of the units and leave the profit open, "
             "net profit follows from the amounts beside it, and what has a rank has a class.",
-            sql.SQL(_IMPOSSIBLE).format(bridge=BRIDGE),
+            sql.SQL(_IMPOSSIBLE).format(**PROFIT),
             is_warning=True,
         ),
     ),
