@@ -1,7 +1,7 @@
 """The Dagster resources `warehouse` and `seller_api`."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from functools import cached_property
@@ -16,7 +16,9 @@ from seller_platform.errors import SettingsError
 from seller_platform.files import make_folders
 from seller_platform.ingest.connections.grant_files import GrantFile
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream, open_api, upstream_of
+from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.planner import Planner
+from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
@@ -198,6 +200,17 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
             if account not in self._connection_of:
                 self._connection_of[account] = account_of(self.warehouse.database, account).connection
         return self.api(self._connection_of[account]).base_url
+
+    def loader(
+        self,
+        context: dg.OpExecutionContext | dg.AssetExecutionContext,
+        now: datetime,
+        on_wait: Callable[[SliceRequest, str], None] | None = None,
+    ) -> SliceLoader:
+        """Return what loads slices for a step; by default, the step's log says which of them wait."""
+        warehouse = self.warehouse
+        on_wait = on_wait or (lambda request, reason: context.log.warning("%s waits: %s", request, reason))
+        return SliceLoader(warehouse.database, self.api, now, context.run.run_id, warehouse.adapts_lookback, on_wait)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
         while self._apis:

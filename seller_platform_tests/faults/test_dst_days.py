@@ -135,7 +135,8 @@ def test_days_loaded_one_by_one_or_together_have_each_row_once_on_its_day(
     shop = shop_in(database, zone, day)
 
     def load(window: Window) -> Receipt:
-        receipt = load_slice(api, database, shop.account, ORDERS, window, run_id=None)
+        request = SliceRequest(ORDERS, shop.account.key, window)
+        receipt = load_slice(api, database, shop.account, request, window, run_id=None)
         assert [each.check_name for each in judgements(database, ORDERS) if not each.passed] == []
         return receipt
 

@@ -126,7 +126,7 @@ class Installation:
             elif differed or planted is not None:
                 self.alarms += 1
         for held in open_holds(self.database):
-            accept_load(lambda _: api, self.database, held.id, now=self.now, adaptive=False)
+            accept_load(self._loader(api), held.id)
 
     def _loader(self, api: Any) -> SliceLoader:
         return SliceLoader(self.database, lambda _: api, self.now, adaptive=False)

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import cycle, islice, product
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import LISTS, Account, Column, Dataset, Kind, Window
 from seller_platform.errors import ImplausibleReadingError, SellerPlatformError
-from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.orchestration.assets.checks import judgements
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import open_holds
@@ -265,10 +265,11 @@ class Bench:
         account = KnownAccount(key, "default", Account(1, key, "DE", "EUR", "UTC", "M", "S"))
         span = window if upstream.dataset.is_dated else Window.day(now.date())
         with time_machine.travel(now, tick=True), api_of(upstream, time=FakeTime()) as api:
+            request = SliceRequest(upstream.dataset, key, span)
             try:
-                return load_slice(api, self.database, account, upstream.dataset, span, run_id=None)
+                return load_slice(api, self.database, account, request, span, run_id=None)
             except ImplausibleReadingError:
-                return load_slice(api, self.database, account, upstream.dataset, span, run_id=None, is_second=True)
+                return load_slice(api, self.database, account, replace(request, is_second=True), span, run_id=None)
 
     def content(self, dataset: Dataset, key: str) -> list[Any]:
         """Return the newest rows of an account."""

@@ -333,7 +333,7 @@ def _refusal(action: Callable[[], object]) -> RequestError | None:
 
 def _accepted(world: "World", process: "Process", load_id: int) -> Receipt:
     now, run_id = world.clock.now(), world.next_run(process)
-    return accept_load(lambda _: process.api, process.database, load_id, now=now, adaptive=False, run_id=run_id)
+    return accept_load(SliceLoader(process.database, lambda _: process.api, now, run_id, adaptive=False), load_id)
 
 
 def accept_held(world: "World", process: "Process", load_id: int) -> None:

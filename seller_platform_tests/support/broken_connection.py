@@ -9,7 +9,7 @@ from pathlib import Path
 from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.ingest.connections.upstream import open_api
-from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.loads.slices import Receipt
@@ -52,7 +52,8 @@ class Broken:
     def load(self, dataset: Dataset, window: Window = JANUARY) -> Receipt:
         """Load a slice from stored values only, as a separate process does."""
         with self.api() as api:
-            return load_slice(api, self.database, BERLIN, dataset, window, run_id=None)
+            request = SliceRequest(dataset, BERLIN.key, window)
+            return load_slice(api, self.database, BERLIN, request, window, run_id=None)
 
     def forget_tokens(self) -> None:
         """Make the upstream reject all access tokens issued so far; refresh tokens stay valid."""

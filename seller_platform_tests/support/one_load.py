@@ -18,7 +18,7 @@ from typing import Any
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.connections.upstream import Upstream
-from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform_tests.support.installation import Site
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
@@ -81,7 +81,8 @@ def _load(load: Mapping[str, Any]) -> Ended:
     window = Window(*map(date.fromisoformat, load["window"]))
     try:
         with site.open() as (api, database):
-            receipt = load_slice(api, database, account, dataset_named(load["dataset"]), window, run_id=None)
+            request = SliceRequest(dataset_named(load["dataset"]), account.key, window)
+            receipt = load_slice(api, database, account, request, window, run_id=None)
     except SellerPlatformError as error:
         return Ended(error.exit_code, message=str(error))
     return Ended(0, receipt.rows, receipt.verdict, receipt.digest.hex())

@@ -1,13 +1,12 @@
-"""Loads of slices, accounts, cost periods and reports.
+"""Loads of slices, accounts and reports.
 
 - `loading`: slices side by side, for `sync` and for Dagster's steps
 - `processes`: slices in processes of their own
-- `slices`: one slice of a list
+- `slices`: one slice of a list, or of costs
 - `planner`: the slices that are due, and those that a day's requests suffice for
 - `comparing`: stored slices compared with the upstream by value, and repaired
 - `sampling`: slices drawn at random and compared with the upstream
 - `accounts`: the accounts of a connection
-- `cost_periods`: the cost periods of an account
 - `reports`: reports that are ready
 - `acceptance`: held readings that are accepted
 - `telemetry`: spans and logs of loads

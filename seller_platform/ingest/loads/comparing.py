@@ -6,14 +6,13 @@ from enum import Enum
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import utc_now
-from seller_platform.contract import Dataset, Source, Window
+from seller_platform.contract import Dataset, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import ReadingHeldError, SellerPlatformError
 from seller_platform.ingest.loads.accounts import discover, read_accounts
-from seller_platform.ingest.loads.cost_periods import read_costs
 from seller_platform.ingest.loads.loading import SliceLoader, load_each
-from seller_platform.ingest.loads.slices import SliceRequest, read_list
+from seller_platform.ingest.loads.slices import SliceRequest, read_slice
 from seller_platform.warehouse.connections.accounts import KnownConnection, account_of
 from seller_platform.warehouse.history.changes import Row, compared
 from seller_platform.warehouse.loads.difference import RowsApart
@@ -107,8 +106,7 @@ class SliceComparer(SliceLoader):
         api = self.api(account.connection).listening(lambda wait: self.on_wait(request, str(wait)))
         window = request.month or Window.day(self.now.astimezone(account.zone).date())
         with open_load(self.database, Slice.of(account, request.dataset, window), by_value=True) as load:
-            is_lookup = request.dataset.source is Source.PRODUCT_LOOKUP
-            (read_costs if is_lookup else read_list)(api, self.database, account, load)
+            read_slice(api, self.database, account, load)
             rows = self.compared[request] = ComparedRows.of(load)
         if rows.are_equal or not self.repairs:
             return None

@@ -19,8 +19,7 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     WarehouseUnavailableError,
 )
-from seller_platform.ingest.loads.cost_periods import load_costs
-from seller_platform.ingest.loads.slices import SliceRequest, load_requested
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice, window_to_load
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import offered_pairs
@@ -90,18 +89,10 @@ class SliceLoader:
         """
         account = account_of(self.database, request.account)
         api = self.api(account.connection).listening(lambda wait: self.on_wait(request, str(wait)))
-        if request.dataset.source is Source.PRODUCT_LOOKUP:
-            return load_costs(
-                api,
-                self.database,
-                account,
-                now=self.now,
-                run_id=self.run_id,
-                is_second=request.is_second,
-                by_value=request.by_value,
-                repairs=request.repairs,
-            )
-        return load_requested(api, self.database, account, request, now=self.now, run_id=self.run_id)
+        window = window_to_load(self.database, account, request, now=self.now)
+        if window is None:
+            return None
+        return load_slice(api, self.database, account, request, window, run_id=self.run_id)
 
 
 def load_each(

@@ -1,23 +1,23 @@
-"""Loads one slice from the API into the warehouse."""
+"""Loads one slice, of a list or of the costs of products, from the API into the warehouse."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
+from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.slice_reader import read_slice
+from seller_platform.client.lists.slice_reader import read_slice as read_list
 from seller_platform.clocks import utc_now
-from seller_platform.contract import Dataset, Window
+from seller_platform.contract import Dataset, Source, Window
+from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import (
-    NotOfferedError,
-    RequestRefusedError,
-)
+from seller_platform.errors import NotOfferedError, RequestError, RequestRefusedError
 from seller_platform.ingest.connections.request_budget import reserving
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.holds import Accepted, Judge
-from seller_platform.warehouse.loads.receipts import days_read, unsettled
+from seller_platform.warehouse.loads.products import skus_of_account
+from seller_platform.warehouse.loads.receipts import days_read, unsettled, was_loaded
 from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, held_error, open_load
 from seller_platform.warehouse.postgres.database import Database
 
@@ -35,6 +35,7 @@ class SliceRequest:
         lookback_days: How many days back rows may still change; by default as the dataset says.
         by_value: Compare the stored rows by value; nothing that earlier loads kept is believed.
         repairs: A person asked for it: what another program changed is not held.
+        accepted: The doubt of a held reading; a reading that says the same is published.
     """
 
     dataset: Dataset
@@ -45,6 +46,7 @@ class SliceRequest:
     lookback_days: int | None = None
     by_value: bool = False
     repairs: bool = False
+    accepted: Accepted | None = field(default=None, hash=False)
 
     def __str__(self) -> str:
         return f"{self.dataset.name} of {self.account}" + (f", {self.month.start:%Y-%m}" if self.month else "")
@@ -55,64 +57,23 @@ class SliceRequest:
         return f"{self.dataset.table} {self.account}" + (f"|{self.month.start}" if self.month else "")
 
 
-def load_requested(
-    api: SellerApi,
-    database: Database,
-    account: KnownAccount,
-    request: SliceRequest,
-    *,
-    now: datetime,
-    run_id: str | None,
-) -> Receipt | None:
-    """Load the days of a request that are due; return None if there are none.
-
-    Raises:
-        SellerPlatformError: As `load_slice` does.
-    """
-    window = window_to_load(database, account, request, now=now)
-    if window is None:
-        return None
-    return load_slice(
-        api,
-        database,
-        account,
-        request.dataset,
-        window,
-        run_id=run_id,
-        lookback_days=request.lookback_days,
-        is_second=request.is_second,
-        by_value=request.by_value,
-        repairs=request.repairs,
-    )
-
-
 def load_slice(
     api: SellerApi,
     database: Database,
     account: KnownAccount,
-    dataset: Dataset,
+    request: SliceRequest,
     window: Window,
     *,
     run_id: str | None,
-    lookback_days: int | None = None,
-    is_second: bool = False,
-    accepted: Accepted | None = None,
-    by_value: bool = False,
-    repairs: bool = False,
 ) -> Receipt:
-    """Make a stored slice equal to the API's present list.
+    """Make days of a stored slice equal to the API's present list, or to the present costs of its products.
 
     A reading that contradicts the stored rows is not published: the caller reads the slice once more after a
     pause, and the second such reading is held.
 
     Args:
-        window: Local days of the account; one day, today, for a snapshot.
+        window: Local days of the account, as `window_to_load` returns them.
         run_id: The Dagster run, for the receipt.
-        lookback_days: How many days back rows may still change; by default as the dataset says.
-        is_second: The slice was read before, and the reading was implausible.
-        accepted: The doubt of a held reading; a reading that says the same is published.
-        by_value: Compare the stored rows by value; nothing that earlier loads kept is believed.
-        repairs: A person asked for it: what another program changed is not held.
 
     Raises:
         ImplausibleReadingError: The reading contradicts the stored rows, and is not the second one. Nothing was stored.
@@ -120,16 +81,21 @@ def load_slice(
         ListChangedError: The list changed during every attempt. Nothing was stored.
         ContractViolationError: An answer breaks the contract. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
+        RequestRefusedError: The API refused a request. Nothing was stored.
         NotOfferedError: The API does not compute the rows of this dataset.
         RequestsUsedUpError: The requests of today do not suffice. Nothing was stored.
+        RequestError: Of costs, neither inventory nor sales of the account were ever loaded.
     """
+    dataset, accepted = request.dataset, request.accepted
     started_at = utc_now()
-    settled = _settled_days(database, account, dataset, window, started_at=started_at, lookback_days=lookback_days)
+    settled = _settled_days(database, account, request, window, started_at=started_at)
     was_settled = dataset.is_dated and len(settled) == window.days
-    judge = Judge(settled, is_second=is_second or accepted is not None, accepted=accepted, repairs=repairs)
+    is_second = request.is_second or accepted is not None
+    judge = Judge(settled, is_second=is_second, accepted=accepted, repairs=request.repairs)
     slice_ = Slice.of(account, dataset, window)
-    with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_, by_value=by_value) as load:
-        facts = read_list(api, database, account, load)
+    opened = open_load(database, slice_, by_value=request.by_value)
+    with observed_load(slice_, run_id=run_id) as observed, opened as load:
+        facts = read_slice(api, database, account, load)
         today = started_at.astimezone(account.zone).date()
         unusual = unusual_days(database, dataset, account.key, window, load.spool.days, today=today)
         found = {"was_settled": was_settled, "unusual_days": unusual}
@@ -137,17 +103,28 @@ def load_slice(
         return published(observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge)))
 
 
-def read_list(api: SellerApi, database: Database, account: KnownAccount, load: Load) -> LoadFacts:
-    """Read a slice's list into the spool of a load.
+def read_slice(api: SellerApi, database: Database, account: KnownAccount, load: Load) -> LoadFacts:
+    """Read a slice's list, or the costs of the account's products, into the spool of a load.
 
     Raises:
         SellerPlatformError: As `load_slice` does.
     """
-    dataset, window = load.slice.dataset, load.slice.window
+    dataset, window, spool = load.slice.dataset, load.slice.window, load.spool
+    is_lookup = dataset.source is Source.PRODUCT_LOOKUP
+    skus = skus_of_account(database, account.key) if is_lookup else []
+    if is_lookup and not skus and not was_loaded(database, INVENTORY, account.key):
+        raise RequestError(
+            f"the products of account {account.key!r} cannot be listed yet: neither its inventory nor its daily "
+            "sales were ever loaded",
+            code="ProductsUnknownError",
+            step="Load its inventory first: `seller-platform sync --dataset inventory`.",
+        )
     days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
     try:
         with reserving(api, database, dataset, account.key, window) as reserved:
-            return read_slice(reserved, dataset, account.account, days, snapshot_day, load.spool, memory=load.spool)
+            if is_lookup:
+                return read_cost_periods(reserved, account.account, skus, window.start, spool)
+            return read_list(reserved, dataset, account.account, days, snapshot_day, spool, memory=spool)
     except RequestRefusedError as error:
         if dataset.is_computed and error.status in _NOT_OFFERED:
             raise NotOfferedError(dataset.name, dataset.path, error.status) from error
@@ -165,13 +142,7 @@ def published(receipt: Receipt) -> Receipt:
     return receipt
 
 
-def window_to_load(
-    database: Database,
-    account: KnownAccount,
-    request: SliceRequest,
-    *,
-    now: datetime,
-) -> Window | None:
+def window_to_load(database: Database, account: KnownAccount, request: SliceRequest, *, now: datetime) -> Window | None:
     """Return the days to read for a request; None where there are none.
 
     Days after the account's today are left out: they have no rows yet.
@@ -191,19 +162,14 @@ def window_to_load(
 
 
 def _settled_days(
-    database: Database,
-    account: KnownAccount,
-    dataset: Dataset,
-    window: Window,
-    *,
-    started_at: datetime,
-    lookback_days: int | None,
+    database: Database, account: KnownAccount, request: SliceRequest, window: Window, *, started_at: datetime
 ) -> frozenset[date]:
     """Return the days of a window that were read after their last expected change.
 
     Rows that sum up their window have settled when all of its days have.
     """
-    lookback = timedelta(days=dataset.lookback_days if lookback_days is None else lookback_days)
+    dataset, days = request.dataset, request.lookback_days
+    lookback = timedelta(days=dataset.lookback_days if days is None else days)
     if not dataset.is_dated or window.start + lookback >= started_at.astimezone(account.zone).date():
         return frozenset()
     read = days_read(database, dataset, account.key, window, account.zone, now=started_at, held_too=True)

@@ -13,7 +13,7 @@ from seller_platform.errors import (
     NotOfferedError,
     WarehouseUnavailableError,
 )
-from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
+from seller_platform.ingest.loads.loading import SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.assets.events import (
     dataset_asset,
@@ -62,14 +62,7 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
         requests = [SliceRequest(dataset, *read_partition_key(key), whole=whole) for key in context.partition_keys]
         # Newest months first, for they are used most; Dagster lists the oldest first.
         requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
-        loader = SliceLoader(
-            database,
-            seller_api.api,
-            utc_now(),
-            run.run_id,
-            warehouse.adapts_lookback,
-            WaitReports(context, dataset).add,
-        )
+        loader = seller_api.loader(context, utc_now(), WaitReports(context, dataset).add)
         pause = warehouse.second_reading_seconds
         results = load_each(requests, loader, second_reading_seconds=pause)
         results = with_history_charts(results, context, dataset, database, warehouse.names)

@@ -6,7 +6,6 @@ import dagster as dg
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import ReadingHeldError, UpstreamUnavailableError
-from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.sampling import compare_sample
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.automation.schedules import runs_under_way
@@ -53,17 +52,9 @@ def sample_definitions(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> dg.MaterializeResult[None]:
         database, now = warehouse.database, clock()
-        loader = SliceLoader(
-            database,
-            seller_api.api,
-            now,
-            context.run.run_id,
-            warehouse.adapts_lookback,
-            lambda request, reason: context.log.warning("%s waits: %s", request, reason),
-        )
         loop, changed = PartitionLoop(context.log), 0
         results = compare_sample(
-            loader,
+            seller_api.loader(context, now),
             requests_per_day=warehouse.requests_per_day,
             second_reading_seconds=warehouse.second_reading_seconds,
         )

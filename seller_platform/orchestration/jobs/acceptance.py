@@ -64,16 +64,8 @@ def accept_job(placement: Placement = WHOLE) -> dg.JobDefinition:
             chosen = _chosen(database, config, placement)
 
         def publish(load: int) -> Receipt:
-            return accept_load(
-                seller_api.api,
-                database,
-                load,
-                now=utc_now(),
-                adaptive=warehouse.adapts_lookback,
-                run_id=context.run_id,
-                by=config.accepted_by,
-                why=config.reason,
-            )
+            loader = seller_api.loader(context, utc_now())
+            return accept_load(loader, load, by=config.accepted_by, why=config.reason)
 
         loop = PartitionLoop(context.log, "load ")
         datasets = set[Dataset]()

@@ -14,7 +14,7 @@ from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import REFRESHED, Dataset, Window
 from seller_platform.contract.datasets.sales import ORDERS
 from seller_platform.counts import count_of
-from seller_platform.ingest.loads.loading import SliceLoader, load_each
+from seller_platform.ingest.loads.loading import load_each
 from seller_platform.ingest.loads.planner import Division, DueSlice
 from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
@@ -112,15 +112,7 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         division = _division(warehouse, placement, refreshed, now)
         if division.later:
             context.log.warning("not read: %s", reason_of(division.later))
-
-        loader = SliceLoader(
-            database,
-            seller_api.api,
-            now,
-            context.run_id,
-            warehouse.adapts_lookback,
-            lambda request, reason: context.log.warning("%s waits: %s", request, reason),
-        )
+        loader = seller_api.loader(context, now)
         # The refusals that `status` shows are about months, which the daily refresh reads.
         requests = [each.request for each in division.fitting]
         results = load_each(requests, loader, second_reading_seconds=warehouse.second_reading_seconds, records=False)

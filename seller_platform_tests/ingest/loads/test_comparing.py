@@ -12,6 +12,7 @@ from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.ingest.loads.acceptance import accept_load
 from seller_platform.ingest.loads.comparing import Comparison, ComparisonResult, SliceComparer, compare_each
+from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
@@ -96,8 +97,9 @@ def test_what_the_upstream_loses_is_held_and_published_by_accept(installation: I
     held = _compare(installation, repairs=True)
     kept = _content(installation)
     with api_of(installation.answer) as api:
+        loader = SliceLoader(installation.database, lambda _: api, installation.now, adaptive=False)
         for each in open_holds(installation.database):
-            accept_load(lambda _: api, installation.database, each.id, now=installation.now, adaptive=False)
+            accept_load(loader, each.id)
 
     assert {each.result for each in held} == {HELD}
     assert kept == before

@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.contract import Account
+from seller_platform.contract import Account, Window
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import (
     ContractViolationError,
     ImplausibleReadingError,
@@ -21,7 +22,8 @@ from seller_platform.errors import (
     RequestRefusedError,
     UpstreamUnavailableError,
 )
-from seller_platform.ingest.loads.cost_periods import load_costs
+from seller_platform.ingest.loads.loading import SliceLoader
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
@@ -42,7 +44,10 @@ def shop(databases: Databases, tmp_path: Path) -> Iterator[Shop]:
 
 def _load(shop: Shop) -> Receipt:
     with shop.api() as api:
-        return load_costs(api, shop.warehouse, shop.registered(), now=NOW, run_id="run")
+        request = SliceRequest(COST_PERIODS, shop.registered().key, None)
+        receipt = SliceLoader(shop.warehouse, lambda _: api, NOW, "run").load(request)
+    assert receipt is not None
+    return receipt
 
 
 def test_costs_of_all_products_are_a_snapshot_of_the_accounts_own_day(shop: Shop) -> None:
@@ -130,7 +135,8 @@ def _foreign(
             )
     transport = httpx.MockTransport(lambda request: answer(request.url.params.get("sku", "")))
     with SellerApi("http://upstream", transport=transport, **options) as api:
-        return load_costs(api, database, BERLIN, now=NOW, run_id=None)
+        request = SliceRequest(COST_PERIODS, BERLIN.key, None)
+        return load_slice(api, database, BERLIN, request, Window.day(NOW.date()), run_id=None)
 
 
 def _stored(database: Database) -> list[Any]:

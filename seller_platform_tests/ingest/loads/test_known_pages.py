@@ -18,7 +18,7 @@ from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import NO_PAGES, LoadFacts, PageFacts
 from seller_platform.errors import ContractViolationError, ErrorAnswerError
-from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Receipt
@@ -198,7 +198,7 @@ def _shop(database: Database, source: MovingList, *, forgets: bool) -> Iterator[
         if forgets:
             with database.begin() as connection:
                 connection.execute(text("DELETE FROM platform.known_pages"))
-        return load_slice(api, database, SHOP, ORDERS, window, run_id=None)
+        return load_slice(api, database, SHOP, SliceRequest(ORDERS, SHOP.key, window), window, run_id=None)
 
     with api_of(source) as api:
         yield load

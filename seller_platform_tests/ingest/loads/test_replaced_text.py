@@ -16,7 +16,7 @@ from sqlalchemy import text
 from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import ContractViolationError
-from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
@@ -48,7 +48,7 @@ def _upstream(body: bytes) -> Callable[[httpx.Request], httpx.Response]:
 
 def _load(database: Database, body: bytes) -> Receipt:
     with api_of(_upstream(body)) as api:
-        return load_slice(api, database, SHOP, ORDERS, MARCH, run_id=None)
+        return load_slice(api, database, SHOP, SliceRequest(ORDERS, SHOP.key, MARCH), MARCH, run_id=None)
 
 
 def _body(rows: list[dict[str, Any]], *, is_escaped: bool) -> bytes:

@@ -183,7 +183,7 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
         assert load(by_value=True) is None
         (held,) = open_holds(installation.database)
         if ended_by == "accept":
-            accept_load(lambda _: api, installation.database, held.id, now=installation.now, adaptive=False)
+            accept_load(SliceLoader(installation.database, lambda _: api, installation.now, adaptive=False), held.id)
         else:
             for reading in range(2, READINGS_TO_BELIEVE + 1):
                 installation.now += 21 * HOUR

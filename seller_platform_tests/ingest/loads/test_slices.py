@@ -86,7 +86,7 @@ def _api(answer: Any) -> SellerApi:
 
 
 def _load(api: SellerApi, database: Database) -> Receipt:
-    return load_slice(api, database, TOKYO, TRANSACTIONS, MARCH, run_id="run")
+    return load_slice(api, database, TOKYO, SliceRequest(TRANSACTIONS, TOKYO.key, MARCH), MARCH, run_id="run")
 
 
 def test_a_slice_is_stored_with_its_receipt(database: Database) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from seller_platform.contract import dataset_named
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ContractViolationError
-from seller_platform.ingest.loads.slices import load_slice
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
@@ -21,7 +21,7 @@ SHOP = KnownAccount(BERLIN.key, "default", BERLIN)
 def _load(database: Database, rows: list[dict[str, Any]], **options: Any) -> Receipt:
     upstream = MovingList(rows, channel_of=lambda row: "platform", **options)
     with api_of(upstream) as api:
-        return load_slice(api, database, SHOP, ORDERS, MARCH, run_id=None)
+        return load_slice(api, database, SHOP, SliceRequest(ORDERS, SHOP.key, MARCH), MARCH, run_id=None)
 
 
 def _with(rows: list[dict[str, Any]], count: int, **values: Any) -> list[dict[str, Any]]:

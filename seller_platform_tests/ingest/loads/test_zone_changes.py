@@ -13,8 +13,9 @@ from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import ImplausibleReadingError
+from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.planner import DueSlice, Planner
-from seller_platform.ingest.loads.slices import SliceRequest, load_requested
+from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.connections.accounts import account_of, save_accounts
 from seller_platform.warehouse.loads.receipts import days_read
 from seller_platform.warehouse.monitoring.zone_changes import zone_changes
@@ -54,10 +55,9 @@ class Shop:
 
     def load(self, month: Window, now: datetime) -> Window:
         """Load what is due of a month, and return its days."""
-        known = account_of(self.database, "S.US")
         with time_machine.travel(now, tick=False), api_of(self.upstream) as api:
             request = SliceRequest(ORDERS, "S.US", month, whole=False)
-            receipt = load_requested(api, self.database, known, request, now=now, run_id=None)
+            receipt = SliceLoader(self.database, lambda _: api, now).load(request)
         assert receipt is not None
         return receipt.window
 

@@ -2,10 +2,9 @@
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
-from seller_platform.contract import LISTS, Source, Window
+from seller_platform.contract import LISTS, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.ingest.loads.cost_periods import read_costs
-from seller_platform.ingest.loads.slices import read_list
+from seller_platform.ingest.loads.slices import read_slice
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownAccount
@@ -29,8 +28,7 @@ def test_what_is_served_is_what_is_stored(service: Served) -> None:
                 continue
             slice_ = Slice.of(account, dataset, month.until(today.end) if dataset.is_dated else today)
             with open_load(service.database, slice_, by_value=True) as load:
-                read = read_costs if dataset.source is Source.PRODUCT_LOOKUP else read_list
-                read(api, service.database, account, load)
+                read_slice(api, service.database, account, load)
                 equal = load.compare()
                 of_slice = f"FROM seller.{dataset.name} WHERE local_day >= '{slice_.window.start}'"
                 execute(service.database, f"DELETE {of_slice} AND ctid = (SELECT min(ctid) {of_slice})")
