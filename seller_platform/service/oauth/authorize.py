@@ -310,10 +310,10 @@ def _resource_of(
     Raises:
         ApiError: Its token would be of no use.
     """
-    resource, scope = path_of_resource(fields.get("resource") or issuer, issuer), fields.get("scope", "")
-    is_reader = application.origin == Origin.DOCUMENT and serves_agents and scopes_of(scope) == (Scope.READ,)
+    resource = path_of_resource(fields.get("resource") or issuer, issuer)
+    further = {Scope.COSTS_WRITE, Scope.REPORTS}.intersection(fields.get("scope", "").split(" "))
+    is_reader = application.origin == Origin.DOCUMENT and serves_agents and not further
     is_assumed = resource == "" and (is_reader or application.resource == MCP)
-    further = {Scope.COSTS_WRITE, Scope.REPORTS}.intersection(scope.split(" "))
     if is_assumed and further:
         raise ApiError(
             f"The application {application.name} is registered for {issuer}{MCP} alone, where a token may only read, "

@@ -6,6 +6,7 @@ to. What a document says is kept in memory until the user approves it; then it i
 """
 
 import asyncio
+import codecs
 import socket
 import ssl
 import time
@@ -172,7 +173,7 @@ def _client_of(url: str, body: bytes) -> Application:
         ApiError: It describes none that can be used here.
     """
     try:
-        document: Any = parse_json(body)
+        document: Any = parse_json(body.removeprefix(codecs.BOM_UTF8))
         if not isinstance(document, dict):
             raise ValueError("is no JSON object")
         name, uris = document.get("client_name"), document.get("redirect_uris")
@@ -185,9 +186,9 @@ def _client_of(url: str, body: bytes) -> Application:
         usable = []
         for uri in uris:  # many clients list others beside those that can be used
             with suppress(InvalidApplicationError):
-                check_redirect_uri(uri)
+                check_redirect_uri(uri, has_document=True)
                 usable.append(uri)
-        check_application(name, usable or uris[:1])
+        check_application(name, usable or uris[:1], has_document=True)
     except InvalidApplicationError as error:
         raise _refused(url, f"cannot be used: its {error.field} {error.problem}. {_ACCEPTED}") from None
     except ValueError as error:

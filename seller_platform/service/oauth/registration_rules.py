@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 from seller_platform.errors import InvalidApplicationError
 from seller_platform.service.http.addresses import is_loopback
 
-MOST_REDIRECT_URIS = 10
+MOST_REDIRECT_URIS = 100
 LONGEST_NAME = 100
 _LONGEST_URI = 2_000
 # The host is written into the content security policy of the consent page, where other characters have a meaning.
@@ -16,11 +16,16 @@ _LAST_PORT = 65_535
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 # The scheme of a native application is a domain name from its end, which has a period (RFC 8252 sections 7.1 and 8.4).
 _OWN_SCHEME = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+")
+# Well-known programs have schemes without a period, such as cursor://. Another program on the device may take their
+# answer, and cannot use it: clients with a document use PKCE.
+_SHORT_SCHEME = re.compile(
+    r"(?!(about|blob|data|file|filesystem|ftps?|https?|javascript|mailto|vbscript|view-source|wss?)$)[a-z][a-z0-9+-]*"
+)
 # The answer to an authorization request adds these parameters to the redirect URI.
 _ANSWERED = ("code", "state", "iss", "error", "error_description", "error_uri")
 
 
-def check_application(name: str, redirect_uris: Sequence[str]) -> None:
+def check_application(name: str, redirect_uris: Sequence[str], *, has_document: bool = False) -> None:
     """Return if an application may be registered with these values.
 
     Raises:
@@ -35,11 +40,14 @@ def check_application(name: str, redirect_uris: Sequence[str]) -> None:
         problem = f"must be one of at most {MOST_REDIRECT_URIS}; there are {len(redirect_uris)}"
         raise InvalidApplicationError("redirect URI", problem)
     for uri in redirect_uris:
-        check_redirect_uri(uri)
+        check_redirect_uri(uri, has_document=has_document)
 
 
-def check_redirect_uri(uri: str) -> None:
+def check_redirect_uri(uri: str, *, has_document: bool = False) -> None:
     """Return if a redirect URI is absolute and without fragment, and is https, on loopback, or of an own scheme.
+
+    Args:
+        has_document: Whether it is one of a document, where an own scheme needs no period.
 
     Raises:
         InvalidApplicationError: It is not (RFC 6749 section 3.1.2, RFC 8252 section 7), or has a parameter that the
@@ -52,7 +60,9 @@ def check_redirect_uri(uri: str) -> None:
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise _refused("must be a URI", uri) from None
-    has_own_scheme = _OWN_SCHEME.fullmatch(parts.scheme) and (host or parts.path.startswith("/"))
+    has_own_scheme = (_OWN_SCHEME.fullmatch(parts.scheme) and (host or parts.path.startswith("/"))) or (
+        has_document and host and _SHORT_SCHEME.fullmatch(parts.scheme)
+    )
     if not has_own_scheme and (parts.scheme not in ("http", "https") or not host):
         raise _refused(
             "must be an absolute URI: of https, of http on the loopback interface, or of an app's own scheme, which "

@@ -172,15 +172,16 @@ def test_refreshes_within_a_minute_keep_one_chain(agents: Served, documents: Doc
     assert host.post(still.json()["access_token"]).status_code == 401
 
 
+@pytest.mark.parametrize("scope", [{}, {"scope": "read"}, {"scope": "openid offline_access"}])
 @pytest.mark.parametrize("resource", [None, "", "/"])
 def test_a_reader_that_names_no_resource_gets_a_token_of_mcp(
-    agents: Served, documents: Documents, resource: str | None
+    agents: Served, documents: Documents, resource: str | None, scope: dict[str, str]
 ) -> None:
     host = Host(agents.base_url, documents)
     named = {} if resource is None else {"resource": f"{agents.base_url}{resource}"}
 
-    pair = host.exchange(host.code(scope="read", **named), **named).json()
-    wider = host.exchange(host.code(**named), **named).json()
+    pair = host.exchange(host.code(**scope, **named), **named).json()
+    wider = host.exchange(host.code(scope="read reports", **named), **named).json()
 
     assert (host.post(pair["access_token"]).status_code, pair["scope"]) == (200, "read")
     assert host.refresh(pair["refresh_token"]).status_code == 200
@@ -205,7 +206,7 @@ def test_a_code_exchanged_for_another_resource_is_refused(
     agents: Served, documents: Documents, asked: str, named: str
 ) -> None:
     host, base = Host(agents.base_url, documents), agents.base_url
-    code = host.code(resource=f"{base}{asked}")
+    code = host.code(resource=f"{base}{asked}", scope="read reports")
 
     refused = host.exchange(code, resource=f"{base}{named}")
     taken = host.exchange(code, resource=f"{base}{asked}")

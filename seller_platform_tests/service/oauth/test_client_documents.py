@@ -1,6 +1,8 @@
 """Tests clients that describe themselves in a document, and what the service refuses to read."""
 
 import asyncio
+import codecs
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -120,7 +122,8 @@ def test_a_document_is_stored_as_it_was_approved(trusting: Served, documents: Do
             "token_endpoint_auth_methods_supported": ["private_key_jwt", "none"],
             "jwks_uri": "https://desk.example/keys",
         },
-        {"redirect_uris": [_HERE, "desk://callback", "http://app.example/", "http://[", "com.example.desk:/callback"]},
+        {"redirect_uris": [_HERE, "javascript://x/", "http://app.example/", "http://[", "com.example.desk:/callback"]},
+        {"redirect_uris": [_HERE, *(f"http://localhost/{number}" for number in range(99))]},
     ],
 )
 def test_a_document_is_usable_if_one_of_what_it_offers_is(
@@ -130,6 +133,20 @@ def test_a_document_is_usable_if_one_of_what_it_offers_is(
         page = _consent(trusting, browser, documents.publish(_path(), **changed))
 
     assert "Allow <strong>Desk</strong>" in page.text
+
+
+def test_a_document_may_begin_with_a_mark_and_name_a_scheme_without_a_period(
+    trusting: Served, documents: Documents
+) -> None:
+    uri = "cursor://desk.app/callback"
+    client_id = documents.publish(path := _path(), redirect_uris=[uri])
+    documents.answers[path] = codecs.BOM_UTF8 + json.dumps(documents.answers[path]).encode()
+    with trusting.logged_in() as browser:
+        page = _consent(trusting, browser, client_id, uri)
+        answer = submit(browser, page, decision="approve")
+
+    assert "came here from <strong>cursor</strong>" in page.text
+    assert answer.headers["location"].startswith(f"{uri}?code=")
 
 
 @pytest.mark.parametrize(
@@ -145,8 +162,8 @@ def test_a_document_is_usable_if_one_of_what_it_offers_is(
         ({"redirect_uris": []}, "must be an absolute URI"),
         ({"redirect_uris": ["http://["]}, "must be a URI"),
         ({"redirect_uris": ["http://app.example/"]}, "must be https"),
-        ({"redirect_uris": ["desk://callback"]}, "an app&#39;s own scheme, which has a period"),
-        ({"redirect_uris": [f"http://localhost/{n}" for n in range(11)]}, "at most 10; there are 11"),
+        ({"redirect_uris": ["javascript://desk/%0aalert(1)"]}, "an app&#39;s own scheme, which has a period"),
+        ({"redirect_uris": [f"http://localhost/{n}" for n in range(101)]}, "at most 100; there are 101"),
         ({"token_endpoint_auth_method": "private_key_jwt"}, "offers only the method &#39;private_key_jwt&#39;"),
         ({"token_endpoint_auth_methods_supported": ["a", "b"]}, "the method &#39;a&#39; and &#39;b&#39;"),
         ({"padding": "x" * (16 << 10)}, "is larger than 16 KiB"),
