@@ -74,7 +74,7 @@ def run_sql(asker: Asker, arguments: SqlArguments) -> ToolAnswer[ResultRow]:
     if asker.accounts is not None or asker.reader_url is None:
         raise UnanswerableError("statements are executed only for who may see every account", "Ask another tool.")
     with open_result(asker.reader_url, arguments.statement, seconds=_SECONDS) as result:
-        names = result.names()
+        names = result.names
         rows = list(islice((row for block in result.blocks for row in block), arguments.limit + 1))
     return ToolAnswer(
         rows=tuple(ResultRow(values=dict(zip(names, row, strict=True))) for row in rows[: arguments.limit]),

@@ -102,7 +102,7 @@ def _text(statement: str | None, file: Path | None) -> str:
 def _print_csv(result: Result) -> None:
     """Print the rows as PostgreSQL's CSV: RFC 4180, with NULL and the empty text apart."""
     header = csv.writer(sys.stdout, lineterminator="\n")
-    header.writerow([column.name for column in result.columns])
+    header.writerow(result.names)
     for block in result.blocks:
         sys.stdout.writelines(f"{','.join(map(_csv_cell, row))}\n" for row in block)
 
@@ -116,7 +116,7 @@ def _csv_cell(value: str | None) -> str:
 
 
 def _print_json(result: Result) -> None:
-    keys = [json.dumps(name, ensure_ascii=False) for name in result.names()]
+    keys = [json.dumps(name, ensure_ascii=False) for name in result.names]
     start = "[\n"
     for block in result.blocks:
         for row in block:
@@ -155,7 +155,7 @@ def _print_table(result: Result, limit: int, output: Output) -> None:
                 row[index] = None if row[index] is None else str(row[index]).rjust(width)
     if not result.columns:
         raise statement_error("the statement returns no columns")
-    output.table("", [column.name for column in result.columns], shown)
+    output.table("", result.names, shown)
     count = count_of(len(shown), "row")
     more = "There are more: `--rows` shows more of them, `--csv` and `--json` print all."
     output.say(f"{count}." if len(rows) <= limit else f"The first {count}. {more}")

@@ -6,6 +6,7 @@ is lost.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,17 +58,10 @@ class Result:
     columns: Sequence[ResultColumn]
     blocks: Iterator[Sequence[Sequence[Value]]]
 
+    @property
     def names(self) -> list[str]:
-        """Return the names of the columns, for rows that are objects.
-
-        Raises:
-            RequestError: Two columns have one name.
-        """
-        names = [column.name for column in self.columns]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise RequestError(f"two columns are named {', '.join(repeated)}", step="Name them apart with AS.")
-        return names
+        """The names of the columns, no two of them equal."""
+        return [column.name for column in self.columns]
 
 
 @contextmanager
@@ -79,8 +73,8 @@ def open_result(url: str, statement: str, *, seconds: float) -> Iterator[Result]
         seconds: How long PostgreSQL may take for each block of rows.
 
     Raises:
-        RequestError: The login of the URL is no reader. Or PostgreSQL refused the statement, or it took too long, also
-            while blocks are read.
+        RequestError: The login of the URL is no reader. Or two columns of the result have one name. Or PostgreSQL
+            refused the statement, or it took too long, also while blocks are read.
     """
     if not statement.strip():
         raise statement_error("there is no statement", statement)
@@ -114,6 +108,10 @@ def _executed(driver: psycopg.Connection[Any], statement: str, time_limit: str) 
     columns = [
         ResultColumn((result.fname(index) or b"").decode(), names.get(oid, "text")) for index, oid in enumerate(oids)
     ]
+
+    repeated = sorted(name for name, count in Counter(column.name for column in columns).items() if count > 1)
+    if repeated:
+        raise RequestError(f"two columns are named {', '.join(repeated)}", step="Name them apart with AS.")
 
     def blocks() -> Iterator[Sequence[Sequence[Value]]]:
         block = _texts(result)

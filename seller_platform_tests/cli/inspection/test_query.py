@@ -205,8 +205,9 @@ def test_a_table_has_no_empty_line_before_it(url: str) -> None:
     assert _query(url, "SELECT 1 AS n").stdout.startswith("n")
 
 
-def test_two_columns_of_one_name_are_refused_as_json(url: str) -> None:
-    assert "two columns are named a. Name them apart with AS" in _refused(url, "SELECT 1 AS a, 2 AS a", "--json")
+@pytest.mark.parametrize("form", [(), ("--csv",), ("--json",)])
+def test_two_columns_of_one_name_are_refused(url: str, form: tuple[str, ...]) -> None:
+    assert "two columns are named a. Name them apart with AS" in _refused(url, "SELECT 1 AS a, 2 AS a", *form)
 
 
 @pytest.mark.parametrize(
