@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from psycopg import errors
@@ -19,17 +18,17 @@ from starlette.requests import Request
 from seller_platform.contract.accounts import zone_or_none
 from seller_platform.contract.tokens import Scope
 from seller_platform.errors import ApiError, InvalidParametersError, NotFoundError, UnauthorizedError
-from seller_platform.service.http.parameters import Parameter, Query, shown, text_parameter
+from seller_platform.service.http.parameters import Parameter, Query, Text, shown
 from seller_platform.service.http.responses import base_url_of
 from seller_platform.service.pool import Connection, fetch_record, fetch_records
 
-ACCOUNT_TITLE = text_parameter("account_title", "Title of an account: selects that account.")
-SELLER_ID = text_parameter("seller_id", "Seller of an account; goes with `marketplace_id`.")
-MARKETPLACE_ID = text_parameter("marketplace_id", "Marketplace of an account; goes with `seller_id`.")
-GROUP_TITLE = text_parameter(
-    "group_title", "Title of a group: selects its accounts, of which a token reads those that its user ticked."
+ACCOUNT_TITLE = Parameter[str]("account_title", "Title of an account: selects that account.", Text, example="Shop US")
+SELLER_ID = Parameter[str]("seller_id", "Seller of an account; goes with `marketplace_id`.", Text)
+MARKETPLACE_ID = Parameter[str]("marketplace_id", "Marketplace of an account; goes with `seller_id`.", Text)
+GROUP_TITLE = Parameter[str](
+    "group_title", "Title of a group: selects its accounts, of which a token reads those that its user ticked.", Text
 )
-SELECTION: tuple[Parameter[Any], ...] = (ACCOUNT_TITLE, SELLER_ID, MARKETPLACE_ID, GROUP_TITLE)
+SELECTION: tuple[Parameter[str], ...] = (ACCOUNT_TITLE, SELLER_ID, MARKETPLACE_ID, GROUP_TITLE)
 
 ACCOUNT = "account"
 """The name of the selection of accounts in error messages."""

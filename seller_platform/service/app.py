@@ -36,10 +36,10 @@ from seller_platform.service.oauth.approvals_page import APPROVALS_PAGES
 from seller_platform.service.oauth.authorize import ConsentOptions, show_consent, submit_consent, with_document
 from seller_platform.service.oauth.client_documents import ClientDocuments
 from seller_platform.service.oauth.developers_page import DEVELOPERS_PAGES
-from seller_platform.service.oauth.openapi import oauth_paths
+from seller_platform.service.oauth.openapi import OPERATIONS
 from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
 from seller_platform.service.openapi.document import openapi_document
-from seller_platform.service.openapi.routes import Cost, Route
+from seller_platform.service.openapi.operations import Cost, Route
 from seller_platform.service.pages.docs import docs_text
 from seller_platform.service.pages.login import ACCOUNT, LOGIN, LOGOUT, Login, LoginOptions
 from seller_platform.service.pages.password import change_password, show_password
@@ -155,8 +155,13 @@ def create_app(
     app = Starlette(
         routes=[
             *(
-                routing.Route(route.path, admission.admitting(route), methods=[route.method], middleware=_COMPRESSED)
-                for route in routes
+                routing.Route(
+                    each.operation.path,
+                    admission.admitting(each),
+                    methods=[each.operation.method],
+                    middleware=_COMPRESSED,
+                )
+                for each in routes
             ),
             routing.Route(TOKEN, quick(partial(issue_tokens, store)), methods=["POST"]),
             routing.Route(REVOKE, quick(partial(revoke_token, store)), methods=["POST"]),
@@ -230,7 +235,7 @@ def _page_routes(store: Store, admission: Admission, options: ServiceOptions) ->
 def _documentation_routes(routes: Sequence[Route]) -> list[routing.Route]:
     @cache
     def documentation() -> tuple[bytes, str]:
-        document = openapi_document(routes, oauth_paths(), _ANY_BASE_URL)
+        document = openapi_document([*(route.operation for route in routes), *OPERATIONS], _ANY_BASE_URL)
         return msgspec.json.encode(document), docs_text(document)
 
     @lru_cache(MOST_BASE_URLS)
@@ -291,7 +296,7 @@ async def _answer_misdirected(
 
 def _page_test(routes: Sequence[Route]) -> Callable[[Request], bool]:
     """Return whether a request is answered with a page: it is a browser's, and its path is not the API's."""
-    api = {_first_part(MCP), *(_first_part(route.path) for route in routes)}
+    api = {_first_part(MCP), *(_first_part(route.operation.path) for route in routes)}
 
     def is_page(request: Request) -> bool:
         path = request.scope["path"]

@@ -5,11 +5,14 @@ A group writes to all of its accounts, or to none.
 
 from collections.abc import Mapping
 from datetime import date
+from typing import Annotated
 
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.clocks import Clock
+from seller_platform.contract import Column, Kind
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import COST_PERIODS_PATH
@@ -22,18 +25,134 @@ from seller_platform.service.access import (
     read_selector,
     select_accounts,
 )
-from seller_platform.service.costs.bodies import read_periods
-from seller_platform.service.costs.openapi import DELETE, DRY_RUN, FROM_DATE, READ, TO_DATE, WRITE
+from seller_platform.service.costs.bodies import CostPeriodInput, read_periods
 from seller_platform.service.costs.store import delete_periods, read_stored, write_periods
 from seller_platform.service.http.bodies import read_json
-from seller_platform.service.http.idempotency import answer_once
-from seller_platform.service.http.parameters import Query, SentParameter, shown
+from seller_platform.service.http.idempotency import KEY, answer_once
+from seller_platform.service.http.parameters import Parameter, Query, SentParameter, about, shown
 from seller_platform.service.http.responses import JSON, success_answer
 from seller_platform.service.limits.policy import CostLimits
 from seller_platform.service.lists.products import PRODUCT, SKU, find_skus
 from seller_platform.service.lists.replica import Need, require_read
-from seller_platform.service.openapi.routes import Route
+from seller_platform.service.openapi.operations import Operation, Route
+from seller_platform.service.openapi.schemas import Done, body_type, list_of, page_type, row_type
 from seller_platform.service.pool import Connection, Store
+
+FROM_DATE = Parameter[date]("from_date", "First day of the one period to delete; goes with `to_date`.", date)
+TO_DATE = Parameter[date]("to_date", "Last day of the one period to delete; goes with `from_date`.", date)
+DRY_RUN = Parameter[bool]("dry_run", "Delete nothing, and answer how many periods would be deleted.", bool)
+
+
+_Element = row_type(
+    "cost_element",
+    (
+        Column("cost_element", Kind.TEXT, "A cost category, such as Manufacturing.", key=True, example="Manufacturing"),
+        Column("amount", Kind.MONEY, "What it costs for one unit.", key=True),
+        Column("currency", Kind.TEXT, "ISO 4217 code of `amount`.", key=True, example="EUR"),
+        Column("provider", Kind.TEXT, "Who is paid.", example="Example Pottery"),
+        Column("notes", Kind.TEXT, "Anything worth remembering.", example="net of tax"),
+    ),
+)
+_OF_GROUPS = (
+    Column("account_title", Kind.TEXT, "Title of the account; of a group only.", key=True, example="Shop US"),
+    Column("seller_id", Kind.TEXT, "Seller of the account; of a group only.", example="A1EXAMPLE"),
+    Column("marketplace_id", Kind.TEXT, "Marketplace of the account; of a group only.", example="US"),
+    Column("sku", Kind.TEXT, "The product; of a group, or where an ASIN names the product.", key=True, example="MUG-1"),
+)
+_Period = row_type(
+    "cost_period",
+    (
+        Column("from_date", Kind.DATE, "First day on which the costs hold.", key=True),
+        Column("to_date", Kind.DATE, "Last day on which they hold."),
+        *_OF_GROUPS,
+    ),
+    optional=[column.name for column in _OF_GROUPS],
+    cost_elements=list_of(_Element, "What the costs are made of."),
+)
+
+
+class StoredCosts(Done):
+    """What was stored."""
+
+    sku: Annotated[str, about("The product.", "MUG-BLUE-350")]
+    periods: Annotated[int, about("How many periods were stored, in all accounts together.")]
+
+
+class DeletedCosts(Done):
+    """What was deleted."""
+
+    deleted: Annotated[int, about("How many periods were deleted, or with `dry_run` would be.")]
+
+
+_EXAMPLE = {
+    "account_title": "Shop US",
+    "sku": "MUG-BLUE-350",
+    "data": [
+        {
+            "dates": {"from_date": "2026-03-01", "to_date": "2026-03-31"},
+            "cost_elements": [
+                {"cost_element": "Manufacturing", "total_amount": 1250, "units": 500, "currency": "USD"},
+                {"cost_element": "Freight", "amount": 0.45, "currency": "USD"},
+            ],
+        }
+    ],
+}
+_INPUT = body_type(
+    "CostPeriodsInput",
+    (*SELECTION, SKU),
+    data=list_of(CostPeriodInput, "The periods, no two of which may have a day in common.", min_length=1),
+)
+
+READ = Operation(
+    COST_PERIODS_PATH,
+    "list_cost_periods",
+    "costs",
+    "List the cost periods of a product.",
+    "The product is named by exactly one of `sku`, `asin` and `parent_asin`; an ASIN stands for every SKU that "
+    "offers it. Its cost on a day is the sum of the elements of the periods that hold on that day, for one unit. "
+    "There are no pages. A group answers with the periods of all its accounts, each with its account and its SKU; a "
+    "product named by an ASIN with the SKU of each.",
+    page_type(_Period, announces_total=False),
+    (*SELECTION, *PRODUCT),
+    (401, 404, 422, 503),
+)
+WRITE = Operation(
+    COST_PERIODS_PATH,
+    "write_cost_periods",
+    "costs",
+    "Store cost periods of a product, all or none; those with the same dates are replaced.",
+    "Everything in the body is stored or nothing. Both ends of a period are included. A period with the same dates "
+    "as a stored one replaces it; one that overlaps another with other dates is refused, and the answer names both. "
+    "Periods that the body does not name stay. A group stores in all of its accounts, or in none. Statistics follow "
+    "at once.\n\n`amount` is for one unit, and rounded to the cent. Where it is not sent it is `total_amount` * "
+    "`conversion_rate` / `units`; where both are sent they must agree to the cent. `currency` is that of "
+    "`total_amount`. With a `conversion_rate` other than 1 the amount is in the account's currency, and is read back "
+    "with it; a group whose accounts keep several currencies is then refused.\n\n"
+    "The product must be known to the account. An account whose rows are copied from another service takes no costs "
+    "(403): the next copy would undo them.",
+    StoredCosts,
+    (*SELECTION, SKU, KEY),
+    (401, 403, 404, 409, 413, 415, 422, 503),
+    method="POST",
+    scope=Scope.COSTS_WRITE,
+    body={JSON: Annotated[_INPUT, Meta(examples=[_EXAMPLE])]},
+)
+DELETE = Operation(
+    COST_PERIODS_PATH,
+    "delete_cost_periods",
+    "costs",
+    "Delete the cost periods of a product, or the one with the given dates.",
+    "The product is named by exactly one of `sku`, `asin` and `parent_asin`. `from_date` and `to_date` go together "
+    "and name one period by exactly its dates; without them all periods of the product are deleted. A parameter or "
+    "a field of the body that is not listed here is refused. Where no period is "
+    "found the answer is 404, and nothing was deleted. Statistics follow at once. An account whose rows are copied "
+    "from another service keeps its costs (403).",
+    DeletedCosts,
+    (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE, DRY_RUN),
+    (401, 403, 404, 413, 415, 422, 503),
+    method="DELETE",
+    scope=Scope.COSTS_WRITE,
+)
 
 
 def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, ...]:
@@ -94,11 +213,7 @@ def cost_routes(store: Store, clock: Clock, limits: CostLimits) -> tuple[Route, 
             return success_answer(f"{named} would be deleted; nothing was.", deleted=deleted)
         return success_answer(f"{named} {'was' if deleted == 1 else 'were'} deleted.", deleted=deleted)
 
-    return (
-        Route(COST_PERIODS_PATH, answer_read, READ),
-        Route(COST_PERIODS_PATH, answer_write, WRITE, "POST"),
-        Route(COST_PERIODS_PATH, answer_delete, DELETE, "DELETE"),
-    )
+    return Route(READ, answer_read), Route(WRITE, answer_write), Route(DELETE, answer_delete)
 
 
 def _read_deletion(

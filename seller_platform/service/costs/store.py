@@ -322,7 +322,7 @@ def _elements(stored: str | None) -> object:
         if isinstance(element, dict):
             fields = {name: element.get(name) for name in ELEMENT_FIELDS}
             amount = fields["amount"]
-            if isinstance(amount, int | Decimal) and not isinstance(amount, bool):
-                fields["amount"] = with_cents(Decimal(amount))
+            if isinstance(amount, Decimal):
+                fields["amount"] = with_cents(amount)
             elements[position] = fields
     return elements

@@ -16,7 +16,6 @@ FORM = "application/x-www-form-urlencoded"
 LARGEST_JSON_BYTES = 1 << 20
 LARGEST_FORM_BYTES = 64 << 10
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
-_LONGEST_INT = 18
 _UTF_8 = ("utf-8", "utf8", "us-ascii")
 
 
@@ -43,7 +42,7 @@ async def read_form(request: Request, *, most_fields: int = MOST_FIELDS) -> dict
 async def read_json(request: Request) -> dict[str, object]:
     """Return the object of a JSON body; without a body, an empty one.
 
-    Numbers with a fraction or an exponent, and those too large for PostgreSQL's bigint, are exact decimals.
+    Numbers are exact decimals.
 
     Raises:
         WrongContentTypeError: The body is of another type.
@@ -89,7 +88,7 @@ def parse_json(body: bytes) -> object:
         return json.loads(
             body.decode(),
             parse_float=_exact,
-            parse_int=lambda digits: int(digits) if len(digits) <= _LONGEST_INT else _exact(digits),
+            parse_int=_exact,
             parse_constant=_refuse_constant,
             object_pairs_hook=_object,
         )

@@ -7,13 +7,15 @@ has no effect, and is not stored. A key belongs to a user and an endpoint, and i
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated
 
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import IDEMPOTENCY_KEY
 from seller_platform.errors import ApiError, InvalidParametersError
-from seller_platform.service.http.parameters import Parameter, shown
+from seller_platform.service.http.parameters import Parameter
 from seller_platform.service.pool import Connection, Store
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 
@@ -36,20 +38,20 @@ SET fingerprint = excluded.fingerprint, status = excluded.status, media_type = e
 """
 
 
-def _read_key(text: str) -> str:
-    key = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
-    if not 1 <= len(key) <= _LONGEST_KEY or not key.isascii() or not key.isprintable():
-        raise ValueError(f"must have 1 to {_LONGEST_KEY} printable ASCII characters; it is {shown(text)}")
-    return key
+_FORM = Meta(
+    min_length=1,
+    max_length=_LONGEST_KEY,
+    pattern="^[ -~]+$",
+    description=f"1 to {_LONGEST_KEY} printable ASCII characters",
+)
 
-
-KEY = Parameter(
+KEY = Parameter[str](
     IDEMPOTENCY_KEY,
     f"A text that no other request of the user to this endpoint has, such as a UUID. For {KEPT_HOURS} hours the same "
     "request with the same key gets the same answer, and is carried out once. A refusal is not kept.",
-    _read_key,
-    {"type": "string", "minLength": 1, "maxLength": _LONGEST_KEY + 2},
+    Annotated[str, _FORM],
     place="header",
+    example="8e03978e-40d5-43dd-bc93-6894a57f9324",
 )
 
 
@@ -80,7 +82,8 @@ async def answer_once(
     if len(keys) > 1:
         raise InvalidParametersError({IDEMPOTENCY_KEY: [f"was sent {len(keys)} times; send it once"]})
     try:
-        key, fingerprint = KEY.read(keys[0]), _fingerprint(accounts, request.scope["query_string"], body)
+        key = KEY.read(keys[0][1:-1] if len(keys[0]) > 1 and keys[0][0] == keys[0][-1] == '"' else keys[0])
+        fingerprint = _fingerprint(accounts, request.scope["query_string"], body)
     except ValueError as error:
         raise InvalidParametersError({IDEMPOTENCY_KEY: [str(error)]}) from None
     endpoint = f"{request.method} {request.scope['path']}"

@@ -1,11 +1,14 @@
-"""Reads query parameters strictly: one value for each, in exactly the declared form."""
+"""Reads query parameters strictly: one value for each, of exactly the declared type."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args
 from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Meta
 
 from seller_platform.counts import count_of
 from seller_platform.errors import InvalidParametersError
@@ -17,8 +20,16 @@ _LONGEST_TEXT = 1_000
 _LONGEST_NAME = 40
 MOST_FIELDS = 200
 _DIGITS = re.compile(r"[0-9]{1,19}")
-_CURRENCY = re.compile(r"[A-Z]{3}")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def about(doc: str, *examples: object, **limits: Any) -> Meta:
+    """Return what is documented of a field: a sentence, examples, and limits."""
+    return Meta(description=doc, examples=[*examples] or None, **limits)
+
+
+Text = Annotated[str, Meta(min_length=1, max_length=_LONGEST_TEXT)]
+Count = Annotated[int, Meta(ge=1, le=LARGEST_INTEGER)]
+Currency = Annotated[str, about("an ISO 4217 code such as EUR", "EUR", pattern="^[A-Z]{3}$", max_length=3)]
 
 
 @dataclass(frozen=True)
@@ -26,28 +37,62 @@ class Parameter(Generic[Value]):
     """One parameter of an endpoint.
 
     Attributes:
-        read: Returns the value of a text, or raises ValueError with what is allowed.
-        schema: Its JSON schema in the OpenAPI document.
+        type: Its type, of which its JSON schema is made; the description of a pattern says what is allowed.
         place: Where it is sent.
     """
 
     name: str
     doc: str
-    read: Callable[[str], Value]
-    schema: Mapping[str, object] = field(default_factory=dict)
+    type: Any
     required: bool = False
     place: Literal["query", "header"] = "query"
+    example: str | None = None
 
-    @property
-    def described(self) -> dict[str, object]:
-        """The parameter as an OpenAPI document describes it."""
-        return {
-            "name": self.name,
-            "in": self.place,
-            "required": self.required,
-            "description": self.doc,
-            "schema": dict(self.schema),
-        }
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """Its JSON schema."""
+        schema = msgspec.json.schema(self.type)
+        # Of values to choose from, msgspec gives no type, and sorts them.
+        choice = (
+            {"type": _TYPES[type(schema["enum"][0])], "enum": list(get_args(self.type))} if "enum" in schema else {}
+        )
+        return {**schema, **choice}
+
+    def read(self, text: str) -> Value:
+        """Return the value of a text.
+
+        Raises:
+            ValueError: The text is of another form.
+        """
+        sent: object = text
+        if self.schema["type"] == "integer" and _DIGITS.fullmatch(text):
+            sent = int(text)
+        elif self.schema["type"] == "boolean":
+            sent = {"true": True, "false": False}.get(text, text)
+        try:
+            value: Value = msgspec.convert(sent, self.type)
+        except msgspec.ValidationError:
+            raise ValueError(f"must be {_allowed(self.schema)}; it is {shown(text)}") from None
+        return value
+
+
+_TYPES = {int: "integer", str: "string"}
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    """Return in words what a schema allows."""
+    if "enum" in schema:
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    if schema["type"] == "integer":
+        return f"a whole number from {schema['minimum']} to {schema['maximum']}"
+    words = {"boolean": "true or false", "date": "a day of the calendar, written YYYY-MM-DD"}
+    of_text = schema.get("description", f"a text of 1 to {_LONGEST_TEXT} characters")
+    return str(words.get(schema.get("format", schema["type"]), of_text))
+
+
+def choice_of(*values: str | int) -> Any:
+    """Return the type of one of these values."""
+    return Literal.__getitem__(values)
 
 
 @dataclass(frozen=True)
@@ -189,91 +234,3 @@ def is_storable(text: str) -> bool:
 def shown(text: str) -> str:
     """Return a text quoted and shortened for a message; what is not printable is escaped."""
     return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."
-
-
-def text_parameter(name: str, doc: str) -> Parameter[str]:
-    """Return a parameter that takes any text but the empty one."""
-
-    def read(text: str) -> str:
-        if not text:
-            raise ValueError("must not be empty")
-        return text
-
-    return Parameter(name, doc, read, {"type": "string", "minLength": 1, "maxLength": _LONGEST_TEXT})
-
-
-def choice_parameter(name: str, doc: str, values: Sequence[str], *, required: bool) -> Parameter[str]:
-    """Return a parameter that takes one of the given texts."""
-
-    def read(text: str) -> str:
-        if text not in values:
-            raise ValueError(f"must be one of {', '.join(values)}; it is {shown(text)}")
-        return text
-
-    return Parameter(name, doc, read, {"type": "string", "enum": list(values)}, required)
-
-
-def size_parameter(name: str, doc: str, values: Sequence[int], *, required: bool = True) -> Parameter[int]:
-    """Return a parameter that takes one of the given numbers."""
-    allowed = ", ".join(map(str, values))
-
-    def read(text: str) -> int:
-        number = int(text) if _DIGITS.fullmatch(text) else 0
-        if number not in values:
-            raise ValueError(f"must be one of {allowed}; it is {shown(text)}")
-        return number
-
-    return Parameter(name, doc, read, {"type": "integer", "enum": list(values)}, required)
-
-
-def count_parameter(name: str, doc: str) -> Parameter[int]:
-    """Return a parameter that takes a whole number from 1."""
-
-    def read(text: str) -> int:
-        number = int(text) if _DIGITS.fullmatch(text) else 0
-        if not 1 <= number <= LARGEST_INTEGER:
-            raise ValueError(f"must be a whole number from 1 to {LARGEST_INTEGER}; it is {shown(text)}")
-        return number
-
-    return Parameter(name, doc, read, {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER})
-
-
-def flag_parameter(name: str, doc: str) -> Parameter[bool]:
-    """Return a parameter that takes true or false."""
-
-    def read(text: str) -> bool:
-        if text not in ("true", "false"):
-            raise ValueError(f"must be true or false; it is {shown(text)}")
-        return text == "true"
-
-    return Parameter(name, doc, read, {"type": "boolean"})
-
-
-def day_parameter(name: str, doc: str) -> Parameter[date]:
-    """Return a parameter that takes a calendar day."""
-    return Parameter(name, doc, read_day, {"type": "string", "format": "date"})
-
-
-def currency_parameter(name: str, doc: str) -> Parameter[str]:
-    """Return a parameter that takes the code of a currency."""
-
-    def read(text: str) -> str:
-        if not _CURRENCY.fullmatch(text):
-            raise ValueError(f"must be an ISO 4217 code such as EUR; it is {shown(text)}")
-        return text
-
-    return Parameter(name, doc, read, {"type": "string", "pattern": "^[A-Z]{3}$"})
-
-
-def read_day(text: str) -> date:
-    """Return the day that a text names.
-
-    Raises:
-        ValueError: The text is not a day in the form YYYY-MM-DD.
-    """
-    if _DATE.fullmatch(text):
-        try:
-            return date.fromisoformat(text)
-        except ValueError:
-            pass
-    raise ValueError(f"must be a day of the calendar, written YYYY-MM-DD; it is {shown(text)}")

@@ -24,7 +24,7 @@ from seller_platform.service.limits.policy import Limits
 from seller_platform.service.limits.rates import Rates
 from seller_platform.service.limits.turns import RETRY_SECONDS, Turns
 from seller_platform.service.metrics import Measures
-from seller_platform.service.openapi.routes import Cost, Route
+from seller_platform.service.openapi.operations import Cost, Route
 from seller_platform.service.pool import Store
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -51,8 +51,8 @@ class Admission:
 
     def admitting(self, route: Route) -> Endpoint:
         """Return the endpoint of a route that answers only admitted requests."""
-        if not route.description.needs_token:
-            return self.admitting_anyone(route.answer, Cost.QUICK)
+        if route.operation.scope is None:
+            return self.admitting_anyone(route.answer, route.cost)
 
         async def answer(request: Request) -> Response:
             key = (hash_of(bearer_token(request.headers)), route.resource)

@@ -31,15 +31,7 @@ from seller_platform.service.access import (
     read_selector,
     select_accounts,
 )
-from seller_platform.service.http.parameters import (
-    Parameter,
-    Query,
-    choice_parameter,
-    count_parameter,
-    currency_parameter,
-    day_parameter,
-    size_parameter,
-)
+from seller_platform.service.http.parameters import Count, Currency, Parameter, Query, choice_of
 from seller_platform.service.http.responses import JSON, base_url_of
 from seller_platform.service.lists.page_queries import (
     Days,
@@ -64,14 +56,16 @@ from seller_platform.service.lists.rules import rules_for
 from seller_platform.service.lists.state import database_of
 from seller_platform.service.lists.validators import CACHING, PageName, tags_of
 from seller_platform.service.metrics import note_rows
-from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
-from seller_platform.service.openapi.routes import Route
+from seller_platform.service.openapi.operations import Operation, Route
+from seller_platform.service.openapi.schemas import page_type, row_type
 from seller_platform.service.pool import Connection, Store
 
-START = day_parameter("start_date", "First day, in the account's time zone; by default six days before `end_date`.")
-END = day_parameter("end_date", "Last day, in the account's time zone; by default today.")
-PAGE = count_parameter("page", "Page of the list, from 1; by default 1.")
-CURRENCY = currency_parameter("currency", "Convert amounts to this currency, at the rate of each row's day.")
+START = Parameter[date](
+    "start_date", "First day, in the account's time zone; by default six days before `end_date`.", date
+)
+END = Parameter[date]("end_date", "Last day, in the account's time zone; by default today.", date)
+PAGE = Parameter[int]("page", "Page of the list, from 1; by default 1.", Count)
+CURRENCY = Parameter[str]("currency", "Convert amounts to this currency, at the rate of each row's day.", Currency)
 _DEFAULT_SPAN = timedelta(days=6)
 
 _DAYS = (
@@ -109,13 +103,14 @@ class ListParameters:
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        self._size = size_parameter("per_page", "Rows on a page.", dataset.page_sizes) if dataset.page_sizes else None
+        sizes = dataset.page_sizes
+        self._size = Parameter[int]("per_page", "Rows on a page.", choice_of(*sizes), required=True) if sizes else None
         self._currency = CURRENCY if keeps_own_currency(dataset) else None
         self._own_days = rules_for(dataset).parameters
         split_by = dataset.split_by
         self._split_by = (
-            choice_parameter(
-                split_by.parameter, "The part of the list to return.", split_by.values, required=split_by.required
+            Parameter[str](
+                split_by.parameter, "The part of the list to return.", choice_of(*split_by.values), split_by.required
             )
             if split_by is not None
             else None
@@ -204,17 +199,18 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
         return page_answer(request, dataset, page, list_request, headers)
 
     computed = (COMPUTED_BY,) if keeps_own_currency(dataset) or rules.source is not None else ()
-    description = Description(
+    operation = Operation(
+        dataset.path,
         name=f"list_{dataset.name}",
         area=dataset.area,
         summary=f"List rows: {dataset.doc[0].lower()}{dataset.doc[1:]}",
         rules=rules_of(dataset),
-        schema=envelope_schema(row_schema(dataset.name, dataset.columns), announces_total=dataset.announces_total),
+        answer=page_type(row_type(dataset.name, dataset.columns), announces_total=dataset.announces_total),
         parameters=parameters.all,
         refusals=(401, 404, 410, 422, 503),
         headers=(*computed, "ETag", "Link"),
     )
-    return Route(dataset.path, answer, description)
+    return Route(operation, answer)
 
 
 def rules_of(dataset: Dataset) -> str:

@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from typing import Annotated
 from urllib.parse import urlencode
+
+from msgspec import Meta
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.wire import AS_OF
@@ -25,21 +28,19 @@ _PAGE = "page"
 _LONGEST_TOKEN = 900
 _CHECK_BYTES = 12
 _PAYLOAD = re.compile(r"([0-9]{1,17}) ([0-9]{1,19}) ([0-9.-]{1,70}) ([0-9]{1,19}) ([0-9]{1,19})((?: [0-9]{1,19})*)")
-_TOKEN = re.compile(rf"[A-Za-z0-9_-]{{24,{_LONGEST_TOKEN}}}")
+_TOKEN = Meta(
+    min_length=24,
+    max_length=_LONGEST_TOKEN,
+    pattern="^[A-Za-z0-9_-]+$",
+    description="sent as in the link to the next page; begin again without it",
+)
 
-
-def _read_token(text: str) -> str:
-    if not _TOKEN.fullmatch(text):
-        raise ValueError("must be sent as in the link to the next page; begin again without it")
-    return text
-
-
-AS_OF_PARAMETER = Parameter(
+AS_OF_PARAMETER = Parameter[str](
     AS_OF,
     f"Reads the list as it was when a walk over its pages began, at most {PIN_HOURS} hours ago. The link of each page "
     "to the next carries it; without it, a page is of the present list.",
-    _read_token,
-    {"type": "string", "minLength": 24, "maxLength": _LONGEST_TOKEN, "pattern": "^[A-Za-z0-9_-]+$"},
+    Annotated[str, _TOKEN],
+    example="bnXkz1SW_7s6jvU2MTc3MjM2ODIwMTAwMDUwMCA2MDAgLTEyLjM0IDc3NCAx",
 )
 
 

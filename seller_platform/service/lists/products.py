@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from seller_platform.errors import ApiError, NotFoundError
 from seller_platform.service.access import SelectedAccounts
-from seller_platform.service.http.parameters import Parameter, SentParameter, shown, text_parameter
+from seller_platform.service.http.parameters import Parameter, SentParameter, Text, shown
 from seller_platform.service.lists.replica import unknown_to_replica
 from seller_platform.service.pool import Connection
 
-SKU = text_parameter("sku", "Seller SKU of a product.")
-ASIN = text_parameter("asin", "Product identifier on the marketplace: every SKU that offers it.")
-PARENT_ASIN = text_parameter("parent_asin", "The listing of which products are variants: every SKU of them.")
+SKU = Parameter[str]("sku", "Seller SKU of a product.", Text, example="MUG-BLUE-350")
+ASIN = Parameter[str]("asin", "Product identifier on the marketplace: every SKU that offers it.", Text)
+PARENT_ASIN = Parameter[str]("parent_asin", "The listing of which products are variants: every SKU of them.", Text)
 PRODUCT: tuple[Parameter[str], ...] = (SKU, ASIN, PARENT_ASIN)
 
 _BY_SKU = """

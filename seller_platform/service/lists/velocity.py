@@ -11,15 +11,19 @@ from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.errors import InvalidParametersError
 from seller_platform.service.access import SelectedAccounts
-from seller_platform.service.http.parameters import day_parameter
+from seller_platform.service.http.parameters import Parameter
 from seller_platform.service.lists.page_queries import Days, PageSource, TableOf
 from seller_platform.service.lists.replica import Need
 from seller_platform.service.lists.state import NeededDays
 
-VELOCITY_START = day_parameter(
-    "velocity_start_date", "First day of those over which velocity is computed; by default 29 days before the last."
+VELOCITY_START = Parameter[date](
+    "velocity_start_date",
+    "First day of those over which velocity is computed; by default 29 days before the last.",
+    date,
 )
-VELOCITY_END = day_parameter("velocity_end_date", "Last day of those; by default today, if a first one is sent.")
+VELOCITY_END = Parameter[date](
+    "velocity_end_date", "Last day of those; by default today, if a first one is sent.", date
+)
 
 _DEFAULT_SPAN = timedelta(days=29)
 _COVER_DAYS = 30

@@ -25,14 +25,13 @@ from seller_platform.service.http.parameters import shown
 from seller_platform.service.http.responses import JSON, base_url_of
 from seller_platform.service.limits.admission import Admission
 from seller_platform.service.mcp.protocol import StreamableHTTPSessionManager, mcp_server
-from seller_platform.service.openapi.operations import Description
-from seller_platform.service.openapi.routes import Route
+from seller_platform.service.openapi.operations import Operation, Route
 from seller_platform.service.pool import Store
 from seller_platform.warehouse.schema.readers import open_reading
 
 _ACCOUNTS = "seller_platform.mcp_accounts"
 _SECONDS = 20.0
-_DESCRIPTION = Description("ask", "mcp", "Let an agent ask.", "", {})
+_OPERATION = Operation(MCP, "ask", "mcp", "Let an agent ask.", "", method="POST")
 
 
 class AgentsEndpoint:
@@ -52,7 +51,7 @@ class AgentsEndpoint:
 
     def routes(self, admission: Admission) -> list[StarletteRoute]:
         """Return the endpoint and its metadata."""
-        route = Route(MCP, self._answer, _DESCRIPTION, method="POST", resource=MCP)
+        route = Route(_OPERATION, self._answer, resource=MCP)
         return [
             StarletteRoute(MCP, _challenging(admission.admitting(route)), methods=["POST"]),
             StarletteRoute(f"{RESOURCE_METADATA}{MCP}", _answer_metadata),

@@ -1,233 +1,252 @@
-"""Describes the OAuth server for the OpenAPI document."""
+"""The requests and answers of the OAuth server, and their description for the OpenAPI document."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import (
     ACCESS_TOKEN_SECONDS,
     AUTHORIZATION_CODE_SECONDS,
     AUTHORIZE,
+    DOCS,
     METADATA,
     REFRESH_TOKEN_SECONDS,
     REVOKE,
     TOKEN,
 )
 from seller_platform.service.http.bodies import FORM
+from seller_platform.service.http.parameters import Parameter, about, choice_of
 from seller_platform.service.http.responses import JSON
-from seller_platform.service.openapi.operations import ERROR_SCHEMA, INTEGER, TEXT, object_schema
+from seller_platform.service.openapi.operations import Answers, Operation
+from seller_platform.service.openapi.schemas import Error
 
-_HTML = {"text/html": {"schema": TEXT}}
-_TOKEN_PAIR = object_schema(
-    "TokenPair",
-    {
-        "token_type": ({"const": "Bearer"}, "Always `Bearer`."),
-        "expires_in": (
-            {**INTEGER, "minimum": 0, "maximum": ACCESS_TOKEN_SECONDS, "examples": [ACCESS_TOKEN_SECONDS]},
-            f"Seconds for which the access token works: {ACCESS_TOKEN_SECONDS}, unless the whole access ends before.",
-        ),
-        "access_token": (TEXT, "Send it as `Authorization: Bearer ACCESS_TOKEN`."),
-        "refresh_token": (TEXT, "Works once, for the next pair; store the new one each time before you use it."),
-        "scope": (TEXT, "What the access token may do: names of scopes with spaces between (RFC 6749 section 5.1)."),
-    },
-)
-_KINDS = {
-    "enum": [
-        "invalid_request",
-        "invalid_client",
-        "invalid_grant",
-        "invalid_scope",
-        "invalid_target",
-        "unsupported_grant_type",
-    ]
-}
-_REFUSAL = object_schema(
-    "TokenError",
-    {
-        "error": (_KINDS, "The kind of error (RFC 6749 section 5.2)."),
-        "error_description": (TEXT, "What is wrong, in a sentence."),
-    },
-)
-_SCOPE = {**TEXT, "examples": [" ".join(Scope)]}
-_CLIENT = {
-    "client_id": (TEXT, "The client's id; here or by HTTP Basic."),
-    "client_secret": (TEXT, "The client's secret; here or by HTTP Basic."),
-}
-# The type of these two comes first, so that the served document stays as it is to the byte.
-_EXCHANGE = {"type": "object"} | object_schema(
-    "CodeExchange",
-    {
-        "grant_type": ({"const": "authorization_code"}, "Exchanges a code for a token pair."),
-        **_CLIENT,
-        "code": (TEXT, "The code that the callback received. It works once, for ten minutes."),
-        "redirect_uri": (TEXT, "The redirect URL that the code was asked for with."),
-        "code_verifier": (TEXT, "The PKCE verifier, where a challenge was sent (RFC 7636)."),
-    },
-    required=("grant_type", "code", "redirect_uri"),
-)
-_REFRESH = {"type": "object"} | object_schema(
-    "Refresh",
-    {
-        "grant_type": ({"const": "refresh_token"}, "Exchanges a refresh token for the next pair."),
-        **_CLIENT,
-        "refresh_token": (TEXT, "The newest refresh token. An older one ends the whole grant."),
-        "scope": (_SCOPE, "Scopes of the next access token, out of those that the user approved; by default all."),
-    },
-    required=("grant_type", "refresh_token"),
-)
-_REVOCATION = object_schema(
-    "Revocation",
-    {
-        "token": (TEXT, "An access token, or a refresh token: then the whole grant ends."),
-        "token_type_hint": (TEXT, "Ignored; both kinds are looked for."),
-        **_CLIENT,
-    },
-    required=("token",),
-)
+_SCOPES = " ".join(Scope)
 _TOO_MANY = "the network has made too many requests, or has too many under way; `Retry-After` says when to try again."
-_ADDRESS = {"type": "string", "format": "uri"}
-_WORDS = {"type": "array", "items": TEXT}
-_SERVER = object_schema(
-    "ServerMetadata",
-    {
-        "issuer": (_ADDRESS, "The service itself."),
-        "authorization_endpoint": (_ADDRESS, "Where the user's browser is sent."),
-        "token_endpoint": (_ADDRESS, "Where codes and refresh tokens are exchanged."),
-        "revocation_endpoint": (_ADDRESS, "Where tokens are revoked."),
-        "scopes_supported": (_WORDS, "What `scope` may name."),
-        "response_types_supported": (_WORDS, "What `response_type` may be."),
-        "response_modes_supported": (_WORDS, "How the answer comes back to `redirect_uri`."),
-        "grant_types_supported": (_WORDS, "What `grant_type` may be."),
-        "token_endpoint_auth_methods_supported": (_WORDS, "How a client tells who it is."),
-        "revocation_endpoint_auth_methods_supported": (_WORDS, "The same, to revoke."),
-        "code_challenge_methods_supported": (_WORDS, "What `code_challenge_method` may be."),
-        "authorization_response_iss_parameter_supported": (
-            {"type": "boolean"},
-            "Whether `iss` comes back with the code (RFC 9207).",
+_CLIENT_METHODS = ("client_secret_basic", "client_secret_post", "none")
+_ClientId = Annotated[str, about("The client's id; here or by HTTP Basic.")] | UnsetType
+_ClientSecret = Annotated[str, about("The client's secret; here or by HTTP Basic.")] | UnsetType
+_Verifier = Annotated[
+    str,
+    about(
+        "The PKCE verifier, where a challenge was sent (RFC 7636).",
+        "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+        min_length=43,
+        max_length=128,
+        pattern="^[A-Za-z0-9._~-]+$",
+    ),
+]
+
+
+class CodeExchange(Struct, tag_field="grant_type", tag="authorization_code"):
+    """Exchanges a code for a token pair."""
+
+    code: Annotated[str, about("The code that the callback received. It works once, for ten minutes.")]
+    redirect_uri: Annotated[str, about("The redirect URL that the code was asked for with.")]
+    client_id: _ClientId = UNSET
+    client_secret: _ClientSecret = UNSET
+    code_verifier: _Verifier | UnsetType = UNSET
+
+
+class Refresh(Struct, tag_field="grant_type", tag="refresh_token"):
+    """Exchanges a refresh token for the next pair."""
+
+    refresh_token: Annotated[str, about("The newest refresh token. An older one ends the whole grant.")]
+    client_id: _ClientId = UNSET
+    client_secret: _ClientSecret = UNSET
+    scope: (
+        Annotated[
+            str, about("Scopes of the next access token, out of those that the user approved; by default all.", _SCOPES)
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class Revocation(Struct):
+    """Revokes a token."""
+
+    token: Annotated[str, about("An access token, or a refresh token: then the whole grant ends.")]
+    token_type_hint: Annotated[str, about("Ignored; both kinds are looked for.")] | UnsetType = UNSET
+    client_id: _ClientId = UNSET
+    client_secret: _ClientSecret = UNSET
+
+
+class TokenAnswer(Struct):
+    """A token pair."""
+
+    token_type: Literal["Bearer"]
+    expires_in: Annotated[
+        int,
+        about(
+            f"Seconds for which the access token works: {ACCESS_TOKEN_SECONDS}, unless the whole access ends before.",
+            ACCESS_TOKEN_SECONDS,
+            ge=0,
+            le=ACCESS_TOKEN_SECONDS,
         ),
+    ]
+    access_token: Annotated[str, about("Send it as `Authorization: Bearer ACCESS_TOKEN`.")]
+    refresh_token: Annotated[
+        str, about("Works once, for the next pair; store the new one each time before you use it.")
+    ]
+    scope: Annotated[
+        str, about("What the access token may do: names of scopes with spaces between (RFC 6749 section 5.1).", _SCOPES)
+    ]
+
+
+class TokenError(Struct):
+    """Why no tokens are issued (RFC 6749 section 5.2)."""
+
+    error: Annotated[
+        Literal[
+            "invalid_request",
+            "invalid_client",
+            "invalid_grant",
+            "invalid_scope",
+            "invalid_target",
+            "unsupported_grant_type",
+        ],
+        about("The kind of error."),
+    ]
+    error_description: Annotated[str, about("What is wrong, in a sentence.")]
+
+
+class Revoked(Struct):
+    """Nothing: the token works no longer, whether it was known or not."""
+
+
+def server_metadata(base_url: str) -> dict[str, tuple[Any, str]]:
+    """Return the metadata of the server (RFC 8414): each value, and a sentence about it."""
+    return {
+        "issuer": (base_url, "The service itself."),
+        "authorization_endpoint": (f"{base_url}{AUTHORIZE}", "Where the user's browser is sent."),
+        "token_endpoint": (f"{base_url}{TOKEN}", "Where codes and refresh tokens are exchanged."),
+        "revocation_endpoint": (f"{base_url}{REVOKE}", "Where tokens are revoked."),
+        "scopes_supported": ([scope.value for scope in Scope], "What `scope` may name."),
+        "response_types_supported": (["code"], "What `response_type` may be."),
+        "response_modes_supported": (["query"], "How the answer comes back to `redirect_uri`."),
+        "grant_types_supported": (["authorization_code", "refresh_token"], "What `grant_type` may be."),
+        "token_endpoint_auth_methods_supported": (_CLIENT_METHODS, "How a client tells who it is."),
+        "revocation_endpoint_auth_methods_supported": (_CLIENT_METHODS, "The same, to revoke."),
+        "code_challenge_methods_supported": (["S256"], "What `code_challenge_method` may be."),
+        "authorization_response_iss_parameter_supported": (True, "Whether `iss` comes back with the code (RFC 9207)."),
         "client_id_metadata_document_supported": (
-            {"type": "boolean"},
+            True,
             "Whether `client_id` may be the URL of a client ID metadata document.",
         ),
-        "service_documentation": (_ADDRESS, "The documentation for people."),
-    },
-    required=(),
-) | {
-    "examples": [
-        {
-            "issuer": "https://api.example",
-            "authorization_endpoint": "https://api.example/oauth/authorize",
-            "token_endpoint": "https://api.example/oauth/token",
-        }
-    ],
-}
-_QUERY = (
-    ("client_id", True, "The client's id, or the https URL of its client ID metadata document.", TEXT),
-    ("redirect_uri", True, "One of the redirect URLs that the client has registered, exactly.", TEXT),
-    ("response_type", True, "Always `code`.", {"type": "string", "enum": ["code"]}),
-    ("scope", False, "Scopes that the user may approve, with spaces between; by default all.", _SCOPE),
-    (
-        "resource",
-        False,
-        "What the token is for (RFC 8707): this service, or its `/mcp`; by default the former, or the latter for a "
-        "client with a metadata document that asks for the scope `read` alone, or is registered for agents.",
-        _ADDRESS,
-    ),
-    ("state", False, "Comes back unchanged with the code; check it against cross-site request forgery.", TEXT),
-    ("code_challenge", False, "PKCE challenge (RFC 7636).", {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"}),
-    ("code_challenge_method", False, "Goes with `code_challenge`.", {"type": "string", "enum": ["S256"]}),
-)
-
-
-def oauth_paths() -> dict[str, dict[str, Any]]:
-    """Return the path items of the OAuth server."""
-    return {
-        AUTHORIZE: {
-            "get": _operation(
-                "authorize",
-                "Send the user's browser here, to log in and to approve.",
-                "It comes back to `redirect_uri` with `code` and `state`, or with `error` when the user denies or the "
-                "request is wrong; and with `iss`, the issuer of the metadata, which the client compares (RFC 9207). "
-                "Where the client or its redirect URL is not known, the user sees a page and is "
-                f"sent nowhere. A code works once, for {AUTHORIZATION_CODE_SECONDS // 60} minutes. PKCE is optional, "
-                "but required of a client without a secret; the method is S256.\n\nThe user chooses "
-                "accounts and scopes on the page: the token reads the ticked accounts, or all of the user's, also "
-                "later ones. `read` is always given; unknown values of `scope` are ignored. For a client without a "
-                "secret, the port of a redirect URL on 127.0.0.1 or [::1] may vary.",
-                parameters=[
-                    {"name": name, "in": "query", "required": required, "description": doc, "schema": dict(schema)}
-                    for name, required, doc, schema in _QUERY
-                ],
-                responses={
-                    "200": {"description": "The consent page.", "content": _HTML},
-                    "303": {"description": "To the login, or back to `redirect_uri` with an error."},
-                    "400": {
-                        "description": "A page: client, redirect URL or response type are not known.",
-                        "content": _HTML,
-                    },
-                    "429": {"description": f"A page: {_TOO_MANY}", "content": _HTML},
-                    "503": {"description": "A page: the store is away; try again later.", "content": _HTML},
-                },
-            )
-        },
-        TOKEN: {
-            "post": _form(
-                "issue_tokens",
-                "Exchange a code or a refresh token for a token pair.",
-                f"The access token works for {ACCESS_TOKEN_SECONDS // 86_400} days, the refresh token for "
-                f"{REFRESH_TOKEN_SECONDS // 86_400} days and once: of simultaneous requests with the same one "
-                "exactly one gets a pair, and the second use of a code or of a refresh token ends the whole grant. "
-                "So store the new refresh token before you use it.\n\nA client tells who it is by HTTP Basic or in "
-                "the body, not both. A public client sends its `client_id` alone, and the `code_verifier` of its "
-                "challenge.\n\nThe whole access ends a year after the approval, unless the service is set otherwise. "
-                "Then no token of it works any longer, and the answer to a refresh is `invalid_grant`: send the user "
-                "through the authorization again.",
-                {"oneOf": [_EXCHANGE, _REFRESH]},
-                _TOKEN_PAIR,
-            )
-        },
-        REVOKE: {
-            "post": _form(
-                "revoke_token",
-                "Revoke a token, known or not (RFC 7009).",
-                "A refresh token ends the whole grant, with every token of it; an access token ends alone. Another "
-                "client's token is left as it is. The answer is 200 in any case. Users can end a grant too.",
-                _REVOCATION,
-                {"type": "object"},
-            )
-        },
-        METADATA: {
-            "get": _operation(
-                "read_oauth_metadata",
-                "Tell where the endpoints of the OAuth server are (RFC 8414).",
-                "Addresses begin as the one under which the service was reached.",
-                responses={"200": _json("The metadata.", _SERVER), "429": _json(_TOO_MANY, ERROR_SCHEMA)},
-            )
-        },
+        "service_documentation": (f"{base_url}{DOCS}", "The documentation for people."),
     }
 
 
-def _form(name: str, summary: str, rules: str, body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    return _operation(
-        name,
-        summary,
-        rules,
-        requestBody={"required": True, "content": {FORM: {"schema": body}}},
-        responses={
-            "200": _json("Success.", answer),
-            "400": _json("The request is refused.", _REFUSAL),
-            "401": _json("The client is not known, or its secret is wrong.", _REFUSAL),
-            "413": _json("The body is too large.", _REFUSAL),
-            "415": _json("The body is compressed, or in another charset than UTF-8.", _REFUSAL),
-            "429": _json(_TOO_MANY, ERROR_SCHEMA),
-            "503": _json("The store is away; try again later.", ERROR_SCHEMA),
+_Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
+_TYPES: Mapping[type, Any] = {str: _Address, bool: bool, list: list[str], tuple: list[str]}
+_METADATA = msgspec.defstruct(
+    "ServerMetadata",
+    [
+        (name, Annotated[_TYPES[type(value)], about(doc, value)])
+        for name, (value, doc) in server_metadata("https://api.example").items()
+    ],
+)
+_QUERY = (
+    Parameter[str](
+        "client_id", "The client's id, or the https URL of its client ID metadata document.", str, required=True
+    ),
+    Parameter[str](
+        "redirect_uri", "One of the redirect URLs that the client has registered, exactly.", str, required=True
+    ),
+    Parameter[str]("response_type", "Always `code`.", choice_of("code"), required=True),
+    Parameter[str](
+        "scope", "Scopes that the user may approve, with spaces between; by default all.", str, example=_SCOPES
+    ),
+    Parameter[str](
+        "resource",
+        "What the token is for (RFC 8707): this service, or its `/mcp`; by default the former, or the latter for a "
+        "client with a metadata document that asks for the scope `read` alone, or is registered for agents.",
+        _Address,
+        example="https://api.example/mcp",
+    ),
+    Parameter[str]("state", "Comes back unchanged with the code; check it against cross-site request forgery.", str),
+    Parameter[str](
+        "code_challenge",
+        "PKCE challenge (RFC 7636).",
+        Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{43}$")],
+        example="E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    ),
+    Parameter[str]("code_challenge_method", "Goes with `code_challenge`.", choice_of("S256")),
+)
+_OF_FORMS: Answers = {
+    400: ("The request is refused.", {JSON: TokenError}),
+    401: ("The client is not known, or its secret is wrong.", {JSON: TokenError}),
+    413: ("The body is too large.", {JSON: TokenError}),
+    415: ("The body is compressed, or in another charset than UTF-8.", {JSON: TokenError}),
+    429: (_TOO_MANY, {JSON: Error}),
+    503: ("The store is away; try again later.", {JSON: Error}),
+}
+
+OPERATIONS = (
+    Operation(
+        AUTHORIZE,
+        "authorize",
+        "oauth",
+        "Send the user's browser here, to log in and to approve.",
+        "It comes back to `redirect_uri` with `code` and `state`, or with `error` when the user denies or the "
+        "request is wrong; and with `iss`, the issuer of the metadata, which the client compares (RFC 9207). "
+        "Where the client or its redirect URL is not known, the user sees a page and is "
+        f"sent nowhere. A code works once, for {AUTHORIZATION_CODE_SECONDS // 60} minutes. PKCE is optional, "
+        "but required of a client without a secret; the method is S256.\n\nThe user chooses "
+        "accounts and scopes on the page: the token reads the ticked accounts, or all of the user's, also "
+        "later ones. `read` is always given; unknown values of `scope` are ignored. For a client without a "
+        "secret, the port of a redirect URL on 127.0.0.1 or [::1] may vary.",
+        parameters=_QUERY,
+        scope=None,
+        others={
+            200: ("The consent page.", {"text/html": str}),
+            303: ("To the login, or back to `redirect_uri` with an error.", {}),
+            400: ("A page: client, redirect URL or response type are not known.", {"text/html": str}),
+            429: (f"A page: {_TOO_MANY}", {"text/html": str}),
+            503: ("A page: the store is away; try again later.", {"text/html": str}),
         },
-    )
-
-
-def _operation(name: str, summary: str, rules: str, **keywords: object) -> dict[str, Any]:
-    identity = {"operationId": name, "tags": ["oauth"], "summary": summary, "description": rules}
-    return {**identity, **keywords, "security": []}
-
-
-def _json(description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": description, "content": {JSON: {"schema": schema}}}
+    ),
+    Operation(
+        TOKEN,
+        "issue_tokens",
+        "oauth",
+        "Exchange a code or a refresh token for a token pair.",
+        f"The access token works for {ACCESS_TOKEN_SECONDS // 86_400} days, the refresh token for "
+        f"{REFRESH_TOKEN_SECONDS // 86_400} days and once: of simultaneous requests with the same one "
+        "exactly one gets a pair, and the second use of a code or of a refresh token ends the whole grant. "
+        "So store the new refresh token before you use it.\n\nA client tells who it is by HTTP Basic or in "
+        "the body, not both. A public client sends its `client_id` alone, and the `code_verifier` of its "
+        "challenge.\n\nThe whole access ends a year after the approval, unless the service is set otherwise. "
+        "Then no token of it works any longer, and the answer to a refresh is `invalid_grant`: send the user "
+        "through the authorization again.",
+        TokenAnswer,
+        method="POST",
+        scope=None,
+        body={FORM: CodeExchange | Refresh},
+        others=_OF_FORMS,
+    ),
+    Operation(
+        REVOKE,
+        "revoke_token",
+        "oauth",
+        "Revoke a token, known or not (RFC 7009).",
+        "A refresh token ends the whole grant, with every token of it; an access token ends alone. Another "
+        "client's token is left as it is. The answer is 200 in any case. Users can end a grant too.",
+        Revoked,
+        method="POST",
+        scope=None,
+        body={FORM: Revocation},
+        others=_OF_FORMS,
+    ),
+    Operation(
+        METADATA,
+        "read_oauth_metadata",
+        "oauth",
+        "Tell where the endpoints of the OAuth server are (RFC 8414).",
+        "Addresses begin as the one under which the service was reached.",
+        scope=None,
+        others={200: ("The metadata.", {JSON: _METADATA}), 429: (_TOO_MANY, {JSON: Error})},
+    ),
+)

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from datetime import UTC
 from functools import lru_cache, partial
+from typing import TypeVar
 from urllib.parse import unquote_plus
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.tokens import Scope, scopes_of
-from seller_platform.contract.wire import AUTHORIZE, DOCS, REVOKE, TOKEN
+from seller_platform.contract.tokens import scopes_of
 from seller_platform.errors import ApiError, BodyTooLargeError, TokenEndpointError, UnreadableCodingError
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
@@ -22,15 +22,24 @@ from seller_platform.service.http.responses import JSON, base_url_of, token_answ
 from seller_platform.service.oauth.applications import Application, find_application
 from seller_platform.service.oauth.consent_choices import path_of_resource
 from seller_platform.service.oauth.issued_tokens import IssuedTokens, RefusedUse, exchange_code, revoke, rotate
+from seller_platform.service.oauth.openapi import (
+    CodeExchange,
+    Refresh,
+    Revocation,
+    Revoked,
+    TokenAnswer,
+    server_metadata,
+)
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
+
+Form = TypeVar("Form")
 
 _REFUSED_LATELY = """
 SELECT FROM service.security_events
 WHERE at > now() - interval '1 minute' AND kind = %s AND client_id = %s
 LIMIT 1
 """
-_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
 async def issue_tokens(store: Store, request: Request) -> Response:
@@ -44,16 +53,12 @@ async def issue_tokens(store: Store, request: Request) -> Response:
         application = await _authenticate_application(connection, request, form)
         record = partial(_record, connection, request, application)
         resource = _resource_of(request, form)
-        match _required(form, "grant_type"):
-            case "authorization_code":
-                code, redirect_uri = _required(form, "code"), _required(form, "redirect_uri")
-                verifier = form.get("code_verifier")
-                if verifier is not None and not _VERIFIER.fullmatch(verifier):
-                    problem = "code_verifier is not 43 to 128 unreserved characters"
-                    raise TokenEndpointError("invalid_request", problem)
+        grant: CodeExchange | Refresh = _read(form, _grant_of(form))
+        match grant:
+            case CodeExchange(code=code, redirect_uri=redirect_uri, code_verifier=verifier):
                 async with connection.transaction():
                     issued = await exchange_code(
-                        connection, application, code, redirect_uri, verifier, resource=resource
+                        connection, application, code, redirect_uri, verifier or None, resource=resource
                     )
                     if isinstance(issued, IssuedTokens):
                         await record(EventKind.GRANT_ISSUED, user_id=issued.user_id, scopes=list(issued.scopes))
@@ -63,28 +68,18 @@ async def issue_tokens(store: Store, request: Request) -> Response:
                     "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not "
                     "belong to it"
                 )
-            case "refresh_token":
-                scopes = scopes_of(form["scope"]) if "scope" in form else None
+            case Refresh(refresh_token=refresh_token, scope=scope):
+                scopes = scopes_of(scope) if scope else None
                 async with connection.transaction():
-                    refresh_token = _required(form, "refresh_token")
                     issued = await rotate(connection, application, refresh_token, scopes, resource=resource)
                     if isinstance(issued, RefusedUse) and issued.is_repeated:
                         await record(EventKind.REFRESH_TOKEN_REUSED, user_id=issued.user_id)
                 problem = "the refresh token is unknown, expired, revoked or was used before"
-            case other:
-                problem = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
-                raise TokenEndpointError("unsupported_grant_type", problem)
     if isinstance(issued, RefusedUse):
         raise _refusal(issued, problem, base_url_of(request))
-    return token_answer(
-        {
-            "token_type": "Bearer",
-            "expires_in": issued.expires_in_seconds,
-            "access_token": issued.access_token,
-            "refresh_token": issued.refresh_token,
-            "scope": " ".join(issued.scopes),
-        }
-    )
+    scope = " ".join(issued.scopes)
+    pair = TokenAnswer("Bearer", issued.expires_in_seconds, issued.access_token, issued.refresh_token, scope)
+    return token_answer(pair)
 
 
 async def revoke_token(store: Store, request: Request) -> Response:
@@ -96,12 +91,12 @@ async def revoke_token(store: Store, request: Request) -> Response:
     form = await _read_token_form(request)
     async with store.connection() as connection:
         application = await _authenticate_application(connection, request, form)
-        token = _required(form, "token")
+        token = _read(form, Revocation).token
         async with connection.transaction():
             user_id = await revoke(connection, application, token)
             if user_id is not None:
                 await _record(connection, request, application, EventKind.GRANT_REVOKED, user_id=user_id)
-    return token_answer({})
+    return token_answer(Revoked())
 
 
 def _refusal(refused: RefusedUse, problem: str, base: str) -> TokenEndpointError:
@@ -134,6 +129,20 @@ async def _record(
     await record_event(connection, kind, user_id=user_id, client_id=client_id, request=request, details=details)
 
 
+def _grant_of(form: Mapping[str, str]) -> type[CodeExchange | Refresh]:
+    """Return the type of a form by its `grant_type`."""
+    match form.get("grant_type"):
+        case None:
+            raise TokenEndpointError("invalid_request", "grant_type is missing")
+        case "authorization_code":
+            return CodeExchange
+        case "refresh_token":
+            return Refresh
+        case other:
+            problem = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
+            raise TokenEndpointError("unsupported_grant_type", problem)
+
+
 async def _read_token_form(request: Request) -> dict[str, str]:
     try:
         return await read_form(request)
@@ -147,7 +156,9 @@ async def _authenticate_application(connection: Connection, request: Request, fo
     """Return the application of a request, by HTTP Basic or body (RFC 6749 section 2.3.1)."""
     client_id, secret = _basic_credentials(request)
     if client_id is None:
-        client_id, secret = _required(form, "client_id"), form.get("client_secret")
+        if "client_id" not in form:
+            raise TokenEndpointError("invalid_request", "client_id is missing")
+        client_id, secret = form["client_id"], form.get("client_secret")
     elif "client_secret" in form or form.get("client_id", client_id) != client_id:
         raise TokenEndpointError("invalid_request", "authenticate by the Authorization header or by the body, not both")
     application = await find_application(connection, client_id) if is_storable(client_id) else None
@@ -192,10 +203,17 @@ def _resource_of(request: Request, form: Mapping[str, str]) -> str | None:
     return path
 
 
-def _required(form: Mapping[str, str], name: str) -> str:
-    if name not in form:
-        raise TokenEndpointError("invalid_request", f"{name} is missing")
-    return form[name]
+def _read(form: Mapping[str, str], kind: type[Form]) -> Form:
+    """Return a form as its type.
+
+    Raises:
+        TokenEndpointError: A field is missing, or has another form.
+    """
+    try:
+        return msgspec.convert(form, kind)
+    except msgspec.ValidationError as error:
+        problem = re.sub(r"Object missing required field `(\w+)`", r"\1 is missing", str(error))
+        raise TokenEndpointError("invalid_request", re.sub(r"(.*) - at `\$\.(\w+)`", r"\2: \1", problem)) from None
 
 
 async def answer_metadata(request: Request) -> Response:
@@ -205,24 +223,5 @@ async def answer_metadata(request: Request) -> Response:
 
 @lru_cache(MOST_BASE_URLS)
 def _metadata(base: str) -> PublicDocument:
-    return PublicDocument(
-        msgspec.json.encode(
-            {
-                "issuer": base,
-                "authorization_endpoint": f"{base}{AUTHORIZE}",
-                "token_endpoint": f"{base}{TOKEN}",
-                "revocation_endpoint": f"{base}{REVOKE}",
-                "scopes_supported": [scope.value for scope in Scope],
-                "response_types_supported": ["code"],
-                "response_modes_supported": ["query"],
-                "grant_types_supported": ["authorization_code", "refresh_token"],
-                "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
-                "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
-                "code_challenge_methods_supported": ["S256"],
-                "authorization_response_iss_parameter_supported": True,
-                "client_id_metadata_document_supported": True,
-                "service_documentation": f"{base}{DOCS}",
-            }
-        ),
-        JSON,
-    )
+    metadata = {name: value for name, (value, _) in server_metadata(base).items()}
+    return PublicDocument(msgspec.json.encode(metadata), JSON)

@@ -1,6 +1,6 @@
 """Routes and the OpenAPI document made from them.
 
-- `routes`: an endpoint: its path, its answer and its description
+- `schemas`: the types of answers that several endpoints have
 - `operations`: how one endpoint is described
 - `document`: the whole document
 """

@@ -1,15 +1,13 @@
-"""Builds the OpenAPI document from the descriptions of the routes."""
+"""Builds the OpenAPI document from the operations."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from seller_platform.contract import DATASETS
-from seller_platform.contract.statistics_views import COMBINED_VIEWS, DATE_VIEWS
+import msgspec
+
 from seller_platform.contract.tokens import SCOPES
-from seller_platform.contract.wire import API_VERSION, AUTHORIZE, COMPUTED_BY, IDEMPOTENCY_KEY, TOKEN
-from seller_platform.service.openapi.operations import row_title
-from seller_platform.service.openapi.routes import Route
+from seller_platform.contract.wire import API_VERSION, AUTHORIZE, COMPUTED_BY, TOKEN
+from seller_platform.service.openapi.operations import Operation
 
 _ABOUT = (
     "The data of marketplace sellers: orders, sales, transactions, inventory, warehouse stock, shipments, "
@@ -42,71 +40,27 @@ _HEADERS = {
     "from there; else absent.",
 }
 _HEADERS_OF = {
-    "401": ("WWW-Authenticate",),
-    "403": ("WWW-Authenticate",),
-    "409": ("Retry-After",),
-    "429": ("Retry-After",),
-    "503": ("Retry-After",),
+    401: ("WWW-Authenticate",),
+    403: ("WWW-Authenticate",),
+    409: ("Retry-After",),
+    429: ("Retry-After",),
+    503: ("Retry-After",),
 }
 _RATE_HEADERS = ("RateLimit-Policy", "RateLimit")
 _TEXTS = {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}
 _SCHEMAS = "#/components/schemas/"
-# Fields that are no columns: by the name of the field, or by those of its schema and of the field.
-_EXAMPLES: Mapping[str, object] = {
-    IDEMPOTENCY_KEY: "8e03978e-40d5-43dd-bc93-6894a57f9324",
-    "marketplace_id": "US",
-    "group_title": "Europe",
-    "start_date": "2026-03-01",
-    "end_date": "2026-03-07",
-    "product_sku": "MUG-BLUE-350",
-    "page": 1,
-    "as_of": "bnXkz1SW_7s6jvU2MTc3MjM2ODIwMTAwMDUwMCA2MDAgLTEyLjM0IDc3NCAx",
-    "per_page": 500,
-    "total": 1,
-    "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
-    "cost_element": "Manufacturing",
-    "conversion_rate": "1",
-    "provider": "Example Pottery",
-    "notes": "net of tax",
-    "name": "Ann Example",
-    "email": "ann@shop.example",
-    "client_id": "CLIENT_ID",
-    "client_secret": "CLIENT_SECRET",
-    "redirect_uri": "https://app.example/callback",
-    "resource": "https://api.example/mcp",
-    "code_verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
-    "state": "STATE",
-    "access_token": "ACCESS_TOKEN",
-    "refresh_token": "REFRESH_TOKEN",
-    "token": "REFRESH_TOKEN",
-    "token_type_hint": "refresh_token",
-    "scope": "read costs:write reports",
-    "error_description": "the code is unknown, expired or was used before",
-    "CodeExchange.code": "CODE",
-    "User.status": "active",
-    "code": 200,
-    "message": "What was done, in a sentence.",
-    "periods": 1,
-}
 
 
-def openapi_document(
-    routes: Sequence[Route], oauth_paths: Mapping[str, dict[str, Any]], base_url: str
-) -> dict[str, Any]:
+def openapi_document(described: Iterable[Operation], base_url: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of a service.
 
     Args:
-        oauth_paths: The path items of the OAuth server, which has no routes of its own here.
         base_url: The URL under which the service was reached.
     """
     paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = route.description.operation
-    paths |= oauth_paths
     schemas: dict[str, Any] = {}
-    for item in paths.values():
-        for name, operation in item.items():
-            item[name] = _named(_completed(operation), schemas)
+    for operation in described:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas)
     used = dict.fromkeys(area for item in paths.values() for operation in item.values() for area in operation["tags"])
     return {
         "openapi": "3.1.0",
@@ -152,88 +106,109 @@ def without_references(document: Mapping[str, Any]) -> dict[str, Any]:
             return [inline(item) for item in described]
         if not isinstance(described, Mapping):
             return described
-        reference = described.get("$ref", "")
+        inner = {name: inline(item) for name, item in described.items()}
+        reference = described.get("$ref")
         if isinstance(reference, str) and reference.startswith(_SCHEMAS):
-            return inline(schemas[reference.removeprefix(_SCHEMAS)])
-        return {name: inline(item) for name, item in described.items()}
+            return inline(schemas[reference.removeprefix(_SCHEMAS)]) | {k: v for k, v in inner.items() if k != "$ref"}
+        return inner
 
     inlined: dict[str, Any] = inline(document)
     return inlined
 
 
-def example_of(schema: Mapping[str, Any], name: str = "", owner: str = "") -> Any:
-    """Return a value that a schema allows, for documentation."""
-    fixed = [*schema.get("examples", ()), *([schema["const"]] if "const" in schema else ()), *schema.get("enum", ())]
-    if fixed:
-        return fixed[0]
-    if "oneOf" in schema:
-        return example_of(schema["oneOf"][0])
+def example_of(schema: Mapping[str, Any], name: str = "text") -> Any:
+    """Return a value that a schema allows, for documentation; a text without an example is its name in capitals."""
+    for keyword in ("examples", "enum"):
+        if keyword in schema:
+            return schema[keyword][0]
+    if variants := schema.get("anyOf", schema.get("oneOf")):
+        return example_of(variants[0])
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) else kind
     if kind == "object":
-        title = schema.get("title", "")
-        return {field: example_of(inner, field, title) for field, inner in schema.get("properties", {}).items()}
+        return {each: example_of(inner, each) for each, inner in schema.get("properties", {}).items()}
     if kind == "array":
         return [example_of(schema["items"])]
-    examples = _examples()
-    example = examples.get(f"{owner}.{name}", examples.get(name))
-    if isinstance(example, {"integer": int, "string": str}.get(str(kind), ())):
-        return example
-    return {"integer": 1, "number": 12.5, "boolean": True, "string": _TEXTS.get(schema.get("format", ""), "text")}.get(
-        str(kind)
-    )
+    text = _TEXTS.get(schema.get("format", ""), name.upper())
+    return {"integer": 1, "number": 12.5, "boolean": True, "string": text}.get(str(kind))
 
 
-@cache
-def _examples() -> Mapping[str, object]:
-    """Return the examples of all fields, by `schema.field`, and by name where all columns agree."""
-    of_columns: dict[str, object] = {}
-    of_names: dict[str, set[object]] = {}
-    for dataset in (*DATASETS, *COMBINED_VIEWS, *DATE_VIEWS):
-        for column in dataset.columns:
-            of_names.setdefault(column.name, set()).add(column.example)
-            if column.example is not None:
-                of_columns.setdefault(f"{row_title(dataset.name)}.{column.name}", column.example)
-    unanimous = {name: examples.pop() for name, examples in of_names.items() if len(examples) == 1}
-    return {**of_columns, **unanimous, **_EXAMPLES}
-
-
-def _completed(operation: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an operation with its examples, the headers of its answers, and errors by reference."""
-    parameters = [
-        {**parameter, "example": example_of(parameter["schema"], parameter["name"])}
-        for parameter in operation.get("parameters", ())
-    ]
+def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the object of an operation; the schemas that it refers to are added to `schemas`."""
     # Requests are counted by the token that they carry.
-    rate_headers = _RATE_HEADERS if {"bearer": []} in operation.get("security", ()) else ()
-    responses = {
-        status: {
-            **response,
-            "headers": {
-                name: {"$ref": f"#/components/headers/{name}"}
-                for name in (
-                    "X-Request-Id",
-                    *rate_headers,
-                    *response.get("headers", ()),
-                    *_HEADERS_OF.get(status, ()),
-                )
-            },
+    always = ("X-Request-Id", *(_RATE_HEADERS if operation.scope else ()))
+    responses = {}
+    for status, (meaning, content) in operation.answers.items():
+        names = (*always, *(operation.headers if status == 200 else ()), *_HEADERS_OF.get(status, ()))
+        responses[str(status)] = {
+            "description": meaning,
+            **_content(content, schemas),
+            "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
         }
-        for status, response in operation["responses"].items()
+    parameters = [
+        {
+            "name": each.name,
+            "in": each.place,
+            "required": each.required,
+            "description": each.doc,
+            "schema": each.schema,
+            "example": each.example or example_of(each.schema, each.name),
+        }
+        for each in operation.parameters
+    ]
+    return {
+        "operationId": operation.name,
+        "tags": [operation.area],
+        "summary": operation.summary,
+        "description": operation.rules,
+        **({"parameters": parameters} if parameters else {}),
+        **(
+            {"requestBody": {"required": operation.needs_body, **_content(operation.body, schemas)}}
+            if operation.body
+            else {}
+        ),
+        "responses": responses,
+        "security": [{"oauth2": [operation.scope.value]}, {"bearer": []}] if operation.scope else [],
     }
-    return {**operation, **({"parameters": parameters} if parameters else {}), "responses": responses}
 
 
-def _named(described: Any, schemas: dict[str, Any]) -> Any:
-    """Return a description with references in place of titled schemas, which are added to `schemas`."""
-    if isinstance(described, list):
-        return [_named(item, schemas) for item in described]
-    if not isinstance(described, Mapping):
-        return described
-    inner = {name: _named(item, schemas) for name, item in described.items()}
-    title = described.get("title")
-    if not isinstance(title, str):  # a field may be called title, too
-        return inner
-    if schemas.setdefault(title, inner) != inner:
-        raise ValueError(f"two schemas are called {title}: {schemas[title]} and {inner}")
-    return {"$ref": f"{_SCHEMAS}{title}"}
+def _content(types: Mapping[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a body by its media type; types with fields are referred to.
+
+    A tuple stands for a list whose rows are all of one of its types.
+    """
+    content = {}
+    for media_type, kind in types.items():
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        described, components = msgspec.json.schema_components(kinds, ref_template=f"{_SCHEMAS}{{name}}")
+        is_list = kind is kinds
+        schema = {"type": "array", "items": {"oneOf": list(described)}} if is_list else described[0]
+        content[media_type] = {"schema": _plain(schema)}
+        for name, component in _plain(components).items():
+            if schemas.setdefault(name, component) != component:
+                raise ValueError(f"two types are called {name}: {schemas[name]} and {component}")
+    return {"content": content} if content else {}
+
+
+def _plain(schema: Any) -> Any:
+    """Return a schema of msgspec as generators of clients read it best.
+
+    An enumeration has a type, a decimal is a number, what may be null has a list of types, and a constant is described.
+    """
+    if isinstance(schema, list):
+        return [_plain(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    plain = {name: _plain(item) for name, item in schema.items()}
+    match plain.get("anyOf"):
+        case [{"type": str(kind), **keywords}, {"type": "null"}]:
+            plain = {**keywords, **plain, "type": [kind, "null"]}
+            del plain["anyOf"]
+    match plain:
+        case {"enum": [str(first), *others]}:
+            plain = {**({} if others else {"description": f"Always `{first}`."}), **plain, "type": "string"}
+        case {"type": [*_], "format": "decimal"}:
+            plain["type"] = ["number", "null"]
+        case {"format": "decimal"}:
+            plain["type"] = "number"
+    return plain

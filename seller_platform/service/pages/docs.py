@@ -79,13 +79,13 @@ def _fields(schema: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iter
     """Yield the fields of a schema, those of inner objects under their path."""
     if schema.get("type") == "array":
         yield from _fields(schema["items"], f"{prefix}[]", depth)
-    variants = schema.get("oneOf", [schema])
+    variants = schema.get("anyOf", schema.get("oneOf", [schema]))
     seen = set()
     for variant in variants:
         required = variant.get("required", ())
         for name, inner in variant.get("properties", {}).items():
             path = f"{prefix}.{name}" if prefix else name
-            if path in seen and "const" not in inner:
+            if path in seen and "enum" not in inner:
                 continue
             seen.add(path)
             yield {
@@ -99,9 +99,9 @@ def _fields(schema: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iter
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    if "const" in schema:
-        return json.dumps(schema["const"])
-    kinds = schema.get("type", "string" if "enum" in schema else "any")
+    if len(schema.get("enum", ())) == 1:
+        return json.dumps(schema["enum"][0])
+    kinds = schema.get("type", "any")
     kind = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
     if "format" in schema:
         kind = kind.replace("string", str(schema["format"]))
@@ -128,9 +128,9 @@ def _curl(document: Mapping[str, Any], method: str, path: str, operation: Mappin
         parts.append('-H "Authorization: Bearer $ACCESS_TOKEN"')
     if FORM in content:
         body = example_of(content[FORM]["schema"])
-        fixed = content[FORM]["schema"].get("oneOf", [content[FORM]["schema"]])[0]["properties"]
+        fixed = content[FORM]["schema"].get("anyOf", [content[FORM]["schema"]])[0]["properties"]
         parts += [
-            f"-d {name}={value}" if "const" in fixed[name] else f'--data-urlencode "{name}=${name.upper()}"'
+            f"-d {name}={value}" if "enum" in fixed[name] else f'--data-urlencode "{name}=${name.upper()}"'
             for name, value in body.items()
         ]
     elif JSON in content:

@@ -1,7 +1,6 @@
 """The report endpoints and the worker that writes reports.
 
 - `endpoints`: the routes
-- `openapi`: the description of these endpoints
 - `jobs`: report jobs as stored
 - `writing`: writes the rows of one report
 - `worker`: runs the jobs, and the cleanup

@@ -4,25 +4,32 @@ Status and download need a selection that includes all accounts of the report.
 """
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import date
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from seller_platform.clocks import Clock
+from seller_platform.contract import Column, Kind
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
 from seller_platform.counts import count_of
 from seller_platform.errors import ApiError
 from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
 from seller_platform.service.http.bodies import read_json
-from seller_platform.service.http.idempotency import answer_once
-from seller_platform.service.http.parameters import Query, SentParameter
+from seller_platform.service.http.idempotency import KEY, answer_once
+from seller_platform.service.http.parameters import Count, Parameter, Query, SentParameter, Text, about, choice_of
 from seller_platform.service.http.responses import JSON, json_answer
 from seller_platform.service.limits.policy import ReportLimits
+from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.products import SKU, find_skus
 from seller_platform.service.lists.replica import Need, require_read
 from seller_platform.service.metrics import note_rows
-from seller_platform.service.openapi.routes import Cost, Route
+from seller_platform.service.openapi.operations import Cost, Operation, Route
+from seller_platform.service.openapi.schemas import body_type, row_type
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.csv import csv_parts
 from seller_platform.service.reports.jobs import (
@@ -34,8 +41,113 @@ from seller_platform.service.reports.jobs import (
     read_chunks,
     request_report,
 )
-from seller_platform.service.reports.openapi import DOWNLOAD, FORMAT, REPORT_ID, SELECTORS, STATUS, request_description
-from seller_platform.service.reports.writing import DATASET_OF, chosen_rows
+from seller_platform.service.reports.writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU, chosen_rows
+
+_DPS_DATE = Parameter[date](DPS_DATE, "The daily product sales of that day.", date)
+_PRODUCT_SKU = Parameter[str](
+    PRODUCT_SKU,
+    "The daily product sales of that SKU, on all days; of a copy, on all since the first that was read.",
+    Text,
+    example="MUG-BLUE-350",
+)
+_LAST_UPDATED_DATE = Parameter[date](
+    LAST_UPDATED_DATE, "The orders that were placed or changed on that day or later, in the account's time zone.", date
+)
+SELECTORS: tuple[Parameter[Any], ...] = (_DPS_DATE, _PRODUCT_SKU, _LAST_UPDATED_DATE)
+REPORT_ID = Parameter[int]("report_id", "Number of the report.", Count)
+FORMAT = Parameter[str]("format", "The form of the rows; by default json.", choice_of("csv", "json"))
+
+_FIELDS = (*SELECTION, *SELECTORS)
+_EXAMPLE = {"account_title": "Shop US", "dps_date": "2026-03-01"}
+_Message = Annotated[
+    str,
+    about(
+        "How far the report is, and what to do next, in a sentence.",
+        "The report is being written. Ask for its status again in a few seconds.",
+    ),
+]
+
+
+class AcceptedReport(Struct):
+    """A report that was requested."""
+
+    report_id: Annotated[str, about("Number of the report, for its status and its download.", "17", pattern="^[0-9]+$")]
+    status: Literal["processing"]
+    message: _Message
+
+
+class ReportProgress(Struct):
+    """How far a report is."""
+
+    status: Annotated[
+        Literal["processing", "completed", "failed"],
+        about("How the report is: still being written, ready for download, or given up."),
+    ]
+    progress: Annotated[int, Meta(ge=0, le=100, description="How much of it is written, in percent; never falls.")]
+    message: _Message
+
+
+STATUS = Operation(
+    REPORT_STATUS,
+    "read_report_status",
+    "reports",
+    "Tell how far a report is.",
+    "The accounts selected must be those of the request, or more. A report that failed stays failed: the "
+    "message says why, and a new request makes another. A report that is another user's, or expired, is not "
+    "found.",
+    ReportProgress,
+    (*SELECTION, replace(REPORT_ID, required=True)),
+    (401, 404, 422, 503),
+)
+
+_CURRENCY = Column("currency", Kind.TEXT, "ISO 4217 code of the amounts; of groups that keep several only.")
+_ROWS = tuple(
+    row_type(f"{dataset.name}_of_report", (*dataset.columns, _CURRENCY), optional={_CURRENCY.name})
+    if keeps_own_currency(dataset)
+    else row_type(dataset.name, dataset.columns)
+    for dataset in dict.fromkeys(DATASET_OF.values())
+)
+DOWNLOAD = Operation(
+    REPORT_DOWNLOAD,
+    "download_report",
+    "reports",
+    "Download a completed report.",
+    "The rows come as they are in the lists: as one JSON array, or with `format=csv` as CSV (RFC 4180, UTF-8, "
+    "with a header), in which a cell that a spreadsheet would run as a formula begins with an apostrophe. While "
+    "the report is being written the answer is 409, with `Retry-After`; without it the report failed. A "
+    "download may be repeated as long as the report is kept. The accounts selected must be those of the "
+    "request, or more.",
+    parameters=(*SELECTION, replace(REPORT_ID, required=True), FORMAT),
+    refusals=(401, 404, 409, 422, 503),
+    others={200: ("Success.", {JSON: _ROWS, "text/csv": str})},
+)
+
+
+def request_operation(limits: ReportLimits) -> Operation:
+    """Return the operation that takes requests for reports."""
+    return Operation(
+        REPORT_REQUEST,
+        "request_report",
+        "reports",
+        "Request a report: parameters in the query or as fields of a JSON body.",
+        "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is "
+        "written in the background; ask for its status, download it when it is completed, within "
+        f"{count_of(limits.kept_days, 'day')} of the request. Its rows are those of one moment and never change. A "
+        "request that is sent "
+        "twice makes two reports, unless both have the same `Idempotency-Key`.\n\n"
+        f"A user may have {count_of(limits.open_reports, 'report')} under way, and "
+        f"{limits.stored_bytes >> 20} MiB of stored ones; a request beyond is answered 429. Users take turns: one with "
+        "many reports does not keep others waiting.\n\nAmounts are not converted. Where the "
+        "accounts of a group keep several currencies, each row of daily product sales has `currency`, too.",
+        AcceptedReport,
+        (*_FIELDS, KEY),
+        (401, 403, 404, 409, 413, 415, 422, 503),
+        method="POST",
+        scope=Scope.REPORTS,
+        body={JSON: Annotated[body_type("ReportRequest", _FIELDS), Meta(examples=[_EXAMPLE])]},
+        needs_body=False,
+    )
+
 
 _RETRY_SECONDS = 2
 _CSV = "text/csv; charset=utf-8; header=present"
@@ -66,8 +178,7 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
             if chosen.sku is not None:
                 await find_skus(connection, selected, SentParameter(SKU.name, chosen.sku))
             report_id = await request_report(connection, caller, selector, selected, report=report, limits=limits)
-            message = messages[PROCESSING]
-            return json_answer({"report_id": str(report_id), "status": PROCESSING, "message": message})
+            return json_answer(AcceptedReport(str(report_id), "processing", messages[PROCESSING]))
 
         return await answer_once(
             store, request, body, store_request, user_id=caller.id, accounts=caller.consented_accounts
@@ -76,7 +187,7 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
     async def answer_status(request: Request) -> Response:
         _, job = await _find(store, request, kept_days)
         message = job.problem or messages.get(job.state, "The report failed.")
-        return json_answer({"status": job.state, "progress": job.progress, "message": message})
+        return json_answer(ReportProgress(job.state, job.progress, message))
 
     async def answer_download(request: Request) -> Response:
         form, job = await _find(store, request, kept_days)
@@ -96,9 +207,9 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
         return StreamingResponse(_as_json(content), media_type=JSON)
 
     return (
-        Route(REPORT_REQUEST, answer_request, request_description(limits), "POST"),
-        Route(REPORT_STATUS, answer_status, STATUS, cost=Cost.QUICK),
-        Route(REPORT_DOWNLOAD, answer_download, DOWNLOAD, cost=Cost.QUICK),
+        Route(request_operation(limits), answer_request),
+        Route(STATUS, answer_status, Cost.QUICK),
+        Route(DOWNLOAD, answer_download, Cost.QUICK),
     )
 
 

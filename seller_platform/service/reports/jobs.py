@@ -15,7 +15,7 @@ worker that is stopped returns its lease, which is no failure.
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from typing import LiteralString
+from typing import Literal, LiteralString
 
 from psycopg.types.json import Jsonb
 
@@ -47,7 +47,7 @@ class ReportRequestJob:
     accounts: list[str]
     selector: str
     value: str
-    state: str
+    state: Literal["processing", "completed", "failed"]
     progress: int
     problem: str | None
     failures: int

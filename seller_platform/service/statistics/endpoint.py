@@ -13,7 +13,7 @@ from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PROD
 from seller_platform.contract.statistics_views import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
 from seller_platform.contract.wire import COMPUTED_BY, REPLICA
 from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
-from seller_platform.service.http.parameters import Parameter, Query, choice_parameter, size_parameter
+from seller_platform.service.http.parameters import Parameter, Query, choice_of
 from seller_platform.service.lists.endpoints import (
     CURRENCY,
     END,
@@ -28,8 +28,8 @@ from seller_platform.service.lists.endpoints import (
 from seller_platform.service.lists.page_queries import ListRequest
 from seller_platform.service.lists.products import knows_parents
 from seller_platform.service.lists.replica import computed_headers, unknown_to_replica
-from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
-from seller_platform.service.openapi.routes import Route
+from seller_platform.service.openapi.operations import Operation, Route
+from seller_platform.service.openapi.schemas import page_type, row_type
 from seller_platform.service.pool import Store
 from seller_platform.service.statistics.plan import Grouping
 from seller_platform.service.statistics.query import read_statistics
@@ -41,18 +41,20 @@ _PRODUCT, _DATE = "product", "date"
 _UNITS = dict(zip(DATE_GROUPS, ("Date", "Week", "Month", "Year"), strict=True))
 _DEFAULT_SIZE = 500
 
-_VIEW = choice_parameter("view_by", "What rows stand for: products, or periods.", (_PRODUCT, _DATE), required=True)
-_GROUP = choice_parameter(
+_VIEW = Parameter[str](
+    "view_by", "What rows stand for: products, or periods.", choice_of(_PRODUCT, _DATE), required=True
+)
+_GROUP = Parameter[str](
     "group_by",
     "Which products or periods: sku, asin or parent_asin with view_by=product; day, week, month or year with "
     "view_by=date.",
-    (*PRODUCT_GROUPS, *_UNITS),
+    choice_of(*PRODUCT_GROUPS, *_UNITS),
     required=True,
 )
-_PERIOD = choice_parameter(
-    "period_by", "With view_by=product: one row per product and period; else ignored.", PERIODS, required=False
+_PERIOD = Parameter[str](
+    "period_by", "With view_by=product: one row per product and period; else ignored.", choice_of(*PERIODS)
 )
-_SIZE = size_parameter("per_page", "Rows on a page; by default 500.", SALES_BY_DATE.page_sizes, required=False)
+_SIZE = Parameter[int]("per_page", "Rows on a page; by default 500.", choice_of(*SALES_BY_DATE.page_sizes))
 
 _PARAMETERS: tuple[Parameter[Any], ...] = (*SELECTION, _VIEW, _GROUP, _PERIOD, _SIZE, START, END, CURRENCY, PAGE)
 
@@ -101,19 +103,15 @@ _COLUMNS: tuple[Column, ...] = (
     *STOCK_COLUMNS,
     TREND,
 )
-
-
 _ALWAYS = {column.name for column in SALES_BY_DATE.columns} - {TREND.name, "date"}
-_ROW = {
-    **row_schema("statistics", _COLUMNS),
-    "required": [column.name for column in _COLUMNS if column.name in _ALWAYS],
-}
-_DESCRIPTION = Description(
+_ROW = row_type("statistics", _COLUMNS, optional={column.name for column in _COLUMNS} - _ALWAYS)
+_OPERATION = Operation(
+    SALES_BY_DATE.path,
     name="list_statistics",
     area=SALES_BY_DATE.area,
     summary="List sales, cost, fees and profit of products, of periods, or of products by period",
     rules=_RULES,
-    schema=envelope_schema(_ROW, announces_total=True),
+    answer=page_type(_ROW, announces_total=True),
     parameters=_PARAMETERS,
     refusals=(401, 404, 422, 503),
     headers=(COMPUTED_BY,),
@@ -161,7 +159,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 require_rates(selected, currency, missing)
         return page_answer(request, SALES_BY_DATE, statistics.page, list_request, computed_headers(selected))
 
-    return Route(SALES_BY_DATE.path, answer, _DESCRIPTION)
+    return Route(_OPERATION, answer)
 
 
 def read_request(raw: bytes) -> tuple[ListRequest, Grouping]:

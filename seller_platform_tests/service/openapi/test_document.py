@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -20,8 +21,7 @@ from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.service.oauth.approvals_page import END
 from seller_platform.service.oauth.developers_page import DELETE, NEW, SECRET
 from seller_platform.service.openapi.document import example_of, openapi_document, operations, without_references
-from seller_platform.service.openapi.operations import Description
-from seller_platform.service.openapi.routes import Route
+from seller_platform.service.openapi.operations import Operation
 from seller_platform.service.pages.login import ACCOUNT, APPROVALS, DEVELOPERS, LOGIN, LOGOUT
 from seller_platform.service.pages.rendering import HOME, STATIC_FILES
 from seller_platform.service.pages.reset import RESET
@@ -105,19 +105,20 @@ def _described(node: Any, path: str, schemas: dict[str, Any]) -> Iterator[tuple[
         yield f"{path} {parameter['name']}", parameter.get("description", "")
     properties = node.get("properties", {})
     for name, field in properties.items() if "type" in node else ():
-        schema = schemas[field["$ref"].rpartition("/")[2]] if "$ref" in field else field
-        yield f"{path}.{name}", schema.get("description", "")
+        schema = schemas[field["$ref"].rpartition("/")[2]] if "$ref" in field else {}
+        yield f"{path}.{name}", field.get("description", schema.get("description", ""))
     for name, child in node.items():
         yield from _described(child, f"{path}/{name}", schemas)
 
 
-def test_two_schemas_of_one_name_are_refused() -> None:
-    def route(path: str, field: str) -> Route:
-        schema = {"title": "Row", "type": "object", "properties": {field: {"type": "string"}}}
-        return Route(path, lambda request: None, Description(field, "user", "List rows.", "All of them.", schema))
+def test_two_types_of_one_name_are_refused() -> None:
+    rows = [
+        Operation(f"/{field}", field, "user", "List rows.", "All of them.", msgspec.defstruct("Row", [(field, str)]))
+        for field in ("a", "b")
+    ]
 
-    with pytest.raises(ValueError, match="two schemas are called Row"):
-        openapi_document((route("/one", "a"), route("/two", "b")), {}, "http://127.0.0.1")
+    with pytest.raises(ValueError, match="two types are called Row"):
+        openapi_document(rows, "http://127.0.0.1")
 
 
 def test_every_example_is_allowed_and_means_something(inlined: dict[str, Any]) -> None:
