@@ -110,7 +110,7 @@ class ReportReader:
         try:
             delimiter = separator[1] if separator else self._separator_of(header)
             lines = filter(None, csv.reader(chain([header], sent), delimiter=delimiter, strict=True))
-            names = next(lines, [])
+            names = list(map(str.strip, next(lines, [])))
             if self._numbers.keys().isdisjoint(names):
                 known, shown = ", ".join(self._numbers), shortened(header)
                 raise UnreadableBodyError(f"CSV whose header {shown!r} has none of the columns {known}")

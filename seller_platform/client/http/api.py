@@ -170,9 +170,11 @@ class SellerApi:
             if body is None:
                 self._check(raw, name)
                 raise AssertionError("check_answer raises for every answer without success")
-            if has_body and body.start in (b"", b"<"):
-                raise PassingFault("an HTML page instead of a report" if body.start else "an empty body")
+            if body.start == b"<":
+                raise PassingFault("an HTML page instead of a report")
             digest = body.digest
+            if has_body and not body.start:
+                raise PassingFault("an empty body", digest=digest)
             if has_body and not body.is_whole and digest != former:
                 problem = "a body whose end is not certain, and which did not come twice in a row"
                 raise PassingFault(problem, digest=digest)

@@ -22,7 +22,7 @@ ACCEPT_ENCODING = "gzip, deflate"
 _CODINGS = ("gzip", "x-gzip", "deflate")
 _NO_CODINGS = ("", "identity", "none", "binary", "8bit")
 _PIECE = 1 << 20
-_START = 1_000
+_GZIP_START = 0x1F
 _LINE_ENDS = (b"\n", b"\r")
 _MARKS_AND_BLANKS = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
@@ -195,12 +195,15 @@ def _inflated(pieces: Iterator[bytes], coding: str) -> Iterator[bytes]:
     for compressed in pieces if coding != "deflate" else _with_two_bytes(pieces):
         data, is_full = compressed, False
         while data or is_full:
-            if inflater is not None and inflater.eof and coding != "deflate" and not (data := data.lstrip(b"\0")):
-                break
-            if inflater is None or (inflater.eof and coding != "deflate"):
+            if inflater is not None and inflater.eof:
+                data = data if coding == "deflate" else data.lstrip(b"\0")
+                if not data:
+                    break
+                if coding == "deflate" or data[0] != _GZIP_START:
+                    raise UnreadableBodyError(f"a {coding} body with something after its end")
+                inflater = None
+            if inflater is None:
                 inflater = zlib.decompressobj(_window_bits(coding, data))
-            elif inflater.eof:
-                raise UnreadableBodyError(f"a {coding} body with something after its end")
             try:
                 piece = inflater.decompress(data, _PIECE)
             except zlib.error:

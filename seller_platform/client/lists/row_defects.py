@@ -8,6 +8,7 @@ from typing import Any
 from seller_platform.client.decoding.pages import Defects
 from seller_platform.client.http.characters import MARK
 from seller_platform.contract import Dataset, Kind
+from seller_platform.contract.cost_periods import SKU
 from seller_platform.contract.loads import REPLACED_TEXT, UNREADABLE_VALUES
 from seller_platform.errors import ContractViolationError
 
@@ -28,32 +29,37 @@ class RowDefects:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset.name
-        self._key = [(number, dataset.columns[number]) for number in dataset.key_positions]
+        # Rows of most lists are joined by their SKU, whether it is their key or not.
+        self._identity = [
+            (number, column) for number, column in enumerate(dataset.columns) if column.key or column.name == SKU
+        ]
         self._unreadable: Counter[str] = Counter()
         self._first: dict[str, str] = {}
         self._sent_keys: dict[tuple[str, str], str] = {}
         self.notes: dict[str, Any] = {}
 
     def add(self, rows: Sequence[tuple[Any, ...]], defects: Defects, *, page: int) -> bool:
-        """Count the rows of one page, and return whether they have neither a defect nor a mark in their keys.
+        """Count the rows of one page, and return whether they have no defect, and no mark in a key or an SKU.
 
         Raises:
-            ContractViolationError: The values of a key differ only in text that is replaced.
+            ContractViolationError: Two keys or SKUs differ only in text that is replaced.
         """
         replaced, is_plain = defects.get(REPLACED_TEXT, {}), not defects
         for name, positions in defects.items():
             for position, columns in positions.items():
                 self._note(name, page, position, columns)
         absent: dict[int, dict[str, str]] = defaultdict(dict)
-        for number, column in self._key:
+        for number, column in self._identity:
             values = list(map(itemgetter(number), rows))
-            if None not in values and (column.kind is not Kind.TEXT or MARK not in "".join(values)):
+            # One search in all texts is faster than one in each.
+            is_marked = column.kind is Kind.TEXT and MARK in "".join(filter(None, values))
+            if not is_marked and not (column.key and None in values):
                 continue  # as in most pages
             is_plain = False
             for position, value in enumerate(values):
-                if value is None:
+                if value is None and column.key:
                     absent[position][column.name] = ""
-                elif column.kind is Kind.TEXT and MARK in value:
+                elif is_marked and MARK in (value or ""):
                     sent = replaced.get(position, {}).get(column.name, value)
                     self.check_key(column.name, value, sent, f"row {position + 1} of page {page}")
         for position, columns in sorted(absent.items()):

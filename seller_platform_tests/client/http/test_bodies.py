@@ -79,7 +79,8 @@ def test_content_encodings_are_decoded(coding: str, encode: Callable[[bytes], by
         ("gzip", gzip.compress(JSON)[:-1], "a gzip body that was cut"),
         ("gzip", gzip.compress(JSON)[:-9], "a gzip body that was cut"),
         ("gzip", members(JSON)[:-1], "a gzip body that was cut"),
-        ("gzip", gzip.compress(JSON) + b"more", "no gzip"),
+        ("gzip", gzip.compress(JSON) + b"\n", "something after its end"),
+        ("gzip", gzip.compress(JSON) + b"\x1fmore", "no gzip"),
         ("gzip", JSON, "no gzip"),
         ("gzip", gzip.compress(JSON)[:-8] + b"\0" * 8, "no gzip"),
         ("deflate", zlib.compress(JSON)[:-1], "a deflate body that was cut"),
@@ -277,6 +278,7 @@ def test_a_report_that_ends_early_is_neither_stored_nor_written(form: str, answe
 @pytest.mark.parametrize(
     "body",
     [
+        b"",
         b"sku,note\nA\n",
         b"article,price\nA,1\n",
         b"Service is down\n",
@@ -294,7 +296,7 @@ def test_a_report_that_comes_twice_and_cannot_be_read_is_no_outage(body: bytes) 
 @pytest.mark.parametrize("separator", [";", "\t", "|", ","])
 @pytest.mark.parametrize("first", ["", "sep={}\r\n"])
 def test_the_separator_of_the_header_is_used(separator: str, first: str) -> None:
-    lines = [["sku", "product_sales", '"a,b;c|d\te"'], ["CAFÉ-1", "1.50", '"1,2;3|4\t5"'], ["CAFÈ-1", "999.99", ""]]
+    lines = [["sku ", "product_sales", '"a,b;c|d\te"'], ["CAFÉ-1", "1.50", '"1,2;3|4\t5"'], ["CAFÈ-1", "999.99", ""]]
     body = first.format(separator) + "".join(f"{separator.join(cells)}\r\n" for cells in lines)
 
     assert rows_of(framed(body.encode())) == ROWS
