@@ -13,7 +13,7 @@ from seller_platform.cli.installation import Installation, open_stored_installat
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT
 from seller_platform.clocks import utc_now
-from seller_platform.service.monitoring.prometheus import metrics_page
+from seller_platform.service.metrics import metrics_page
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.sent_requests import requests_sent

@@ -4,7 +4,8 @@
 - `server`: runs the service as a process
 - `access`: decides which accounts a caller may read
 - `pool`: the pool of connections to PostgreSQL
-- `metrics`: metrics of requests, logins and connections
+- `metrics`: metrics of requests, logins, connections and reports, and their page for Prometheus
+- `status`: the status endpoint
 - `security_events`: records logins, consents and operators' commands
 - `http`: parameters, bodies, answers and middleware
 - `openapi`: endpoints and their description
@@ -18,5 +19,4 @@
 - `reports`: the report endpoints and their worker
 - `csv_loads`: exchange rates and products, loaded by an operator
 - `mcp`: the tools of `answers` for agents, by the Model Context Protocol
-- `monitoring`: metrics for Prometheus, and the status endpoint
 """

@@ -31,7 +31,6 @@ from seller_platform.service.limits.admission import Admission
 from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
-from seller_platform.service.monitoring.status import status_route
 from seller_platform.service.oauth.approvals_page import APPROVALS_PAGES
 from seller_platform.service.oauth.authorize import ConsentOptions, show_consent, submit_consent, with_document
 from seller_platform.service.oauth.client_documents import ClientDocuments
@@ -59,6 +58,7 @@ from seller_platform.service.pool import Store
 from seller_platform.service.reports.endpoints import report_routes
 from seller_platform.service.reports.worker import Pace, WorkerThread
 from seller_platform.service.statistics.endpoint import statistics_route
+from seller_platform.service.status import status_route
 from seller_platform.service.users.endpoints import user_routes
 from seller_platform.traces import flush_traces, send_traces
 

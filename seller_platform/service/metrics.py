@@ -1,17 +1,28 @@
-"""Metrics of the service: requests, refusals, rows, logins and connections.
+"""Metrics of the service: requests, refusals, rows, logins, connections and reports, and their page for Prometheus.
 
-Labels name endpoints by the paths of their routes, so that they never hold a query, a title or a user's number.
+Labels name endpoints by the paths of their routes, so that they never hold a query, a title or a user's number. The
+page has a port of its own, which users of the API cannot reach. Worker processes count in files of one folder, and the
+page shows the sums. Metrics of reports are queried from PostgreSQL when the page is requested.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+import psycopg
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.types import Scope
 
+from seller_platform.errors import CannotListenError
+from seller_platform.warehouse.postgres.sessions import conninfo
 from seller_platform.warehouse.schema.event_kinds import EventKind
 
 _NOTES = "seller_platform.noted"
@@ -19,6 +30,12 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _OTHER = "other"
 _NOWHERE = "none"
 _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client reads it in each process: the folder of its values
+_REPORTS = """
+SELECT state, count(id), coalesce(extract(epoch FROM now() - min(requested_at)), 0)::float
+FROM unnest(ARRAY['processing', 'completed', 'failed']) AS state LEFT JOIN service.report_jobs USING (state)
+GROUP BY state ORDER BY state DESC
+"""
 _WAIT_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60)
 
 
@@ -130,3 +147,88 @@ class Measures:
             self._logins.labels(notes.login.value).inc()
         for kind in notes.security_events:
             self._security_events.labels(kind).inc()
+
+
+@contextmanager
+def metrics_page(registry: CollectorRegistry, *, host: str, port: int, option: str) -> Iterator[str]:
+    """Serve what a registry collects while the block runs, and yield the URL.
+
+    Args:
+        port: 0 takes a free one.
+        option: The option that chooses the port, for the message.
+
+    Raises:
+        CannotListenError: The address is taken, or is not one of this machine.
+    """
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise CannotListenError(host, port, error.strerror or str(error), option=option) from error
+    try:
+        yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def measures_of_processes(registry: CollectorRegistry, folder: Path) -> Iterator[None]:
+    """Sum the metrics of processes that start within the block, in the registry; each counts in files of the folder."""
+    os.environ[_FOLDER] = str(folder)
+    try:
+        registry.register(_ProcessCollector(folder))
+        yield
+    finally:
+        del os.environ[_FOLDER]
+
+
+class ReportCollector(Collector):
+    """Collects the number of reports by state, and whether PostgreSQL answers."""
+
+    def __init__(self, database_url: str) -> None:
+        self._conninfo = conninfo(database_url, {"statement_timeout": "5000"})
+
+    def collect(self) -> Iterator[Metric]:
+        reports: list[tuple[str, int, float]] | None = None
+        try:
+            with psycopg.connect(
+                self._conninfo, connect_timeout=3, application_name="seller-platform metrics"
+            ) as connection:
+                reports = connection.execute(_REPORTS).fetchall()
+        except psycopg.Error:
+            pass
+        yield GaugeMetricFamily(
+            "seller_platform_service_database_up", "1 where PostgreSQL answers, else 0.", value=reports is not None
+        )
+        if reports is None:
+            return
+        states = GaugeMetricFamily("seller_platform_service_reports", "Reports by state.", labels=("state",))
+        for state, count, _ in reports:
+            states.add_metric((state,), count)
+        yield states
+        yield GaugeMetricFamily(
+            "seller_platform_service_oldest_open_report_seconds",
+            "How long the oldest report has been waited for.",
+            value=reports[0][2],
+        )
+
+
+class _ProcessCollector(Collector):
+    """Collects the sums of all processes, without gauges of those that died.
+
+    Their counters stay, so that no sum decreases.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sums: Collector = MultiProcessCollector(None, str(folder))  # type: ignore[no-untyped-call]  # the library has no types there
+
+    def collect(self) -> Iterator[Metric]:
+        for file in self._folder.glob("gauge_live*_*.db"):
+            process_id = int(file.stem.rpartition("_")[2])
+            try:
+                os.kill(process_id, 0)  # sends no signal, only asks whether the process exists
+            except ProcessLookupError:
+                mark_process_dead(process_id, str(self._folder))  # type: ignore[no-untyped-call]  # the library has no types there
+        yield from self._sums.collect()

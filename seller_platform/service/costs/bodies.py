@@ -82,30 +82,20 @@ class CostElementInput(Struct):
             raise ValueError("`units` must be more than 0")
         if self.amount is None and self.total_amount is None:
             raise ValueError("`amount` is required, or total_amount in its place")
-        computed = self.computed
-        if computed is not None and computed >= LARGEST_AMOUNT:
-            raise ValueError(f"`total_amount` times conversion_rate by units is {LARGEST_AMOUNT} or more")
-        if computed is not None and self.amount is not None and in_cents(self.amount) != computed:
-            problem = f"is {self.amount:f}, but total_amount * conversion_rate / units is {computed:f}"
-            raise ValueError(f"`amount` {problem}; they must agree to the cent")
-
-    @property
-    def rate(self) -> Decimal | None:
-        return None if self.conversion_rate is None else Decimal(self.conversion_rate)
-
-    @property
-    def computed(self) -> Decimal | None:
-        """The amount that follows from the total; None without one."""
-        if self.total_amount is None:
-            return None
-        return unit_amount(self.total_amount, self.rate or Decimal(1), self.units or Decimal(1))
+        if self.total_amount is not None:
+            computed = unit_amount(self.total_amount, Decimal(self.conversion_rate or 1), self.units or Decimal(1))
+            if computed >= LARGEST_AMOUNT:
+                raise ValueError(f"`total_amount` times conversion_rate by units is {LARGEST_AMOUNT} or more")
+            if self.amount is not None and in_cents(self.amount) != computed:
+                problem = f"is {self.amount:f}, but total_amount * conversion_rate / units is {computed:f}"
+                raise ValueError(f"`amount` {problem}; they must agree to the cent")
+            self.amount = computed
 
     @property
     def element(self) -> CostElement:
-        amount = abs(in_cents(self.amount if self.amount is not None else self.computed or Decimal(0)))
-        return CostElement(
-            self.cost_element, amount, self.currency, self.provider, self.notes, conversion_rate=self.rate
-        )
+        amount, rate = abs(in_cents(self.amount or Decimal(0))), self.conversion_rate
+        texts = (self.currency, self.provider, self.notes)
+        return CostElement(self.cost_element, amount, *texts, conversion_rate=Decimal(rate) if rate else None)
 
 
 class Dates(Struct):

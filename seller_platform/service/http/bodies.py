@@ -1,7 +1,6 @@
 """Reads the bodies of requests, forms and JSON, strictly."""
 
 import json
-from collections import deque
 from decimal import Decimal
 from typing import NoReturn
 
@@ -31,7 +30,7 @@ async def read_form(request: Request, *, most_fields: int = MOST_FIELDS) -> dict
         ApiError: A field was sent twice, or is not UTF-8 without NUL characters.
     """
     _check_type(request, FORM)
-    body = await read_body(request, LARGEST_FORM_BYTES)
+    body = await _read_body(request, LARGEST_FORM_BYTES)
     try:
         fields = parse_fields(body, most_fields)
     except ValueError as error:
@@ -50,7 +49,7 @@ async def read_json(request: Request) -> dict[str, object]:
         BodyTooLargeError: The body is larger than 1 MiB.
         InvalidParametersError: The body is not JSON, or not an object.
     """
-    body = await read_body(request, LARGEST_JSON_BYTES)
+    body = await _read_body(request, LARGEST_JSON_BYTES)
     if not body:
         return {}
     _check_type(request, JSON)
@@ -120,19 +119,18 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return fields
 
 
-async def read_body(request: Request, largest: int) -> bytes:
-    """Return the body of a request.
+async def _read_body(request: Request, largest: int) -> bytes:
+    """Return the body of a request, of which `with_received_body` received the beginning.
 
     Raises:
-        BodyTooLargeError: The body is larger than `largest` bytes; the rest is not read.
+        BodyTooLargeError: The body is larger than `largest` bytes.
     """
-    chunks, size = [], 0
+    body = b""
     async for chunk in request.stream():
-        size += len(chunk)
-        if size > largest:
+        body += chunk
+        if len(body) > largest:
             raise BodyTooLargeError(largest)
-        chunks.append(chunk)
-    return b"".join(chunks)
+    return body
 
 
 async def with_received_body(request: Request, largest: int) -> Request:
@@ -142,15 +140,14 @@ async def with_received_body(request: Request, largest: int) -> Request:
     """
     if request.method in _WITHOUT_BODY:
         return request
-    received: deque[Message] = deque()
-    size, is_complete = 0, False
-    while not is_complete and size <= largest:
+    received = bytearray()
+    message: Message = {"more_body": True}
+    while message.get("more_body", False) and len(received) <= largest:
         message = await request.receive()
-        received.append(message)
-        size += len(message.get("body", b""))
-        is_complete = not message.get("more_body", False)
+        received += message.get("body", b"")
+    messages = [{**message, "body": bytes(received)}]
 
     async def receive() -> Message:
-        return received.popleft() if received else await request.receive()
+        return messages.pop() if messages else await request.receive()
 
     return Request(request.scope, receive)
