@@ -3,14 +3,12 @@
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
-from sqlalchemy import text
 
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import SecretKeyError
@@ -22,13 +20,12 @@ from seller_platform.warehouse.connections.accounts import (
     save_client_secret,
     save_connection,
 )
-from seller_platform.warehouse.connections.grants import Grants, seal_pair
+from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import (
     SecretBox,
     key_file,
     new_key,
     open_stored,
-    sealing,
     secret_box,
     write_keys,
 )
@@ -148,56 +145,11 @@ def test_no_process_fails_to_read_while_the_key_is_changed_again_and_again(datab
     assert Grants(database, secret_box(home, None)).current("ana")[0].generation > 15
 
 
-def test_a_secret_whose_key_changes_twice_while_it_is_read_is_read_again(database: Database, home: Path) -> None:
-    box, rotations = secret_box(home, None), [2]
-    rotate_key_file(database, home)  # the box has not read this key
-
-    def read() -> bytes:
-        with database.begin() as connection:
-            sealed = connection.execute(text("SELECT client_secret FROM platform.connections WHERE name = 'ana'"))
-            secret = bytes(sealed.scalar_one())
-        for _ in range(rotations.pop() if rotations else 0):
-            rotate_key_file(database, home)
-        return secret
-
-    assert open_stored(read, lambda sealed: box.open(sealed, "ana's secret")) == b"secret-of-ana"
-
-
 def test_a_secret_that_no_key_opens_is_an_error(home: Path) -> None:
     foreign = SecretBox(new_key()).seal(b"secret")
 
     with pytest.raises(SecretKeyError, match="the secret"):
         open_stored(lambda: foreign, lambda sealed: secret_box(home, None).open(sealed, "the secret"))
-
-
-def test_secrets_stored_during_a_key_change_are_encrypted_again(database: Database, home: Path) -> None:
-    save_connection(database, KnownConnection("new", "http://api", "http://api", "client"))
-    box = secret_box(home, None)
-
-    with ThreadPoolExecutor(1) as threads:
-        with sealing(database) as transaction:
-            sealed = seal_pair(box, PAIR)
-            rotating = threads.submit(rotate_key_file, database, home)
-            with pytest.raises(TimeoutError):
-                rotating.result(timeout=1)
-            transaction.execute(
-                text("INSERT INTO platform.grants VALUES ('new', :sealed, 1, now(), now())"), {"sealed": sealed}
-            )
-        resealed = rotating.result(timeout=PATIENCE_SECONDS)
-
-    assert resealed.grants == 3
-    assert Grants(database, SecretBox(key_file(home).read_text())).current("new")[0] == PAIR
-
-
-def test_a_box_that_is_open_follows_the_file_and_forgets_no_key(database: Database, home: Path) -> None:
-    box = secret_box(home, None)
-    sealed_before = box.seal(b"read before, opened after")
-
-    rotate_key_file(database, home)
-
-    assert opened(database, box) == ALL
-    assert box.open(sealed_before, "it") == b"read before, opened after"
-    assert secret_box(home, None).open(box.seal(b"new"), "it") == b"new"
 
 
 def test_an_interrupted_rotation_is_completed_with_the_same_key(database: Database, home: Path) -> None:
@@ -214,15 +166,6 @@ def test_an_interrupted_rotation_is_completed_with_the_same_key(database: Databa
         "the client secret of connection 'ben'",
     )
     assert opened(database, SecretBox(new)) == ALL
-
-
-def test_finishing_makes_no_new_key(database: Database, home: Path) -> None:
-    before = key_file(home).read_text()
-
-    rotate_key_file(database, home, finish=True)
-
-    assert key_file(home).read_text() == before
-    assert opened(database, secret_box(home, None)) == ALL
 
 
 def test_what_no_key_opens_stops_the_rotation_and_costs_nothing(database: Database, home: Path) -> None:

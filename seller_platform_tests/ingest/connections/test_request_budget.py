@@ -95,26 +95,6 @@ def test_a_request_beyond_the_budget_is_not_sent(database: Database) -> None:
     assert (len(seen), raised.value.exit_code) == (2, 4)
 
 
-def test_each_attempt_of_a_request_counts(database: Database) -> None:
-    api = metered_api([], meter(database, 10), statuses=[503, 503])
-
-    api.get("/lists")
-
-    assert requests_sent(database, TODAY) == {"default": 3}
-
-
-def test_the_budget_renews_at_midnight_of_utc(database: Database) -> None:
-    clock = Clock()
-    counted = meter(database, 1, clock)
-    counted.take()
-
-    clock.moment = datetime(2026, 3, 11, 0, 1, tzinfo=UTC)
-    counted.take()
-
-    with pytest.raises(RequestsUsedUpError):
-        counted.take()
-
-
 @pytest.mark.parametrize("shift", [-AROUND_MIDNIGHT / 2, AROUND_MIDNIGHT / 2], ids=["before", "after"])
 def test_a_request_around_midnight_counts_on_both_days(database: Database, shift: timedelta) -> None:
     midnight = datetime(2026, 3, 11, tzinfo=UTC)
@@ -123,17 +103,6 @@ def test_a_request_around_midnight_counts_on_both_days(database: Database, shift
 
     assert [requests_sent(database, date(2026, 3, day)) for day in (10, 11)] == [{"default": 1}] * 2
     assert budget_days(midnight + 10 * shift) == ((midnight + 10 * shift).date(),)
-
-
-def test_a_request_that_one_of_both_days_lacks_counts_on_none(database: Database) -> None:
-    clock = Clock()
-    meter(database, 1, clock).take()
-    clock.moment = datetime(2026, 3, 10, 23, 59, 45, tzinfo=UTC)
-
-    with pytest.raises(RequestsUsedUpError):
-        meter(database, 1, clock).take()
-
-    assert requests_sent(database, date(2026, 3, 11)) == {}
 
 
 def test_soon_after_midnight_a_used_up_yesterday_renews_within_the_minute(database: Database) -> None:
@@ -148,20 +117,6 @@ def test_soon_after_midnight_a_used_up_yesterday_renews_within_the_minute(databa
     assert left_at(database, "default", clock.moment, per_day=1) == (0, raised.value.renews_at)
     clock.moment = raised.value.renews_at
     meter(database, 1, clock).take()
-
-
-def test_where_both_days_have_as_many_left_the_later_one_renews_them(database: Database) -> None:
-    midnight = datetime(2026, 3, 11, tzinfo=UTC)
-
-    assert left_at(database, "default", midnight, per_day=7) == (7, midnight + timedelta(days=1) + AROUND_MIDNIGHT)
-
-
-def test_what_is_reserved_around_midnight_is_used_on_either_day(database: Database) -> None:
-    clock = Clock(datetime(2026, 3, 11, tzinfo=UTC))
-    with meter(database, 10, clock).reserved(3) as reserved:
-        clock.moment += timedelta(hours=1)
-        reserved.take()
-        assert requests_sent(database, clock.moment.date()) == {"default": 3}
 
 
 def test_what_a_slice_is_expected_to_take_is_reserved_while_it_is_read(database: Database) -> None:
@@ -194,16 +149,6 @@ def test_what_is_reserved_of_one_day_is_not_used_on_the_next(database: Database)
 
     sent = [requests_sent(database, TODAY + timedelta(days=days)) for days in (0, 1)]
     assert sent == [{"default": 1}, {"default": 1}]
-
-
-def test_no_request_is_sent_where_fewer_are_left_than_reserved(database: Database) -> None:
-    counted = meter(database, 5)
-    counted.take()
-
-    with pytest.raises(RequestsUsedUpError), counted.reserved(5):
-        pass
-
-    assert requests_sent(database, TODAY) == {"default": 1}
 
 
 def test_requests_reserved_inside_a_reservation_come_from_the_same_day(database: Database) -> None:

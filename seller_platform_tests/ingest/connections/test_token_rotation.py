@@ -1,8 +1,6 @@
 """Tests that one process refreshes, and that no received token pair is lost."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +14,7 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
 from seller_platform.ingest.connections.token_rotation import GrantKeeper, PairSpool, is_newer, reseal_spools
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
-from seller_platform.warehouse.connections.grants import Grants, LockedGrant, open_pair
+from seller_platform.warehouse.connections.grants import Grants, open_pair
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box
 from seller_platform.warehouse.postgres.database import Database
 
@@ -98,27 +96,6 @@ def test_a_pair_is_used_until_half_its_life_is_over(shared: SharedGrant) -> None
     old = keeper.token()
 
     assert (young.access_token, old.access_token) == ("access-1", "access-2")
-    assert shared.grants.current("default")[0].generation == 2
-    assert shared.files() == []
-
-
-class OvertakenSpool(PairSpool):
-    """A spool to which a process writes that has lost its row lock, while the next one prepares its refresh."""
-
-    authorization: str | None = None
-
-    def intend(self, generation: int, at: datetime) -> None:
-        super().intend(generation, at)
-        self.keep(TokenPair("access-2", "refresh-2", START, 3600, generation + 1, self.authorization))
-
-
-def test_a_pair_that_a_process_without_its_lock_has_received_is_committed(shared: SharedGrant) -> None:
-    spool = OvertakenSpool(shared.home / "grants", "default", shared.box)
-    spool.authorization = shared.grants.current("default")[0].authorization
-
-    pair = shared.keeper(spool=spool).rotate("access-1")
-
-    assert (pair.access_token, shared.issuer.requests) == ("access-2", 0)
     assert shared.grants.current("default")[0].generation == 2
     assert shared.files() == []
 
@@ -325,75 +302,6 @@ class _DyingGrants(Grants):
         return dying()
 
 
-def test_a_pair_that_was_received_and_never_committed_is_found_again(shared: SharedGrant) -> None:
-    with pytest.raises(_DiedError):
-        shared.keeper(grants=_DyingGrants(shared.database, shared.box)).rotate("access-1")
-    lost = shared.grants.current("default")[0].generation
-    left_behind = shared.files()
-
-    pair = shared.keeper().token()
-
-    assert (lost, left_behind) == (1, ["default.intent", "default.pair"])
-    assert pair.access_token == "access-2"
-    assert shared.grants.current("default")[0].generation == 2
-    assert shared.files() == []
-    assert shared.issuer.requests == 1
-
-
-class _OvertakenGrants(Grants):
-    """Grants whose first rotation is followed by one of another process, before it deletes its files."""
-
-    def __init__(self, shared: SharedGrant, other: Callable[[], None]) -> None:
-        super().__init__(shared.database, shared.box)
-        self._others = [other]
-
-    @contextmanager
-    def locked(self, connection: str) -> Iterator[LockedGrant]:
-        with super().locked(connection) as grant:
-            yield grant
-        while self._others:
-            self._others.pop()()
-
-
-def test_a_process_that_is_overtaken_keeps_the_pair_of_the_other(shared: SharedGrant) -> None:
-    def die_before_the_commit() -> None:
-        with pytest.raises(_DiedError):
-            shared.keeper(grants=_DyingGrants(shared.database, shared.box)).rotate("access-2")
-
-    overtaken = shared.keeper(grants=_OvertakenGrants(shared, die_before_the_commit)).rotate("access-1")
-
-    assert overtaken.access_token == "access-2"
-    assert shared.keeper().rotate("access-2").access_token == "access-3"
-    assert (shared.grants.current("default")[0].generation, shared.issuer.requests) == (3, 2)
-    assert shared.files() == []
-
-
-def test_a_process_that_is_overtaken_keeps_the_intent_of_the_other(shared: SharedGrant) -> None:
-    overtaken = _OvertakenGrants(shared, lambda: shared.spool().intend(2, START))
-    shared.keeper(grants=overtaken).rotate("access-1")
-    shared.issuer.valid = "spent by the other process"
-
-    with pytest.raises(ReauthorizationRequiredError, match="2026-03-01T00:00:00"):
-        shared.keeper().rotate("access-2")
-
-    assert shared.files() == []
-
-
-def test_an_old_spool_never_replaces_a_newer_pair(shared: SharedGrant) -> None:
-    shared.spool().keep(TokenPair("stale", "stale", START, 3600, 1))
-
-    assert shared.keeper().token().access_token == "access-1"
-    assert shared.files() == []
-
-
-def test_a_refresh_that_was_cut_off_is_named_when_the_grant_is_lost(shared: SharedGrant) -> None:
-    shared.spool().intend(1, START)
-    shared.issuer.valid = "spent by the process that died"
-
-    with pytest.raises(ReauthorizationRequiredError, match="2026-03-01T00:00:00"):
-        shared.keeper().rotate("access-1")
-
-
 def test_an_intent_is_of_one_generation_and_one_that_is_cut_is_none(shared: SharedGrant) -> None:
     shared.spool().intend(2, START)
     begun = [shared.spool().interrupted(generation) for generation in (1, 2, 3)]
@@ -401,17 +309,6 @@ def test_an_intent_is_of_one_generation_and_one_that_is_cut_is_none(shared: Shar
 
     assert begun == [None, START.isoformat(), None]
     assert shared.spool().interrupted(2) is None
-
-
-def test_a_new_authorisation_leaves_the_room_of_a_rotation(shared: SharedGrant) -> None:
-    files: list[str] = []
-    shared.spool().intend(1, START)
-
-    shared.keeper().adopt(
-        TokenPair("access-9", "refresh-9", START, 3600), register=lambda: files.extend(shared.files())
-    )
-
-    assert files == ["default.intent", "default.pair", "default.room"]
 
 
 @pytest.mark.parametrize(

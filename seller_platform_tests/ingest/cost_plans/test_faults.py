@@ -200,17 +200,6 @@ def test_costs_hold_with_an_upstream_that_replaces_all_periods_later(
     assert len(planner.clock.pauses) == reads_until_applied
 
 
-@pytest.mark.parametrize("deletes", ["by date", "everything"])
-def test_overlapping_periods_are_deleted_first_where_they_are_refused(planner: Planner, deletes: str) -> None:
-    planner.shop.deletes = deletes
-    plan = planner.plan(A=NEW)
-
-    applied = planner.apply(plan)
-
-    assert applied.problem is None
-    assert planner.shop.costs == {"A": NEW}
-
-
 def test_costs_that_never_arrive_are_unconfirmed_until_applied_again(planner: Planner) -> None:
     plan = planner.plan(A=NEW)
     planner.shop.reads_until_applied = 1_000
@@ -249,17 +238,6 @@ def test_the_old_costs_are_restored_where_the_new_ones_are_not_stored(planner: P
     went_on = fault is refuse
     assert second.state is (WriteState.HOLDS if went_on else WriteState.PLANNED)
     assert planner.shop.costs == {"A": OLD, "B": NEW if went_on else OLD}
-
-
-def test_a_failed_sku_is_written_when_the_plan_is_applied_again(planner: Planner) -> None:
-    plan = planner.plan(A=NEW)
-    planner.shop.faults["POST"] = [refuse]
-    planner.apply(plan)
-
-    again = planner.apply(plan)
-
-    assert again.problem is None
-    assert planner.shop.costs == {"A": NEW}
 
 
 def test_costs_that_were_stored_though_the_answer_was_lost_hold(planner: Planner) -> None:
@@ -353,20 +331,6 @@ def test_a_request_whose_answer_is_lost_is_sent_again(planner: Planner, method: 
     assert planner.shop.requests.count(method) == {"POST": 2, "DELETE": 3}[method]
 
 
-def test_an_interrupted_plan_can_be_undone(planner: Planner) -> None:
-    plan = planner.plan(A=NEW)
-    planner.shop.faults["POST"] = [kill]
-    with pytest.raises(Killed):
-        planner.apply(plan)
-
-    undone = plan_undo(lambda _: planner.api, planner.database, plan_of(planner.database, plan.id), made_by="ann")
-    assert undone.plan is not None
-    applied = planner.apply(undone.plan)
-
-    assert applied.problem is None
-    assert planner.shop.costs == {"A": OLD}
-
-
 def test_an_upstream_that_cannot_be_read_first_gets_no_costs(planner: Planner) -> None:
     plan = planner.plan(A=NEW)
     planner.shop.faults["GET"] = [break_down]
@@ -378,16 +342,6 @@ def test_an_upstream_that_cannot_be_read_first_gets_no_costs(planner: Planner) -
     assert planner.writes(plan)["A"].state is WriteState.PLANNED
 
 
-def test_reading_back_continues_after_passing_faults(planner: Planner) -> None:
-    plan = planner.plan(A=NEW)
-    planner.shop.faults["GET"] = [None, break_down, break_down]
-
-    applied = planner.apply(plan)
-
-    assert applied.problem is None
-    assert len(planner.clock.pauses) == 2
-
-
 def test_costs_that_cannot_be_removed_are_reported_at_once(planner: Planner) -> None:
     planner.shop.deletes = "not"
     plan = planner.plan(A={})
@@ -396,32 +350,6 @@ def test_costs_that_cannot_be_removed_are_reported_at_once(planner: Planner) -> 
 
     assert "the upstream answered 405" in str(applied.problem)
     assert (planner.shop.costs, planner.clock.pauses) == ({"A": OLD}, [])
-
-
-def test_a_plan_succeeds_where_its_periods_were_deleted_meanwhile(planner: Planner) -> None:
-    plan = planner.plan(A={})
-
-    def deleted(_: httpx.Request) -> None:
-        planner.shop.costs["A"] = {}
-
-    planner.shop.faults["DELETE"] = [deleted]
-
-    applied = planner.apply(plan)
-
-    assert applied.problem is None
-    assert applied.plan.writes[0].read_back == ()
-
-
-def test_many_skus_are_waited_for_together(planner: Planner) -> None:
-    skus = {f"P{number:03d}": NEW for number in range(200)}
-    plan = planner.plan(**skus)
-    planner.shop.reads_until_applied = 300
-
-    applied = planner.apply(plan, seconds=120)
-
-    assert applied.problem is None
-    assert planner.shop.costs | {"A": NEW} == {"A": NEW, **skus}
-    assert len(planner.clock.pauses) < 4
 
 
 def test_amounts_are_sent_as_exact_numbers(planner: Planner) -> None:

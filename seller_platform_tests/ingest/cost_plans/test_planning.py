@@ -73,10 +73,6 @@ def planner(shop: Shop) -> Iterator[Planner]:
         yield Planner(shop, {name: stack.enter_context(shop.api(name)) for name in ("default", "bob")})
 
 
-def _states(plan: CostPlan) -> set[WriteState]:
-    return {write.state for write in plan.writes}
-
-
 def test_a_converted_cost_holds_in_the_currency_of_the_account(planner: Planner) -> None:
     converted = CostElement("Freight", Decimal("36.67"), "USD", total_amount=Decimal(100), units=Decimal(3))
     element = replace(converted, conversion_rate=Decimal("1.1"), total_currency="EUR")
@@ -108,17 +104,6 @@ def test_amounts_computed_upstream_are_sent_as_given_and_agree_to_the_cent(plann
     assert applied.plan.writes[0].wanted[0].cost_elements == (element,)
 
 
-def test_a_plan_is_refused_when_a_cost_has_changed_since(planner: Planner) -> None:
-    plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),), (US, SKUS[1]): (costs(JANUARY, "5"),)})
-    planner.shop.write(period("2026-05-01", "2026-05-31"), sku=SKUS[1])
-
-    with pytest.raises(RequestError, match=r"of SKU 'SKU-2' of S1.US\. Nothing was written"):
-        planner.apply(plan)
-
-    assert planner.shop.read() == []
-    assert _states(plan_of(planner.shop.warehouse, plan.id)) == {WriteState.PLANNED}
-
-
 def test_costs_that_were_written_meanwhile_need_no_write(planner: Planner) -> None:
     plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),)})
     planner.shop.write(period("2026-01-01", "2026-01-31", 5))
@@ -135,29 +120,6 @@ def test_a_period_without_a_last_day_is_not_replaced(planner: Planner) -> None:
 
     with pytest.raises(RequestError, match=r"without a last day for SKU 'SKU-1' of S1\.US"):
         planner.plan({(US, SKU): (costs(JANUARY, "5"),)})
-
-
-def test_an_undo_restores_the_costs_before_the_plan(planner: Planner) -> None:
-    planner.shop.write(period("2026-01-01", "2026-01-31", notes="kept"), period("2026-02-01", "2026-02-28", 4))
-    before = planner.shop.read()
-    plan = planner.planned({(US, SKU): (costs(YEAR, "9"),), (US, SKUS[1]): (costs(YEAR, "9"),)})
-    planner.apply(plan)
-
-    undone = planner.undo(plan)
-    assert undone.plan is not None
-    applied = planner.apply(undone.plan)
-
-    assert applied.problem is None
-    assert (undone.plan.undo_of, undone.plan.source) == (plan.id, f"undo of plan {plan.id}")
-    assert (planner.shop.read(), planner.shop.read(SKUS[1])) == (before, [])
-    assert planner.undo(plan).plan is None
-
-
-def test_a_plan_without_writes_cannot_be_undone(planner: Planner) -> None:
-    plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),)})
-
-    with pytest.raises(RequestError, match="nothing of it was written"):
-        planner.undo(plan)
 
 
 def test_two_processes_do_not_write_the_same_account_at_once(planner: Planner) -> None:
@@ -201,10 +163,3 @@ def test_a_file_that_is_no_plan_is_refused(database: Database, tmp_path: Path, c
 
     with pytest.raises(RequestError, match="costs plan"):
         read_plan(database, str(file))
-
-
-def test_a_plan_that_is_not_there_is_named(database: Database) -> None:
-    with pytest.raises(RequestError, check=lambda error: error.code == "UnknownCostPlanError", match="no cost plan 77"):
-        read_plan(database, "77")
-    with pytest.raises(RequestError, match="No such file"):
-        read_plan(database, "77.json")

@@ -17,7 +17,6 @@ from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import (
     ContractViolationError,
-    ImplausibleReadingError,
     RequestError,
     RequestRefusedError,
     UpstreamUnavailableError,
@@ -70,30 +69,6 @@ def test_costs_of_all_products_are_a_snapshot_of_the_accounts_own_day(shop: Shop
     assert (receipt.rows, receipt.verdict, receipt.announced, receipt.run_id) == (3, "unverifiable", None, "run")
     assert receipt.notes == {"products": 4, "unknown_products": 1}
     assert (receipt.requests, receipt.pages) == (4, 4)
-
-
-def test_loading_again_changes_nothing_until_a_cost_changes(shop: Shop) -> None:
-    shop.stock(US, SKUS)
-    shop.write(period("2026-01-01", "2026-01-31"))
-    _load(shop)
-
-    again = _load(shop)
-    shop.write(period("2026-01-01", "2026-01-31", 4))
-    changed = _load(shop)
-
-    assert [again.changed, changed.changed] == [False, True]
-
-
-def test_costs_that_are_all_gone_are_read_once_more_before_they_are_held(shop: Shop) -> None:
-    shop.stock(US, SKUS)
-    shop.write(period("2026-01-01", "2026-01-31"))
-    _load(shop)
-    shop.delete()
-
-    with pytest.raises(ImplausibleReadingError, match="no row was read; 1 are stored"):
-        _load(shop)
-
-    assert shop.query("SELECT count(*) FROM seller.cost_periods") == [(1,)]
 
 
 def test_products_that_are_only_known_by_their_sales_are_asked_for_too(shop: Shop) -> None:
@@ -204,28 +179,6 @@ def test_two_periods_of_a_product_that_begin_on_one_day_are_reported(database: D
     assert receipt.notes["duplicate_keys"] == 2
 
 
-def test_text_of_a_period_that_cannot_be_stored_is_replaced_and_named(database: Database) -> None:
-    element = {"cost_element": "a\0\ud800b", "amount": 1, "currency": "EUR"}
-    periods = [{"from_date": "2026-01-01", "cost_elements": [element]}]
-
-    receipt = _foreign(database, lambda sku: httpx.Response(200, text=json.dumps(periods if sku == "B" else [])))
-
-    assert "a\ufffd\ufffdb" in str(_stored(database))
-    assert receipt.notes is not None
-    noted = {"rows": 1, "first": [{"page": 2, "row": 1, "columns": ["cost_elements"]}]}
-    assert receipt.notes["replaced_text"] == noted
-
-
-def test_a_period_without_its_first_day_is_stored_and_named(database: Database) -> None:
-    unnamed = [{"to_date": "2026-01-31", "cost_elements": []}]
-
-    receipt = _foreign(database, lambda sku: httpx.Response(200, json=unnamed if sku == "B" else []))
-
-    assert [row[:3] for row in _stored(database)] == [("B", None, date(2026, 1, 31))]
-    assert receipt.notes is not None
-    assert receipt.notes["null_keys"] == {"rows": 1, "first": [{"page": 2, "row": 1, "columns": ["from_date"]}]}
-
-
 def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Database) -> None:
     good = httpx.Response(200, json=FORMS["bare array"])
     _foreign(database, lambda _: good)
@@ -240,23 +193,32 @@ def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Databa
 
 
 @pytest.mark.parametrize(
-    ("sent", "noted"),
+    ("sent", "kind", "column"),
     [
-        ({"from_date": "2026-02-30"}, 'from_date "2026-02-30"'),
-        ({"to_date": "0000-00-00"}, 'to_date "0000-00-00"'),
-        ({"cost_elements": {"a": 1}}, 'cost_elements {"a":1}'),
-        ({"cost_elements": [{"amount": "3 EUR"}]}, 'cost_elements "3 EUR"'),
-        ({"cost_elements": [{"amount": [3]}, {"amount": "-"}]}, 'cost_elements [3] and "-"'),
+        ({"from_date": "2026-02-30"}, "unreadable_values", 'from_date "2026-02-30"'),
+        ({"to_date": "0000-00-00"}, "unreadable_values", 'to_date "0000-00-00"'),
+        ({"cost_elements": {"a": 1}}, "unreadable_values", 'cost_elements {"a": 1}'),
+        ({"cost_elements": [{"amount": "3 EUR"}]}, "unreadable_values", 'cost_elements "3 EUR"'),
+        ({"cost_elements": [{"amount": [3]}, {"amount": "-"}]}, "unreadable_values", 'cost_elements [3] and "-"'),
+        (
+            {"from_date": "2026-01-01", "cost_elements": [{"cost_element": "a\0\ud800b"}]},
+            "replaced_text",
+            "cost_elements",
+        ),
+        ({"to_date": "2026-01-31", "cost_elements": []}, "null_keys", "from_date"),
     ],
 )
-def test_a_value_that_cannot_be_read_costs_no_other_product(
-    database: Database, sent: dict[str, Any], noted: str
+def test_a_value_that_cannot_be_read_is_noted_and_costs_no_other_product(
+    database: Database, sent: dict[str, Any], kind: str, column: str
 ) -> None:
-    receipt = _foreign(database, lambda sku: httpx.Response(200, json=[sent] if sku == "B" else FORMS["bare array"]))
+    body = json.dumps([sent])
+
+    receipt = _foreign(
+        database, lambda sku: httpx.Response(200, text=body if sku == "B" else json.dumps(FORMS["bare array"]))
+    )
 
     assert {row[0] for row in _stored(database)} == {"A", "B"}
-    assert receipt.notes is not None
-    assert receipt.notes["unreadable_values"] == {"rows": 1, "first": [{"page": 2, "row": 1, "columns": [noted]}]}
+    assert (receipt.notes or {})[kind] == {"rows": 1, "first": [{"page": 2, "row": 1, "columns": [column]}]}
 
 
 def test_a_period_of_another_product_is_refused(database: Database) -> None:

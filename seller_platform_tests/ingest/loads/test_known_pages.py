@@ -127,17 +127,6 @@ def test_one_page_that_changed_is_decoded_at_once_and_no_other(
     assert _contents(changed) == _contents(fresh)
 
 
-def test_what_a_page_depends_on_is_a_part_of_its_key() -> None:
-    source = MovingList(orders(50), day_of_order)
-    first, _ = _read(source, ORDERS)
-    tokyo, days = replace(BERLIN, timezone="Asia/Tokyo"), Window(MARCH.start, date(2026, 3, 31))
-
-    in_tokyo, _ = _read(MovingList(orders(50)), ORDERS, first.pages, account=tokyo)
-    other_days, _ = _read(source, ORDERS, first.pages, window=days)
-
-    assert (in_tokyo.late, other_days.late) == (0, 0)
-
-
 def test_known_rows_beside_an_error_are_no_rows() -> None:
     body = {"data": [order("A", datetime(2026, 3, 5, tzinfo=UTC))], "total": 1}
     known: dict[bytes, PageFacts] = {}

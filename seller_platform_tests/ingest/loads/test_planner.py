@@ -103,26 +103,6 @@ def test_a_refresh_looks_products_up_after_a_list_has_named_them(
     assert names(without_lists.fitting) == ["cost_periods of A.DE", "cost_periods of B.DE"]
 
 
-def test_of_today_the_slice_that_waits_longest_comes_first(database: Database, accounts: list[KnownAccount]) -> None:
-    read(database, ["inventory"], "A.DE", Window.day(date(2026, 5, 19)), YESTERDAY)
-    read(database, ["inventory"], "B.DE", Window.day(date(2026, 5, 16)), datetime(2026, 5, 16, 12, tzinfo=UTC))
-
-    division = divided(database, due(database, accounts, INVENTORY), 1)
-
-    assert names(division.fitting) == ["inventory of B.DE"]
-
-
-def test_the_order_of_slices_does_not_change_which_of_them_fit(
-    database: Database, accounts: list[KnownAccount]
-) -> None:
-    slices = due(database, accounts, LEDGER, INVENTORY)
-
-    one, other = (divided(database, given, 3) for given in (slices, slices[::-1]))
-
-    assert len(one.fitting) == 3
-    assert set(one.fitting) == set(other.fitting)
-
-
 def test_a_slice_that_never_fits_beside_today_gets_the_first_turn(
     database: Database, accounts: list[KnownAccount]
 ) -> None:
@@ -150,14 +130,6 @@ def test_the_work_of_a_division_grows_with_the_number_of_slices(
         calls.append(sum(each.callcount for each in profile.getstats()))
 
     assert calls[1] < 5 * calls[0]
-
-
-def test_a_slice_that_is_given_twice_needs_its_requests_once(database: Database, accounts: list[KnownAccount]) -> None:
-    slices = due(database, accounts, INVENTORY)
-
-    division = divided(database, [*slices, *slices], 2)
-
-    assert (names(division.fitting), division.later) == (names(slices), {})
 
 
 def test_requests_that_were_sent_today_are_not_left(database: Database, accounts: list[KnownAccount]) -> None:
@@ -207,17 +179,6 @@ def test_what_the_upstream_does_not_offer_comes_last(database: Database, account
     slices = due(database, accounts, BY_DATE)
 
     assert [(each.account, each.is_background) for each in slices] == [("A.DE", True), ("B.DE", False)]
-
-
-def test_costs_take_a_request_for_each_product_that_is_known(database: Database, accounts: list[KnownAccount]) -> None:
-    division = divided(database, due(database, accounts, COST_PERIODS, INVENTORY), 100)
-
-    assert {names([each])[0]: load.requests for each, load in division.expected.items()} == {
-        "cost_periods of A.DE": 1,
-        "cost_periods of B.DE": 1,
-        "inventory of A.DE": 1,
-        "inventory of B.DE": 1,
-    }
 
 
 def test_a_person_can_read_today_again(database: Database, accounts: list[KnownAccount]) -> None:

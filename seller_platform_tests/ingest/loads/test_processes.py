@@ -3,9 +3,8 @@
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from multiprocessing import forkserver
@@ -177,37 +176,14 @@ def test_without_the_processes_this_one_loads(
 ) -> None:
     requests = [request_of("orders", month) for month in MONTHS]
 
-    def kill_one(number: int) -> None:
-        if number == 0:
-            os.kill(pids()[0], signal_number)
-
     with connected.loader() as loader, connected.processes() as processes:
         processes.load(requests[0], loader)
         results = []
         for number, result in enumerate(load_each(requests * 2, loader, processes=processes)):
-            kill_one(number)
+            for pid in pids() if number == 0 else ():
+                os.kill(pid, signal_number)
             results.append(result.receipt)
 
     assert [receipt.rows for receipt in results if receipt] == [10, 703, 10] * 2
     assert connected.rows("orders") == 723
     assert "a loading process has died, so it is loaded again" in caplog.text
-
-
-def test_a_process_that_is_killed_while_it_starts_stops_nothing(connected: Connected) -> None:
-    requests, ended = [request_of("orders", month) for month in MONTHS], threading.Event()
-
-    def kill_what_starts() -> None:
-        server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]  # no name for it is public
-        while not ended.is_set():
-            for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split():
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-
-    with connected.loader() as loader, connected.processes() as processes:
-        killing = threading.Thread(target=kill_what_starts)
-        killing.start()
-        results = list(load_each(requests, loader, processes=processes))
-        ended.set()
-        killing.join()
-
-    assert [result.receipt.rows for result in results if result.receipt] == [10, 703, 10]

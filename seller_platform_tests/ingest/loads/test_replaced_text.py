@@ -102,15 +102,6 @@ def test_a_page_with_replaced_text_is_noted_by_every_load(database: Database, se
     assert [(each.notes or {}).get("replaced_text") for each in (first, again)] == [noted, noted]
 
 
-def test_a_pair_of_surrogates_that_was_encoded_one_by_one_is_its_character(database: Database) -> None:
-    body = _body(orders(3), is_escaped=True).replace(b'"Tea"', b'"\xed\xa0\xbd\xed\xb5\xa0"', 1)
-
-    receipt = _load(database, body)
-
-    assert _stored(database)[0] == ("\U0001f560", None)
-    assert "replaced_text" not in (receipt.notes or {})
-
-
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_page_without_such_text_is_decoded_once(is_known: bool) -> None:
     """A replacement character that was sent is text like any other."""

@@ -12,22 +12,20 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.errors import RequestError, UpstreamUnavailableError
+from seller_platform.errors import RequestError
 from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.loads.reports import (
-    GIVE_UP_AFTER,
     ReportOrder,
     load_report,
-    pause_after,
     poll_due,
     request_report,
     take_failures,
 )
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, move_job, open_job
+from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, move_job
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ROWS, ReportUpstream, report_upstream
+from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ReportUpstream, report_upstream
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 LOS_ANGELES, AUCKLAND = (KnownAccount(key, "default", account) for key, account in ACCOUNTS)
@@ -86,14 +84,6 @@ def steps(database: Database) -> Iterator[Steps]:
         yield opened
 
 
-def test_pauses_grow_from_seconds_to_ten_minutes_and_no_further() -> None:
-    pauses = [pause_after(polls) for polls in range(2_000)]
-
-    assert pauses == sorted(pauses)
-    assert pauses[0] == timedelta(seconds=3)
-    assert pauses[-1] == timedelta(minutes=10)
-
-
 def test_a_report_is_requested_polled_and_stored(steps: Steps) -> None:
     steps.upstream.lasts = timedelta(seconds=20)
 
@@ -141,13 +131,6 @@ def test_a_request_without_an_answer_is_sent_again_with_the_same_key(steps: Step
     assert len({first, attempt, other_job}) == 3
 
 
-def test_a_report_of_a_day_after_today_is_refused(steps: Steps) -> None:
-    with pytest.raises(RequestError, match=r"dps_date must not be after today, 2026-03-10 .* not 2026-03-11"):
-        steps.request(ReportOrder("dps_date", "2026-03-11"))
-
-    assert steps.upstream.asked == []
-
-
 def test_yesterday_is_that_of_each_account(steps: Steps) -> None:
     steps.request(ReportOrder(), LOS_ANGELES)
     steps.request(ReportOrder("last_updated_date"), AUCKLAND)
@@ -162,6 +145,7 @@ def test_yesterday_is_that_of_each_account(steps: Steps) -> None:
         (ReportOrder("dps_day", "2026-03-09"), "one of dps_date, product_sku, last_updated_date, not 'dps_day'"),
         (ReportOrder("dps_date", "20260309"), "dps_date must be a day in the form YYYY-MM-DD, not '20260309'"),
         (ReportOrder("dps_date", "2026-02-30"), "dps_date must be a day"),
+        (ReportOrder("dps_date", "2026-03-11"), r"must not be after today, 2026-03-10 .* not 2026-03-11"),
         (ReportOrder("product_sku"), "product_sku must not be empty"),
         (ReportOrder(form="xlsx"), "one of json, csv, not 'xlsx'"),
         (ReportOrder(give_up_after=timedelta(0)), "must be positive"),
@@ -175,21 +159,6 @@ def test_what_cannot_be_requested_is_refused_before_anything_is_stored(
 
     assert steps.upstream.seen == []
     assert steps.poll(hours=1) == 0
-
-
-def test_an_open_report_is_not_requested_again_and_a_completed_one_is(steps: Steps) -> None:
-    first, same, other = steps.request(), steps.request(), steps.request(account=AUCKLAND)
-    steps.poll(seconds=5)
-    while_ready = steps.request()
-    steps.load()
-    afterwards = steps.request()
-
-    assert first is not None
-    assert same is None
-    assert other is not None
-    assert while_ready is None
-    assert afterwards is not None
-    assert len(steps.upstream.asked) == 3
 
 
 def test_a_report_of_three_hours_takes_at_most_forty_polls(steps: Steps) -> None:
@@ -232,18 +201,6 @@ def test_an_unknown_status_is_waited_for_and_logged(steps: Steps, caplog: pytest
     assert "the report dps_date 2026-03-09 of S1.US: the upstream sent the unknown status 'pondering'" in caplog.text
 
 
-@pytest.mark.parametrize("word", ["failed", "Cancelled"])
-def test_a_report_that_fails_is_asked_for_once_more(steps: Steps, word: str) -> None:
-    steps.upstream.ends = (1, word, "")
-    steps.request()
-
-    job = steps.poll_until_it_ends(ticks=4)
-    steps.load()
-
-    assert (job.state, job.attempt, job.report_id) == (JobState.READY, 2, "2")
-    assert [row[2] for row in steps.rows()] == ["2"]
-
-
 def test_a_report_that_fails_twice_has_failed_and_is_reported_once(steps: Steps) -> None:
     steps.upstream.ends = (9, "failed", "the disk\n is full")
     steps.request()
@@ -259,18 +216,6 @@ def test_a_report_that_fails_twice_has_failed_and_is_reported_once(steps: Steps)
     assert again == ()
     assert len(steps.upstream.asked) == 2
     assert steps.poll(hours=9) == 0
-
-
-@pytest.mark.parametrize(("vanishes", "state"), [(1, JobState.READY), (2, JobState.FAILED)])
-def test_a_report_that_vanished_is_asked_for_once_more(steps: Steps, vanishes: int, state: JobState) -> None:
-    steps.upstream.vanishes = vanishes
-    steps.request()
-
-    job = steps.poll_until_it_ends(ticks=4)
-
-    assert job.state is state
-    assert len(steps.upstream.asked) == 2
-    assert (job.problem or "").startswith("the upstream no longer has report 2") == (state is JobState.FAILED)
 
 
 def test_a_report_that_vanishes_before_download_is_requested_once_more(steps: Steps) -> None:
@@ -301,49 +246,24 @@ def test_a_report_that_never_ends_is_given_up(steps: Steps) -> None:
     assert steps.request() is not None
 
 
-def test_an_upstream_that_refuses_a_report_is_asked_only_once(steps: Steps) -> None:
-    steps.upstream.refuses = {"/reports/request": [(422, {})]}
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("refuses", {"/reports/request": [(422, {})]}, "the upstream answered 422: not now"),
+        ("number", lambda _: True, "the answer has no report_id that can be asked for; it said: ok"),
+    ],
+)
+def test_an_upstream_that_refuses_a_report_is_asked_only_once(
+    steps: Steps, name: str, value: object, problem: str
+) -> None:
+    setattr(steps.upstream, name, value)
 
     job = steps.request()
 
     assert job is not None
     assert job.state is JobState.FAILED
-    assert "the upstream answered 422: not now" in (job.problem or "")
+    assert problem in (job.problem or "")
     assert steps.poll(hours=9) == 0
-
-
-def test_an_answer_without_a_number_fails_the_report(steps: Steps) -> None:
-    steps.upstream.number = lambda _: True
-
-    job = steps.request()
-
-    assert job is not None
-    assert job.state is JobState.FAILED
-    assert "the answer has no report_id that can be asked for; it said: ok" in (job.problem or "")
-
-
-def test_an_upstream_that_is_away_is_asked_again_until_it_is_back(steps: Steps) -> None:
-    steps.upstream.refuses = {"/reports/request": [(500, {})] * 2, "/reports/status": [(503, {})] * 2}
-
-    first = steps.request()
-    job = steps.poll_until_it_ends(ticks=20)
-
-    assert first is not None
-    assert first.state is JobState.REQUESTED
-    assert job.state is JobState.READY
-    assert len(steps.upstream.asked) == 1
-
-
-@pytest.mark.slow
-def test_an_upstream_that_stays_away_is_given_up(steps: Steps) -> None:
-    steps.upstream.refuses = {"/reports/request": [(500, {})] * 999}
-    steps.request()
-
-    job = steps.poll_until_it_ends()
-
-    assert job.state is JobState.GIVEN_UP
-    assert "after 6 hours" in (job.problem or "")
-    assert "status 500" in (job.problem or "")
 
 
 @pytest.mark.parametrize("path", ["/reports/status", "/reports/download"])
@@ -358,52 +278,6 @@ def test_the_pause_that_the_upstream_asks_for_is_kept(steps: Steps, path: str) -
 
     assert (too_early, in_time) == (0, 1)
     assert steps.job().state is JobState.READY
-
-
-def test_the_job_of_a_process_that_ends_before_its_request_is_continued(steps: Steps) -> None:
-    open_job(
-        steps.database, "S1.US", "dps_date", "2026-03-09", "json",
-        give_up_after=timedelta(hours=6), now=NOON, next_poll_at=NOON + timedelta(minutes=2),
-    )  # fmt: skip
-
-    too_early = steps.poll(seconds=30)
-    job = steps.poll_until_it_ends(ticks=30)
-
-    assert too_early == 0
-    assert job.state is JobState.READY
-    assert len(steps.upstream.asked) == 1
-
-
-def test_the_job_of_a_process_that_ends_while_it_polls_is_continued(steps: Steps) -> None:
-    from seller_platform.warehouse.jobs.report_jobs import claim_due
-
-    steps.request()
-    steps.now += timedelta(seconds=5)
-    claimed = claim_due(
-        steps.database,
-        now=steps.now,
-        until=steps.now + timedelta(minutes=2),
-        latest=steps.now + timedelta(hours=1),
-        limit=10,
-    )
-
-    meanwhile, afterwards = steps.poll(seconds=60), steps.poll(seconds=61)
-
-    assert len(claimed) == 1
-    assert (meanwhile, afterwards) == (0, 1)
-    assert steps.job().state is JobState.READY
-
-
-def test_an_upstream_that_is_away_leaves_the_report_ready(steps: Steps) -> None:
-    steps.request()
-    steps.poll(seconds=5)
-    steps.upstream.download = lambda _: json.dumps(ROWS).encode()[:-1]
-
-    with pytest.raises(UpstreamUnavailableError, match="a body that was cut"):
-        steps.load()
-
-    assert steps.job().state is JobState.READY
-    assert steps.rows() == []
 
 
 @pytest.mark.parametrize(
@@ -453,30 +327,6 @@ def test_reports_of_one_day_are_all_kept_and_each_is_replaced_alone(steps: Steps
     ]  # fmt: skip
 
 
-def test_ninety_reports_are_polled_in_turns_the_longest_due_first(steps: Steps) -> None:
-    for number in range(90):
-        job = open_job(
-            steps.database, "S1.US", "product_sku", f"SKU {number}", "json",
-            give_up_after=timedelta(hours=6), now=NOON, next_poll_at=NOON + timedelta(seconds=90 - number),
-        )  # fmt: skip
-        assert job is not None
-    steps.now += timedelta(seconds=91)
-
-    def tick(limit: int) -> int:
-        return poll_due(lambda _: steps.api, steps.database, clock=lambda: steps.now, seconds=600, limit=limit)
-
-    first = tick(36)
-    asked = {int(report.query["product_sku"].removeprefix("SKU ")) for report in steps.upstream.asked}
-    polls = first + tick(1_000)
-    steps.now += timedelta(seconds=5)
-
-    assert first == 36
-    assert asked == set(range(54, 90))
-    assert polls == 90
-    assert tick(1_000) == 90
-    assert {steps.job(number).state for number in range(1, 91)} == {JobState.READY}
-
-
 @pytest.mark.parametrize("jump", [timedelta(days=1), timedelta(days=400)], ids=str)
 def test_a_report_put_off_by_a_clock_ahead_is_followed_at_the_right_time(steps: Steps, jump: timedelta) -> None:
     steps.upstream.clock, steps.upstream.lasts = lambda: NOON, timedelta(minutes=10)
@@ -496,31 +346,6 @@ def test_a_report_put_off_by_a_clock_ahead_is_followed_at_the_right_time(steps: 
     assert (again.state, again.attempted_at) == (JobState.PENDING, NOON + timedelta(seconds=5))
     assert again.next_poll_at < NOON + timedelta(minutes=1)
     assert ready.state is JobState.READY
-
-
-@pytest.mark.slow
-def test_a_hanging_report_requested_by_a_clock_ahead_is_given_up_in_time(steps: Steps) -> None:
-    steps.upstream.lasts = timedelta(days=999)
-    steps.now += timedelta(days=30)
-    steps.request()
-    steps.now = NOON
-
-    steps.poll(seconds=5)
-    job = steps.poll_until_it_ends()
-
-    assert job.state is JobState.GIVEN_UP
-    assert steps.now - NOON <= GIVE_UP_AFTER + timedelta(minutes=1)
-
-
-def test_a_clock_that_is_put_back_shortens_no_pause_of_a_report(steps: Steps) -> None:
-    steps.upstream.lasts = timedelta(minutes=10)
-    steps.request()
-    steps.now -= timedelta(minutes=30)
-
-    polls = [steps.poll(seconds=5) for _ in range(3)]
-
-    assert polls == [0, 0, 0]
-    assert steps.poll_until_it_ends().state is JobState.READY
 
 
 def test_a_report_waits_for_the_next_day_where_no_requests_are_left(steps: Steps) -> None:

@@ -73,24 +73,6 @@ def test_what_is_equal_is_not_written(installation: Installation) -> None:
     assert (settled.comparisons, settled.different, settled.slices) == (24, 0, 6)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE seller.transactions SET amount = amount - 1 WHERE load_id > 0",
-        "DELETE FROM seller.transactions WHERE ctid IN (SELECT min(ctid) FROM seller.transactions GROUP BY load_id)",
-        "UPDATE seller.transactions SET description = 'x'",
-    ],
-    ids=["a value", "a row", "an empty value"],
-)
-def test_changes_by_other_programs_are_found_and_undone(installation: Installation, statement: str) -> None:
-    assert _execute(installation, statement)
-
-    results = _compare(installation)
-
-    assert [each.receipt is None or each.receipt.changed for each in results] == [True]
-    assert sample(installation.database, installation.now).strata[Stratum.SETTLED].different == 1
-
-
 def test_the_requests_of_a_day_are_spent_hour_by_hour(installation: Installation) -> None:
     spent = []
     for hour in range(25):
@@ -150,15 +132,6 @@ def test_two_processes_do_not_compare_at_once(installation: Installation) -> Non
     list(one)
     installation.now += HOUR
     assert _compare(installation, per_day=4800) != []
-
-
-def test_a_reading_that_is_held_counts_as_different(installation: Installation) -> None:
-    installation.rows = {slice_: rows[:1] for slice_, rows in installation.rows.items()}
-
-    results = _compare(installation)
-
-    assert [each.receipt for each in results] == [None]
-    assert sample(installation.database, installation.now).strata[Stratum.SETTLED].different == 1
 
 
 @pytest.mark.parametrize("ended_by", ["accept", "sync"])

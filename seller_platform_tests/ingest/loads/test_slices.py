@@ -52,10 +52,6 @@ def test_the_running_month_is_read_until_the_accounts_today(database: Database) 
     assert _window(database, request, whole=False) == Window(date(2026, 3, 1), date(2026, 3, 12))
 
 
-def test_a_month_that_has_not_begun_for_the_account_has_nothing_to_read(database: Database) -> None:
-    assert _window(database, SliceRequest(TRANSACTIONS, TOKYO.key, Window.month_of(MARCH.end)), whole=True) is None
-
-
 def test_a_snapshot_is_of_the_accounts_today(database: Database) -> None:
     assert _window(database, SliceRequest(STOCK, TOKYO.key, None), whole=False) == Window.day(date(2026, 3, 11))
 
@@ -87,28 +83,6 @@ def _api(answer: Any) -> SellerApi:
 
 def _load(api: SellerApi, database: Database) -> Receipt:
     return load_slice(api, database, TOKYO, SliceRequest(TRANSACTIONS, TOKYO.key, MARCH), MARCH, run_id="run")
-
-
-def test_a_slice_is_stored_with_its_receipt(database: Database) -> None:
-    row = {column.name: None for column in TRANSACTIONS.columns} | {"posted_date": "2026-03-01T00:30:00+09:00"}
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked = dict(request.url.params)
-        assert (asked["start_date"], asked["end_date"]) == ("2026-03-01", "2026-03-31")
-        return httpx.Response(200, json={"data": [row, row], "total": 2, "per_page": 2000, "last_page": 1})
-
-    with _api(answer) as api:
-        receipt = _load(api, database)
-
-    assert (receipt.rows, receipt.announced, receipt.verdict, receipt.requests, receipt.run_id) == (
-        2,
-        2,
-        "match",
-        1,
-        "run",
-    )
-    with database.begin() as connection:
-        assert connection.execute(text("SELECT count(*) FROM seller.transactions")).scalar_one() == 2
 
 
 @pytest.mark.parametrize(("read_on", "is_settled"), [(date(2026, 4, 14), False), (date(2026, 4, 15), True)])

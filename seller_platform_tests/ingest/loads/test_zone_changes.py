@@ -12,7 +12,6 @@ import time_machine
 from sqlalchemy import text
 
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.errors import ImplausibleReadingError
 from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.planner import DueSlice, Planner
 from seller_platform.ingest.loads.slices import SliceRequest
@@ -21,7 +20,6 @@ from seller_platform.warehouse.loads.receipts import days_read
 from seller_platform.warehouse.monitoring.zone_changes import zone_changes
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.http_upstream import MovingList, api_of, order
-from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS, BY_PRODUCT, STOCK = map(dataset_named, ("orders", "sales_by_product", "warehouse_stock"))
@@ -124,30 +122,6 @@ def test_a_page_that_is_sent_again_is_placed_by_the_present_zone(shop: Shop) -> 
     assert shop.stored() == Counter({("O-1", date(2026, 3, 10)): 1})
 
 
-def test_under_a_changed_zone_a_list_that_lost_most_of_its_rows_is_doubted(shop: Shop) -> None:
-    shop.move(timezone=LOS_ANGELES)
-    for month in months(shop.due(BEFORE)):
-        shop.load(month, BEFORE)
-
-    shop.move(timezone=TOKYO)
-    shop.upstream.rows = shop.upstream.rows[::3]
-
-    with pytest.raises(ImplausibleReadingError, match="rows are missing"):
-        shop.load(Window.month_of(date(2026, 3, 1)), NOW)
-
-
-def test_under_a_changed_zone_days_that_were_never_read_are_published(shop: Shop) -> None:
-    day, march = Window.day(date(2026, 3, 10)), Window.month_of(date(2026, 3, 1))
-    shop.move(timezone=LOS_ANGELES)
-    shop.load(day, BEFORE)
-
-    shop.move(timezone=TOKYO)
-    shop.load(march, NOW)
-
-    assert len(shop.stored()) > 20 * len(shop.listed(day))
-    assert shop.stored() == shop.listed(march)
-
-
 def test_a_changed_zone_is_named_until_all_is_read_again(shop: Shop) -> None:
     shop.move(timezone=LOS_ANGELES)
     for month in months(shop.due(BEFORE)):
@@ -168,19 +142,6 @@ def test_a_changed_zone_is_named_until_all_is_read_again(shop: Shop) -> None:
     assert changes == [*[[(SINCE, told)]] * 4, []]
 
 
-def test_an_account_that_changes_its_zone_back_is_read_again(shop: Shop) -> None:
-    for zone, now in ((LOS_ANGELES, BEFORE), (TOKYO, NOW)):
-        shop.move(timezone=zone)
-        for month in months(shop.due(now))[-1:] if zone == TOKYO else months(shop.due(now)):
-            shop.load(month, now)
-
-    shop.move(timezone=LOS_ANGELES)
-    for month in months(shop.due(NOW)):
-        shop.load(month, NOW)
-
-    assert shop.stored() == shop.listed()
-
-
 def test_what_was_read_under_another_currency_is_due_again(shop: Shop) -> None:
     shop.move(timezone=TOKYO)
     for month in months(shop.due(BEFORE)):
@@ -192,21 +153,3 @@ def test_what_was_read_under_another_currency_is_due_again(shop: Shop) -> None:
 
     assert (len(before), days_read(shop.database, ORDERS, "S.US", march, zone, now=NOW)) == (31, {})
     assert months(shop.due(NOW))[0].start == SINCE
-
-
-def test_of_snapshots_only_todays_is_due_again(shop: Shop) -> None:
-    shop.move(timezone=TOKYO)
-    today = Window.day(NOW.astimezone(ZoneInfo(TOKYO)).date())
-    march = Window.month_of(date(2026, 3, 1))
-
-    def due(zone: str | None) -> list[Window]:
-        with shop.database.begin() as connection:
-            connection.execute(text("DELETE FROM platform.loads; DELETE FROM platform.slices"))
-        for dataset, window in ((BY_PRODUCT, march), (STOCK, today)):
-            store_receipt(shop.database, dataset, "S.US", window, at=NOW, rows=1, time_zone=zone)
-        planner = Planner(shop.database, [account_of(shop.database, "S.US")], march.start, NOW)
-        slices = planner.due([BY_PRODUCT, STOCK], scheduled=True)
-        return [each.window for each in slices if each.window in {march, today}]
-
-    assert due(None) == due(TOKYO) == []
-    assert due(LOS_ANGELES) == [march, today]

@@ -53,7 +53,7 @@ def begin_next_day(database: Database) -> None:
         connection.execute(delete(SENT_REQUESTS))
 
 
-@pytest.mark.nightly  # `ingest/loads/test_budget_days.py` plays days with a budget
+@pytest.mark.nightly  # the simulation plays days with a budget
 def test_schedules_finish_a_backfill_that_the_budget_ended(
     platform: Platform, database: Database, database_url: str
 ) -> None:
