@@ -210,11 +210,6 @@ def test_a_refused_row_is_named_by_its_number_among_rows_of_many_lines(
         _load(database, rows)
 
 
-def test_a_lone_surrogate_is_never_stored(database: Database) -> None:
-    with pytest.raises(UnicodeEncodeError):
-        _load(database, [_order(1, "\ud800")])
-
-
 def test_rows_hashed_by_a_former_version_stay_where_they_are(database: Database) -> None:
     rows = [_order(number, f"name {number % 40}\t") for number in range(100)] + [_order(7, "twice")] * 2
     first = _load(database, rows, {3: '{"a": 1}'})
@@ -235,12 +230,6 @@ def test_rows_hashed_by_a_former_version_stay_where_they_are(database: Database)
     assert stored == expected
     assert (again.changed, again.digest, again.restatement) == (False, first.digest, {})
     assert not third.changed
-
-
-@pytest.mark.parametrize("tags", [(), ("one", "two")])
-def test_a_writer_needs_one_value_for_each_tag(tags: Sequence[str]) -> None:
-    with pytest.raises(ValueError, match=r"orders has 1 tag, not \d"):
-        RowWriter(dataset_named("orders"), tags)
 
 
 @pytest.mark.parametrize(

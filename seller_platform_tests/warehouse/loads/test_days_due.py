@@ -8,7 +8,7 @@ import time_machine
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, pairs_read, unsettled
+from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, unsettled
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
@@ -81,37 +81,6 @@ def test_yesterday_is_due_although_its_last_orders_were_read_at_midnight(
 
     assert due == {("orders", "A"): (Window.day(yesterday),)}
     assert never_read == after_a_refresh == {}
-
-
-def test_yesterday_is_not_due_after_a_reading_an_hour_after_midnight(database: Database) -> None:
-    tokyo, today = ZoneInfo("Asia/Tokyo"), date(2026, 5, 20)
-    yesterday = today - timedelta(days=1)
-    _load(database, ORDERS, "A", Window(yesterday, date(2026, 5, 21)), datetime.combine(today, time(1, 1), tokyo))
-    day = AccountDay.at(datetime.combine(today, time(20), tokyo), "A", tokyo)
-
-    assert days_due(database, [ORDERS], [day], since=yesterday) == {}
-
-
-def test_each_account_and_dataset_is_checked_separately(database: Database) -> None:
-    at = datetime(2026, 5, 20, 11, tzinfo=UTC)
-    _load(database, ORDERS, "A", Window(date(2026, 1, 1), date(2026, 5, 21)), at)
-    days = [AccountDay.at(at, key, ZoneInfo("Europe/Berlin")) for key in ("A", "B")]
-
-    due = days_due(database, [ORDERS, INVENTORY], days, since=date(2026, 1, 1))
-
-    today = (Window.day(date(2026, 5, 20)),)
-    everything = (Window(date(2026, 1, 1), date(2026, 5, 21)),)
-    assert due == {("orders", "B"): everything, ("inventory", "A"): today, ("inventory", "B"): today}
-    assert pairs_read(database, [ORDERS, INVENTORY]) == {("orders", "A")}
-    assert days_due(database, [], days, since=date(2026, 1, 1)) == {}
-    assert days_due(database, [ORDERS], [], since=date(2026, 1, 1)) == {}
-
-
-def test_a_history_that_begins_tomorrow_has_no_days(database: Database) -> None:
-    day = AccountDay.at(datetime(2026, 5, 20, 11, tzinfo=UTC), "A", ZoneInfo("Europe/Berlin"))
-
-    assert days_due(database, [ORDERS], [day], since=date(2026, 5, 21)) == {}
-    assert days_due(database, [ORDERS], [day], since=date(2026, 6, 21)) == {}
 
 
 def test_what_a_clock_that_was_ahead_has_read_is_due(database: Database) -> None:

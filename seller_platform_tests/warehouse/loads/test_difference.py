@@ -88,12 +88,5 @@ def test_stored_rows_have_their_hashes_or_are_compared_by_value(database: Databa
     assert of_all.addresses == by_value.addresses
 
 
-def test_rows_without_a_hash_are_counted_and_have_no_digest() -> None:
-    hashed, other = _stored(["a1", "b2"]), _stored(["a1", "-2"])
-
-    assert (hashed.hashes, other.hashes) == (_HASHES["a"] + _HASHES["b"], None)
-    assert hashed.addresses == other.addresses == [b"1" * 6, b"2" * 6]
-
-
 def test_an_address_is_written_as_postgresql_writes_it() -> None:
     assert ctid_of(bytes([0, 1, 0, 2, 1, 3])) == "(65538,259)"

@@ -54,13 +54,6 @@ def test_more_days_take_the_pages_of_their_rows(database: Database) -> None:
     assert (thirty_days.rows, thirty_days.requests) == (size // 10 * 30, 1 + 3)
 
 
-def test_without_a_receipt_of_the_account_another_one_decides(database: Database) -> None:
-    load(database, LEDGER, "B.DE", MARCH, requests=4, rows=1_000, seconds=3)
-
-    assert expected(database, LEDGER, MARCH).requests == 4
-    assert expected(database, LEDGER, MARCH).basis is not Basis.NONE
-
-
 def test_without_any_receipt_each_list_is_expected_to_fit_a_page(database: Database) -> None:
     assert expected(database, ORDERS, MARCH) == ExpectedLoad(fewest_requests(ORDERS), None, 1.5, Basis.NONE)
     assert (fewest_requests(ORDERS), fewest_requests(LEDGER)) == (3, 1)

@@ -14,7 +14,6 @@ from sqlalchemy import event, text
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import RequestError
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
@@ -75,17 +74,6 @@ def _loads_of_rows(database: Database) -> list[tuple[str, int]]:
 
 def _order(number: int, amount: str = "1.5", *, day: int = 0) -> Content:
     return f"order-{number}", date(2026, 3, 1 + day), Decimal(amount)
-
-
-def test_another_spelling_of_the_same_values_moves_no_row(database: Database) -> None:
-    first = _load(database, [_order(1), _order(1), _order(2)])
-
-    again = _load(database, [_order(1), _order(1), _order(2)], spelling=1)
-    unchanged = _load(database, [_order(1), _order(1), _order(2)], spelling=1)
-
-    assert {load for _, load in _loads_of_rows(database)} == {first.id}
-    assert again.restatement == {}
-    assert not unchanged.changed
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -160,16 +148,6 @@ def test_a_load_ends_after_those_before_it_whatever_the_clock_says(database: Dat
     assert first.finished_at < ahead
 
 
-def test_what_was_held_or_came_first_cannot_be_reverted(database: Database) -> None:
-    first = _load(database, [_order(1)])
-    held = _load(database, [], judge=Judge(is_second=True))
-
-    with pytest.raises(RequestError, match="is the first of its days"):
-        revert(database, first.id)
-    with pytest.raises(RequestError, match="was held, so it changed nothing"):
-        revert(database, held.id)
-
-
 @pytest.mark.parametrize("function", ["transactions_as_of(now())", "transactions_without('{1,2}')"])
 def test_past_moments_of_a_month_are_read_through_the_index(database: Database, function: str) -> None:
     with database.begin() as connection:
@@ -217,10 +195,3 @@ def test_changes_are_of_one_moment_while_another_load_is_published(orders: Datab
     assert [row["platform_order_id"] for row in changes.came] == ["4"]
     assert [row["platform_order_id"] for row in changes.went] == ["3"]
     assert [(old["order_total"], new["order_total"]) for old, new in changes.changed] == [(Decimal(7), Decimal(9))]
-
-
-def test_since_a_moment_before_the_first_load_every_row_came(orders: Database) -> None:
-    changes = changes_since(orders, dataset_named("orders"), ACCOUNT, since=datetime(2020, 1, 1, tzinfo=UTC))
-
-    assert [row["platform_order_id"] for row in changes.came] == ["1", "2", "4"]
-    assert (changes.went, changes.changed) == ([], [])

@@ -1,21 +1,15 @@
 """Tests the days that receipts cover, and days that may have changed since."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
-import time_machine
-
 from seller_platform.contract import Window, dataset_named
-from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.receipts import (
     days_read,
-    newest_load,
     newest_receipts,
-    receipts_of_run,
     unreported_loads,
     was_loaded,
 )
-from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 
@@ -24,32 +18,6 @@ TRANSACTIONS, BY_PRODUCT, ORDERS, DAILY = (
 )
 ZONE = ZoneInfo("Asia/Tokyo")
 MARCH = Window.month_of(date(2026, 3, 1))
-
-
-def _load(database: Database, window: Window, at: datetime, run_id: str = "run") -> None:
-    with time_machine.travel(at, tick=False), open_load(database, Slice(TRANSACTIONS, "S.JP", window)) as load:
-        load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=at, run_id=run_id)
-
-
-def test_a_day_is_known_by_the_local_day_of_its_last_reading(database: Database) -> None:
-    evening = datetime(2026, 3, 2, 20, tzinfo=UTC)
-    _load(database, Window(date(2026, 3, 1), date(2026, 3, 3)), evening - timedelta(days=1))
-    _load(database, Window.day(date(2026, 3, 2)), evening)
-
-    read = days_read(database, TRANSACTIONS, "S.JP", MARCH, ZONE, now=evening)
-
-    assert read == {date(2026, 3, 1): date(2026, 3, 2), date(2026, 3, 2): date(2026, 3, 3)}
-
-
-def test_a_run_has_the_receipts_of_its_loads(database: Database) -> None:
-    at = datetime(2026, 3, 2, 20, tzinfo=UTC)
-    for run_id in ("b", "a", "b", "c"):
-        _load(database, MARCH, at, run_id)
-
-    first, second = receipts_of_run(database, "b")
-
-    assert (first.run_id, second.run_id, first.id < second.id) == ("b", "b", True)
-    assert receipts_of_run(database, "d") == ()
 
 
 def test_loads_that_another_process_reports_are_not_awaited_for_ever(database: Database) -> None:
@@ -77,16 +45,6 @@ def test_a_slice_was_loaded_that_has_a_receipt_of_its_account_and_month(database
     ]
 
 
-def test_the_newest_load_is_the_last_that_ended(database: Database) -> None:
-    assert newest_load(database) is None
-    ends = list[datetime]()
-    for hour in (7, 9, 8):
-        _load(database, MARCH, datetime(2026, 3, 2, hour, tzinfo=UTC))
-        ends.append(newest_load(database) or datetime.min.replace(tzinfo=UTC))
-
-    assert ends == sorted(set(ends))
-
-
 def test_the_newest_receipts_are_those_of_the_dataset(database: Database) -> None:
     february = Window.month_of(date(2026, 2, 1))
     for dataset in (BY_PRODUCT, TRANSACTIONS, ORDERS):
@@ -112,10 +70,3 @@ def test_holds_of_other_lists_and_accounts_leave_the_days_read(database: Databas
     read = days_read(database, ORDERS, "S.JP", april, ZONE, now=datetime.now(UTC))
 
     assert set(read) == {*april.each_day()} - {april.start}
-
-
-def test_several_loads_are_lent_at_once(database: Database) -> None:
-    mark_loaded(database, TRANSACTIONS, "S.JP", MARCH, Window.month_of(date(2026, 2, 1)))
-
-    with unreported_loads(database, [TRANSACTIONS], None, limit=10) as lent:
-        assert len(lent) == 2

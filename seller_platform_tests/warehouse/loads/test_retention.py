@@ -88,30 +88,6 @@ def test_receipts_of_last_reads_and_of_stored_and_former_rows_are_kept(database:
         assert connection.execute(text("SELECT DISTINCT load_id FROM seller.transactions")).scalars().all() == [wrote]
 
 
-def test_the_receipt_of_the_last_change_is_kept_though_no_row_is_left(database: Database) -> None:
-    march, loads = Window.month_of(date(2026, 3, 1)), list[int]()
-    for day in (1, 2, 3):
-        at = datetime(2026, 4, day, 12, tzinfo=UTC)
-        with time_machine.travel(at, tick=False), open_load(database, Slice(TRANSACTIONS, "S1.US", march)) as load:
-            receipt = load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=at)
-        end_in_the_past(database, receipt.id)
-        loads.append(receipt.id)
-
-    assert _prune(database).receipts == 1
-    assert _receipts(database) == {loads[0], loads[2]}
-
-
-def test_receipts_that_are_not_old_are_kept_and_the_last_of_stored_rows(database: Database) -> None:
-    march, moment = Window.month_of(date(2026, 3, 1)), "2026-03-01T00:00:00Z"
-    days = (NOW - timedelta(days) for days in (50, 40, 20, 10, 9))
-    loads = [_load(database, TRANSACTIONS, march, day, moment, name) for day, name in zip(days, "ABBBB", strict=True)]
-
-    pruned = _prune(database)
-
-    assert pruned.receipts == 0
-    assert _receipts(database) == set(loads)
-
-
 def test_of_readings_of_a_day_that_changed_nothing_the_last_is_kept(database: Database) -> None:
     old, fresh = (Window.day(NOW - timedelta(days)) for days in (9, 2))
     wrote, _, last, kept, also = (

@@ -9,10 +9,9 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, WarehouseError
-from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
@@ -76,17 +75,6 @@ def test_a_load_waits_for_another_of_its_month(database: Database) -> None:
         assert other.result().rows == 1
 
 
-def test_other_windows_and_accounts_are_left_alone(database: Database) -> None:
-    april = Window.month_of(date(2026, 4, 1))
-    _load(database, [_order(1)])
-
-    _load(database, [_order(2, day=april.start)], window=april)
-    with open_load(database, Slice(ORDERS, "OTHER.market", MARCH)) as load:
-        load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=datetime.now(UTC))
-
-    assert [name for name, _ in _stored(database)] == ["order-1", "order-2"]
-
-
 def test_sums_are_those_of_the_window_whatever_window_was_loaded_before(database: Database) -> None:
     tenth = Window.day(date(2026, 3, 10))
     _load(database, [_order(1, total="10.00"), _order(2, total="5.00", day=tenth.start)])
@@ -113,13 +101,6 @@ def test_the_last_load_of_a_part_does_not_stand_for_the_whole_slice(database: Da
     assert [name for name, _ in _stored(database)] == [alone[0][0]]
 
 
-@pytest.mark.parametrize(("zone", "expected"), [("Europe/Berlin", "Europe/Berlin"), ("", None)])
-def test_a_slice_is_read_under_the_present_zone_and_currency(zone: str, expected: str | None) -> None:
-    account = KnownAccount(ACCOUNT, "default", Account(1, "Shop", "DE", "EUR", zone, "DE", "S1"))
-
-    assert Slice.of(account, ORDERS, MARCH) == Slice(ORDERS, ACCOUNT, MARCH, None, expected, "EUR")
-
-
 def test_sums_follow_rows_that_were_changed_by_hand(database: Database) -> None:
     add_rows(database, ORDERS, [_order(9)], account=ACCOUNT, tags=("platform",))
     first = _load(database, [_order(1), _order(2)])
@@ -129,16 +110,6 @@ def test_sums_follow_rows_that_were_changed_by_hand(database: Database) -> None:
     after_insertion = _load(database, [_order(1), _order(5)])
 
     assert [(each.sums or {})["rows"] for each in (first, after_deletion, after_insertion)] == [2, 2, 2]
-
-
-@pytest.mark.parametrize("rows", [[_order(1)], [_order(1), _order(2)]])
-def test_the_same_reading_mends_what_was_changed_by_hand(database: Database, rows: Sequence[Row]) -> None:
-    _load(database, rows)
-    _delete(database, rows[1:])
-    add_rows(database, ORDERS, [_order(4)][: 2 - len(rows)], account=ACCOUNT, tags=("platform",))
-    _load(database, rows)
-
-    assert [name for name, _ in _stored(database)] == [row[0] for row in rows]
 
 
 def test_a_report_is_compared_with_its_own_last_load(database: Database) -> None:
