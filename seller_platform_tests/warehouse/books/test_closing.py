@@ -14,7 +14,6 @@ from seller_platform.contract import Account, Window
 from seller_platform.errors import CheckFailedError, RequestError, SellerPlatformError
 from seller_platform.warehouse.books.closing import Closing, close_month, closed_months
 from seller_platform.warehouse.books.line_rows import explain_entry
-from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.marts.journal_entries import journal_of
 from seller_platform.warehouse.marts.rules.journal_accounts import DEFAULT_ACCOUNTS, BookAccount
@@ -152,28 +151,6 @@ def test_the_figure_about_month_ends_keeps_its_promises(database: Database) -> N
 
     assert [each for each in promises.figures if not each.is_kept] == []
     assert {each.what: each.measured for each in promises.figures}["restatements of closed months"]
-
-
-def test_a_reverted_load_is_adjusted_back(books: BookedAccount) -> None:
-    changed = books.load(JANUARY, [SALE, replace(FEE, amount=Decimal("-17.00")), PAYOUT], read_on=date(2026, 2, 21))
-    _close(books, JANUARY)
-    revert(books.database, changed)
-
-    _close(books, FEBRUARY)
-
-    assert _lines(books, "kind = 'adjusting' AND line <> 'balance'") == [
-        ("7-2601A2602USD", "2026-02-01", "selling_fees", "Selling fees", Decimal("-2.00"))
-    ]
-
-
-def test_closing_twice_is_closing_once(books: BookedAccount) -> None:
-    first = _close(books, JANUARY)
-    books.load(JANUARY, [SALE])
-
-    again = _close(books, JANUARY)
-
-    assert (again.is_new, again.closed) == (False, first.closed)
-    assert closed_months(books.database) == [first.closed]
 
 
 def test_other_accounts_of_the_books_are_used_from_the_open_month_on(books: BookedAccount) -> None:

@@ -28,32 +28,11 @@ def grants(database: Database, tmp_path: Path) -> Grants:
     return grants
 
 
-def test_a_pair_is_read_as_it_was_stored(grants: Grants) -> None:
-    assert grants.current("default") == (PAIR, None)
-
-
 def test_no_token_is_readable_in_the_table_or_in_a_repr(grants: Grants, database: Database) -> None:
     with database.begin() as connection:
         dump = str(connection.execute(text("SELECT g.*, encode(token_pair, 'escape') FROM platform.grants g")).all())
 
     assert "canary" not in dump + repr(PAIR) + str(grants.facts())
-
-
-def test_a_replacement_holds_once_the_lock_is_released(grants: Grants) -> None:
-    with grants.locked("default") as grant:
-        grant.replace(replace(PAIR, access_token="second", generation=2))
-        before = grants.current("default")[0].generation
-
-    assert before == 1
-    assert grants.current("default")[0].generation == 2
-
-
-def test_what_fails_inside_the_lock_is_rolled_back(grants: Grants) -> None:
-    with pytest.raises(RuntimeError), grants.locked("default") as grant:
-        grant.replace(replace(PAIR, generation=2))
-        raise RuntimeError
-
-    assert grants.current("default")[0].generation == 1
 
 
 def test_each_holder_of_the_lock_reads_the_pair_of_the_one_before(grants: Grants) -> None:
@@ -68,15 +47,6 @@ def test_each_holder_of_the_lock_reads_the_pair_of_the_one_before(grants: Grants
     assert sorted(seen) == list(range(2, 14))
 
 
-def test_a_refusal_is_kept_with_the_tokens(grants: Grants) -> None:
-    with grants.locked("default") as grant:
-        grant.refuse("invalid_grant")
-
-    assert grants.current("default") == (PAIR, "invalid_grant")
-    grants.store("default", PAIR)
-    assert grants.current("default") == (PAIR, None)
-
-
 def test_without_a_grant_the_next_step_is_named(grants: Grants) -> None:
     with pytest.raises(NotConnectedError, match="seller-platform connect"):
         grants.current("nobody")
@@ -87,16 +57,6 @@ def test_another_key_cannot_read_and_says_so(grants: Grants, database: Database)
 
     with pytest.raises(SecretKeyError, match="SELLER_PLATFORM_SECRET_KEY"):
         other.current("default")
-
-
-def test_an_old_key_still_opens_and_a_new_one_seals() -> None:
-    old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
-    sealed = SecretBox(old).seal(b"secret")
-
-    both = SecretBox(f"{new}, {old}")
-
-    assert both.open(sealed, "it") == b"secret"
-    assert SecretBox(new).open(both.seal(b"secret"), "it") == b"secret"
 
 
 def test_a_key_that_is_none_is_refused_without_repeating_it() -> None:

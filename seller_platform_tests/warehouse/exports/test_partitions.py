@@ -134,18 +134,6 @@ def test_only_what_changed_is_replaced_in_one_commit(database: Database, tmp_pat
     assert sorted(_stored(tmp_path)["order_total"].to_pylist()) == [1, 2, 2]
 
 
-def test_rows_that_are_gone_leave_the_table(database: Database, tmp_path: Path) -> None:
-    _load(database, ORDERS, MARCH, [_order("o1")])
-    _load(database, ORDERS, APRIL, [_order("o2", day="2026-04-02")])
-    _export(database, tmp_path, MARCH, APRIL)
-    _load(database, ORDERS, MARCH, [])
-
-    (exported,) = _export(database, tmp_path, MARCH)
-
-    assert (exported.rows, exported.load_ids, exported.replaced) == (0, (), 1)
-    assert _stored(tmp_path)["platform_order_id"].to_pylist() == ["o2"]
-
-
 def test_snapshots_follow_those_stored_month_by_month(database: Database, tmp_path: Path) -> None:
     for day, quantity in (("2026-02-27", 3), ("2026-02-28", 1), ("2026-03-01", 2)):
         _load(database, STOCK, Window.day(date.fromisoformat(day)), [_stock(day, quantity)])

@@ -87,19 +87,6 @@ def test_a_refresh_reads_the_days_that_change_by_the_law(database: Database) -> 
     assert (tomorrow - begins[0]).days <= 6 < (tomorrow - begins[1]).days
 
 
-def test_readings_of_today_alone_hide_no_change_that_a_refresh_finds(database: Database) -> None:
-    last_month = Window.month_of(datetime.now(UTC).date().replace(day=1) - timedelta(days=1))
-    for day in last_month.since(last_month.start + timedelta(days=14)).each_day():
-        _refresh(database, day, 1, hour=0)
-        _refresh(database, day, 0, hour=3)
-        _refresh(database, day, 14)
-
-    percent = settledness(database, [TRANSACTIONS], [ACCOUNT])[TRANSACTIONS.name, ACCOUNT].percent
-
-    assert float(percent[1]) == pytest.approx(100 * (5 + 2 + 1) / ROWS_A_DAY, rel=0.1)
-    assert percent[5] == 0
-
-
 def test_a_season_changes_no_share_that_settledness_has(database: Database) -> None:
     today = datetime.now(UTC).date()
     grows_on = [today - timedelta(days=ago) for ago in (16, 12, 8, 4)]
@@ -111,16 +98,6 @@ def test_a_season_changes_no_share_that_settledness_has(database: Database) -> N
     for days in (1, 2, 3, 5):
         expected = sum(100 * rows / ROWS_A_DAY for age, rows in CHANGED_AT_AGE.items() if age > days)
         assert float(percent[days]) == pytest.approx(expected, rel=0.02), days
-
-
-def test_without_evidence_the_lookback_of_the_dataset_holds(database: Database) -> None:
-    today = datetime.now(UTC).date()
-    for ago in (3, 2, 1):
-        _refresh(database, today - timedelta(days=ago), 5)
-
-    found = lookbacks(database, [TRANSACTIONS], [ACCOUNT, "NEVER.read"], adaptive=True)
-
-    assert set(found.values()) == {TRANSACTIONS.lookback_days}
 
 
 def test_of_many_accounts_those_computed_the_longest_ago_are_computed_anew(database: Database) -> None:

@@ -1,6 +1,5 @@
 """Tests that new days are compared with the same weekdays before."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 
 import pytest
@@ -9,7 +8,6 @@ from sqlalchemy import Connection, text
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.waiting import wait_for
 
 TRANSACTIONS = dataset_named("transactions")
 TODAY = date(2026, 3, 30)
@@ -80,17 +78,3 @@ def test_today_and_older_days_are_not_judged(database: Database) -> None:
     found = [unusual_days(database, TRANSACTIONS, "A", days, {}, today=TODAY) for days in (Window.day(TODAY), old)]
 
     assert found == [{}, {}]
-
-
-def test_rows_that_are_stored_meanwhile_are_compared_whole(database: Database) -> None:
-    """Months are loaded in parallel; a month that appears between two statements has its receipt and its rows."""
-    day = {str(YESTERDAY): 100}
-    with ThreadPoolExecutor() as pool:
-        with database.begin() as other:
-            other.execute(text("LOCK TABLE platform.slices IN ACCESS EXCLUSIVE MODE"))
-            found = pool.submit(unusual_days, database, TRANSACTIONS, "A", Window.day(YESTERDAY), day, today=TODAY)
-            waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'platform.slices'::regclass")
-            wait_for(lambda: other.execute(waiting).scalar_one())
-            _insert(other, [100] * 8, 8)
-
-        assert found.result() == {}

@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import text
 
 from seller_platform.contract import Account
 from seller_platform.warehouse.jobs.report_jobs import (
@@ -91,16 +90,6 @@ def test_jobs_are_claimed_the_longest_due_first_and_until_a_time(shop: Database)
     ]
 
 
-def test_a_job_is_moved_by_the_first_and_not_by_the_second(shop: Database) -> None:
-    job = must_open(shop)
-
-    first = move_job(shop, job, replace(job, state=JobState.PENDING, report_id="7"))
-    second = move_job(shop, job, replace(job, state=JobState.FAILED, problem="no"))
-
-    assert (first, second) == (True, False)
-    assert (job_of(shop, job.id).state, job_of(shop, job.id).problem) == (JobState.PENDING, None)
-
-
 def test_a_job_is_claimed_by_one_of_many(shop: Database) -> None:
     for number in range(40):
         must_open(shop, str(number), after=-MINUTE)
@@ -142,24 +131,3 @@ def test_runs_are_requested_for_ready_reports_and_unreported_failures(shop: Data
     assert [job.value for job in ready_jobs(shop, "S1.DE")] == ["ready"]
     assert [job.value for job in untold_jobs(shop, "S1.DE")] == ["given_up"]
     assert ready_jobs(shop, "S2.DE") == untold_jobs(shop, "S2.DE") == ()
-
-
-def test_due_jobs_are_found_by_their_index(shop: Database) -> None:
-    with shop.begin() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, "
-                "give_up_after, attempt, attempted_at, polls, next_poll_at, runs) "
-                "SELECT 'S1.DE', 'product_sku', n, 'json', 'loaded', now(), '6 h', 1, now(), 1, now(), 1 "
-                "FROM generate_series(1, 20000) n"
-            )
-        )
-        connection.execute(text("ANALYZE platform.report_jobs"))
-        plan = connection.execute(
-            text(
-                "EXPLAIN SELECT id FROM platform.report_jobs WHERE state IN ('requested', 'pending') "
-                "AND next_poll_at <= now() ORDER BY next_poll_at LIMIT 16"
-            )
-        ).scalars()
-
-    assert "ix_report_jobs_due" in "\n".join(plan)

@@ -11,16 +11,15 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Window
-from seller_platform.sandbox import load_sandbox
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.statistics.plan import ComparedDays, Grouping
 from seller_platform.service.statistics.query import read_statistics
 from seller_platform.service.statistics.spans import ReadSpans
-from seller_platform.warehouse.marts import MARTS, mart_named
-from seller_platform.warehouse.marts.builds import Build, build_partition
+from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.marts.builds import Build
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.sessions import conninfo
-from seller_platform_tests.support.shop import MONTHS, TODAY
+from seller_platform_tests.support.shop import MONTHS
 
 pytestmark = pytest.mark.slow
 
@@ -51,18 +50,6 @@ def test_no_check_finds_a_contradiction_and_costs_alone_are_lacking(built: Built
     assert failed <= {("cost_coverage", "sales_are_covered")}
     assert {mart for mart, _, _ in builds} == {mart.name for mart in MARTS}
     assert all(build.rows and build.chart_rows for build in builds.values())
-
-
-@pytest.mark.parametrize("days", [-1, 1])
-def test_a_snapshot_on_another_day_than_the_upstreams_contradicts_nothing(database: Database, days: int) -> None:
-    report = load_sandbox(database, accounts=2, months=3, today=TODAY)
-    with database.begin() as connection:
-        connection.execute(text("UPDATE seller.inventory SET local_day = local_day + :days"), {"days": days})
-
-    for account in report.accounts:
-        build = build_partition(database, mart_named("inventory_health"), account.key, None)
-
-        assert [result.check.name for result in build.check_results if not result.passed] == []
 
 
 @pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)

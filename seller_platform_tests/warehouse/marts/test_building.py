@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import RequestError, WarehouseError
 from seller_platform.warehouse.marts import mart_named
-from seller_platform.warehouse.marts.builds import CheckResult, build_partition, recheck
+from seller_platform.warehouse.marts.builds import build_partition, recheck
 from seller_platform.warehouse.marts.due import Derived, partition_states
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
@@ -20,22 +20,6 @@ from seller_platform_tests.support.statements import at_each_statement
 PROFIT, HEALTH, PLAN = map(mart_named, ("account_profit_daily", "inventory_health", "restock_plan"))
 PERFORMANCE = mart_named("product_performance_monthly")
 _DAYS = "SELECT local_day, product_sales FROM marts.account_profit_daily ORDER BY local_day"
-
-
-def test_building_again_changes_nothing_but_the_receipt(shop: Shop) -> None:
-    shop.sell("2026-03-01", "A", 1, "20.00")
-
-    first, second = shop.build(PROFIT), shop.build(PROFIT)
-
-    assert (second.rows, second.digest) == (1, first.digest)
-    assert second.id > first.id
-    assert shop.rows("SELECT id, mart, account, rows, version FROM platform.mart_builds ORDER BY id") == [
-        (first.id, "account_profit_daily", ACCOUNT, 1, PROFIT.version),
-        (second.id, "account_profit_daily", ACCOUNT, 1, PROFIT.version),
-    ]
-    assert shop.rows("SELECT build_id FROM marts.account_profit_daily") == [(second.id,)]
-    shop.sell("2026-03-01", "A", 1, "0.01")
-    assert shop.build(PROFIT).digest != first.digest
 
 
 def _store_sale(connection: Connection, number: int) -> None:
@@ -206,9 +190,3 @@ def test_a_partition_or_parameter_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(RequestError, match=message):
         build_partition(shop.database, mart, ACCOUNT, window, parameters=parameters)  # type: ignore[arg-type]  # of pytest's making
-
-
-def test_a_failed_check_says_how_many_of_the_rows_contradict_it() -> None:
-    facts = CheckResult(PROFIT.all_checks[0], 12, ({"sku": "A", "amount": None},)).described(PROFIT, 340)
-
-    assert facts["sentence"] == "Rows of marts.account_profit_daily that contradict it: 12 of 340 (3.5 %)."

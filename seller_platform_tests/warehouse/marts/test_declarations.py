@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract.datasets.sales import ORDERS
-from seller_platform.warehouse.marts import MARTS, Input, Mart, mart_named
+from seller_platform.warehouse.marts import MARTS, Input, Mart
 from seller_platform.warehouse.postgres.database import Database
 
 _EVERY_MART = pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
@@ -56,8 +56,3 @@ def test_every_mart_has_a_table_and_every_column_a_comment(database: Database) -
 def test_an_input_of_other_months_cannot_be_required() -> None:
     with pytest.raises(ValueError, match="orders is required, and of other months"):
         Input(ORDERS, months_before=1)
-
-
-def test_a_mart_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(KeyError, match=r"no mart 'profit'; the marts are account_profit_daily, "):
-        mart_named("profit")

@@ -26,14 +26,3 @@ def test_insights_name_what_runs_out_earns_less_or_lacks_a_cost(shop: Shop) -> N
     assert insights.runs_out == RunsOut(ACCOUNT, "Name of JAR", date(2026, 4, 4), 2)
     assert insights.margin_fell == MarginFell(ACCOUNT, "Name of CUP", Decimal("50.00"), Decimal("37.50"))
     assert insights.without_cost == WithoutCost(ACCOUNT, "USD", Decimal("121.00"), Decimal("40.3"), 2)
-
-
-def test_nothing_to_say_is_nothing(shop: Shop) -> None:
-    shop.sell("2026-02-10", "CUP", 10, "100.00")
-    shop.sell("2026-03-10", "CUP", 9, "10.00")  # too few units to compare
-    shop.cost("CUP", "2026-01-01", None, '[{"cost_element": "Goods", "amount": 5, "currency": "USD"}]')
-    shop.stock("CUP", 900)
-
-    insights = build_insights(shop.database, [ACCOUNT], TODAY)
-
-    assert (insights.runs_out, insights.margin_fell, insights.without_cost) == (None, None, None)

@@ -138,18 +138,6 @@ def test_products_are_ranked_classed_and_compared_with_the_month_before(shop: Sh
     assert _failed(build) == []
 
 
-def test_the_profit_of_a_product_is_open_while_any_unit_has_no_cost(shop: Shop) -> None:
-    shop.sell("2026-03-01", "A", 1, "10.00")
-    shop.sell("2026-03-20", "A", 1, "10.00")
-    shop.cost("A", "2026-03-01", "2026-03-10", f"[{_element('3.00')}]")
-
-    shop.build(PRODUCTS)
-
-    assert shop.rows("SELECT product_cost, profit, roi, units_without_cost FROM marts.product_performance_monthly") == [
-        (Decimal("3.00"), None, None, 1)
-    ]
-
-
 def test_the_name_of_a_product_is_the_latest(shop: Shop) -> None:
     for day, name in (("2026-03-02", "New"), ("2026-03-01", "Old"), ("2026-03-03", None)):
         shop.insert("daily_product_sales", (day, "A", name, None, 1, "1.00", None, None, None, day))
@@ -452,18 +440,6 @@ def test_a_balance_that_is_carried_over_to_the_next_payout_is_explained(shop: Sh
         (*_d("88.00", "80.00", "-8.00", "-8.00"), "explained"),
         (*_d("44.00", "48.00", "4.00", "4.00"), "explained"),
     ]
-
-
-def test_the_balance_of_a_payout_a_month_before_is_carried_over_too(shop: Shop) -> None:
-    shop.post("2026-01-20", "Order", "50.00", order="1")
-    shop.post("2026-01-29", "Order", "8.00", order="2")  # after the period had closed
-    shop.post("2026-02-02", "Transfer", "-50.00")
-    shop.post("2026-02-10", "Order", "40.00", order="3")
-    shop.post("2026-03-02", "Transfer", "-48.00")
-
-    shop.build(SETTLEMENT)
-
-    assert _settled(shop, "earnings and payouts") == [(*_d("40.00", "48.00", "8.00", "8.00"), "explained")]
 
 
 def test_the_first_payout_of_a_ledger_is_not_comparable(shop: Shop) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import event, text
 from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import CheckFailedError
-from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal, refusals
+from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.monitoring.coverage import coverage
 from seller_platform.warehouse.postgres.database import Database
@@ -48,23 +48,6 @@ def test_missing_days_rows_and_the_worst_verdict_are_shown(database: Database) -
     assert (stored.state, stored.reason) == ("loaded", None)
 
 
-def test_days_before_the_first_load_are_missing_from_the_start_of_history(database: Database) -> None:
-    _load(database, TRANSACTIONS, MARCH.since(date(2026, 3, 11)), 1, CountVerdict.MATCH, NOON)
-
-    missing = [coverage(database, since=day)[0].missing_days for day in (SINCE, FEBRUARY.start, date(2026, 5, 1))]
-
-    assert missing == [10, 38, 0]
-
-
-def test_of_snapshots_the_newest_is_counted(database: Database) -> None:
-    _load(database, STOCK, Window.day(date(2026, 3, 1)), 5, CountVerdict.MATCH, NOON - timedelta(days=9))
-    _load(database, STOCK, Window.day(date(2026, 3, 9)), 2, CountVerdict.MATCH, NOON)
-
-    (stored,) = coverage(database, since=SINCE)
-
-    assert (stored.rows, stored.missing_days) == (2, 0)
-
-
 def test_each_account_has_a_line_for_every_dataset_that_is_refreshed(database: Database) -> None:
     _list_accounts(database, "S.JP", "T.JP")
     _load(database, STOCK, Window.day(SINCE), 1, CountVerdict.MATCH, NOON)
@@ -93,17 +76,6 @@ def test_a_refused_slice_makes_its_line_refused_until_it_is_loaded(database: Dat
     assert refused.reason == "2026-01, 2026-02: away; 2026-03: broken"
     assert {(each.error, each.run_id) for each in refused.refusals} == {("CheckFailedError", "r1")}
     assert (loaded.state, loaded.refusals) == ("loaded", ())
-
-
-def test_a_refusal_keeps_the_moment_since_when_the_slice_fails(database: Database) -> None:
-    for day, message in ((1, "first"), (2, "second")):
-        with time_machine.travel(NOON + timedelta(days=day), tick=False):
-            keep_refusal(database, STOCK, "S.JP", None, CheckFailedError(message), run_id=None)
-
-    ((refusal,),) = refusals(database).values()
-
-    assert (refusal.month, refusal.message) == ("", "second")
-    assert (refusal.since, refusal.refused_at) == (NOON + timedelta(days=1), NOON + timedelta(days=2))
 
 
 def test_a_retired_account_has_lines_only_for_what_is_stored(database: Database) -> None:
@@ -140,7 +112,3 @@ def test_a_hundred_accounts_take_as_many_statements_as_one(database: Database) -
     assert len(statements) <= 5 + len(REFRESHED)
     assert len(lines) == 100 * len(REFRESHED) + 1
     assert {each.missing_days for each in lines if each.dataset == "orders"} == {1}
-
-
-def test_nothing_is_covered_before_the_first_load(database: Database) -> None:
-    assert coverage(database, since=SINCE) == ()

@@ -1,7 +1,6 @@
 """Tests that repeated ledgers are found, and that chance is none."""
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 
@@ -9,17 +8,11 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.warehouse.monitoring.repeated_ledgers import compare_ledgers, repeated_ledgers
-from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.waiting import wait_for
 from seller_platform_tests.warehouse.monitoring.ledger_worlds import MARCH, Seller, planted, random_seller, store
 
 SHARES = [number / 100 for number in (5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 95, 99, 100)]
 WORLDS = 50
-_WAITING = text(
-    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted "
-    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-)
 
 
 def test_each_of_twenty_planted_overlaps_is_found(database: Database) -> None:
@@ -91,29 +84,6 @@ def test_the_next_comparison_replaces_what_it_compares(database: Database, selle
 
     assert [each.other for each in before] == ["S1.FR"]
     assert repeated_ledgers(database) == []
-
-
-def test_a_comparison_that_waits_for_another_one_reads_the_newest_rows(database: Database, seller: Seller) -> None:
-    with ThreadPoolExecutor() as threads:
-        with database.begin() as other:
-            lock(other, "repeated ledgers")
-            comparison = threads.submit(compare_ledgers, database, [("S1.DE", seller.month)])
-            with database.connect() as connection:
-                wait_for(lambda: connection.execute(_WAITING).scalar_one())
-            with database.begin() as connection:
-                connection.execute(text("DELETE FROM seller.transactions WHERE account = 'S1.FR'"))
-        comparison.result()
-
-    assert repeated_ledgers(database) == []
-
-
-def test_sellers_without_a_number_are_compared_within_their_connection(database: Database, seller: Seller) -> None:
-    with database.begin() as connection:
-        connection.execute(text("UPDATE platform.accounts SET seller_id = NULL"))
-
-    compare_ledgers(database, [("S1.FR", seller.month)])
-
-    assert {each.account for each in repeated_ledgers(database)} == set(seller.ledgers)
 
 
 def test_ledgers_of_different_sellers_are_not_compared(database: Database, seller: Seller) -> None:

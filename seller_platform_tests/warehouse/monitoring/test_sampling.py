@@ -16,11 +16,9 @@ from seller_platform.warehouse.monitoring.sampling import (
     Sample,
     SampledStratum,
     Stratum,
-    _percent,
     count_slices,
     draw,
     keep_comparison,
-    requests_of_comparisons,
     sample,
     upper_bound,
 )
@@ -82,13 +80,6 @@ def test_slices_are_drawn_by_their_rows_and_settled_ones_apart(accounts: Databas
     assert set(_drawn(accounts, Stratum.CHANGING)) == {("S1", march)}
 
 
-def test_days_that_had_not_ended_when_they_were_read_are_not_compared(accounts: Database) -> None:
-    _load(accounts, "S0", Window(date(2026, 6, 1), date(2026, 6, 21)), 10)
-    _load(accounts, "S1", Window.day(date(2026, 6, 20)), 10)
-
-    assert set(_drawn(accounts, Stratum.CHANGING)) == {("S0", Window(date(2026, 6, 1), date(2026, 6, 20)))}
-
-
 def test_large_slices_are_drawn_in_parts(accounts: Database) -> None:
     _load(accounts, "S0", Window.month_of(date(2026, 4, 1)), 6_000)
 
@@ -100,16 +91,6 @@ def test_large_slices_are_drawn_in_parts(accounts: Database) -> None:
     ]
     assert drawn == {("S0", third): pytest.approx(40 / 3, abs=1) for third in thirds}
     assert sample(accounts, NOW).strata[Stratum.SETTLED] == SampledStratum(3, 3, 0.0, 0, 0, 0, None)
-
-
-def test_slices_that_no_day_suffices_for_are_not_drawn(accounts: Database) -> None:
-    march, april = Window.month_of(date(2026, 3, 1)), Window.month_of(date(2026, 4, 1))
-    _load(accounts, "S0", march, 28_001)
-    _load(accounts, "S1", april, 28_000)
-
-    assert {account for account, _ in _drawn(accounts, Stratum.SETTLED, requests=1)} == {"S1"}
-    count_slices(accounts, 1, NOW)
-    assert round(sample(accounts, NOW).strata[Stratum.SETTLED].left_out_percent, 1) == 50.0
 
 
 def test_the_bound_of_some_accounts_follows_from_their_comparisons_alone(accounts: Database) -> None:
@@ -155,24 +136,3 @@ def test_the_sentence_names_bounds_comparisons_and_what_is_left_out() -> None:
         "comparisons since 3 November 2026; of those that may still change 10 %, from 301. Slices with 13 % of the "
         "rows are too large to compare"
     )
-
-
-@pytest.mark.parametrize(
-    ("share", "written"), [(0.003935, "0.4 %"), (0.0999, "10 %"), (0.101, "11 %"), (0.0421, "4.3 %"), (1.0, "100 %")]
-)
-def test_shares_are_rounded_up(share: float, written: str) -> None:
-    assert _percent(share) == written
-
-
-def test_comparisons_that_were_answered_count_for_thirty_days(accounts: Database) -> None:
-    _load(accounts, "S0", Window.month_of(date(2026, 3, 1)), 5)
-    count_slices(accounts, 1, NOW)
-    drawn = draw(accounts, Stratum.SETTLED, 0.5, 1)
-    assert drawn is not None
-    for differed in (None, False, False, True):
-        keep_comparison(accounts, drawn, started_at=NOW, requests=1, differed=differed)
-
-    assert sample(accounts, NOW + 29 * DAY).strata == {Stratum.SETTLED: SampledStratum(1, 1, 0.0, 3, 1, 1, NOW)}
-    assert sample(accounts, NOW + 31 * DAY).strata == {Stratum.SETTLED: SampledStratum(1, 1, 0.0, 0, 0, 0, None)}
-    assert requests_of_comparisons(accounts, NOW.date()) == {"default": 4}
-    assert requests_of_comparisons(accounts, NOW.date() + DAY) == {}

@@ -80,24 +80,6 @@ def test_one_day_or_one_dataset_that_lacks_makes_a_month_incomplete(database: Da
     assert missing == len(DATED)
 
 
-def test_a_mismatch_counts_until_a_later_reading_covers_its_days(database: Database) -> None:
-    for dataset in DATED:
-        mark_loaded(database, dataset, "A.DE", FEBRUARY, MARCH, APRIL)
-    with database.begin() as connection:
-        connection.execute(
-            text("UPDATE platform.loads SET verdict = 'mismatch' WHERE dataset = 'orders' AND window_start = :day"),
-            {"day": MARCH.start},
-        )
-        fill_slices(driver_of(connection))
-
-    before, _ = _states(database)
-    mark_loaded(database, ORDERS, "A.DE", MARCH)
-    after, _ = _states(database)
-
-    assert before["A.DE"][1] == SliceState.MISMATCHED
-    assert after["A.DE"][1] == SliceState.LOADED
-
-
 def test_the_view_of_problems_names_each_with_its_cause(database: Database) -> None:
     keep_history_start(database, MARCH.start)
     mark_loaded(database, ORDERS, "A.DE", MARCH, APRIL)
@@ -130,24 +112,7 @@ def test_the_view_of_problems_names_each_with_its_cause(database: Database) -> N
     } <= set(map(tuple, found))
 
 
-def test_a_slice_that_failed_is_one_problem_and_none_of_a_retired_account(database: Database) -> None:
-    keep_history_start(database, MARCH.start)
-    for key in KEYS:
-        keep_refusal(database, ORDERS, key, MARCH, CheckFailedError("it was away"), run_id="run")
-    with database.begin() as connection:
-        connection.execute(text("UPDATE platform.accounts SET retired_at = now() WHERE key = 'B.DE'"))
-
-        found = connection.execute(
-            text("SELECT account, kind, run_id FROM platform.problems WHERE dataset = 'orders' AND month = :month"),
-            {"month": MARCH.start},
-        ).all()
-
-    assert list(map(tuple, found)) == [("A.DE", "failed", "run")]
-
-
-def test_what_is_not_offered_is_failed_where_another_account_has_it(
-    database: Database,
-) -> None:
+def test_what_is_not_offered_is_failed_where_another_account_has_it(database: Database) -> None:
     by_date = dataset_named("sales_by_date")
     keep_refusal(database, by_date, "A.DE", MARCH, NotOfferedError("sales_by_date", "/sales/by-date", 404), run_id=None)
 

@@ -119,15 +119,6 @@ def test_rows_that_the_list_orders_alike_always_come_in_one_order(database: Data
     assert table["description"].to_pylist() == ["one", "two", None, None]
 
 
-def test_batches_hold_no_more_than_their_rows(database: Database) -> None:
-    _insert(database, ORDERS, [_order(f"o{number:02d}", "2026-03-01") for number in range(25)])
-
-    with database.begin() as connection:
-        batches = list(read_batches(connection, ORDER_ROWS, [Selection(BERLIN)], rows_per_batch=10))
-
-    assert [batch.num_rows for batch in batches] == [10, 10, 5]
-
-
 def test_a_reader_that_stops_leaves_its_savepoint_usable(database: Database) -> None:
     _insert(database, ORDERS, [_order(f"o{number:02d}", "2026-03-01") for number in range(25)])
 
@@ -152,20 +143,6 @@ def test_a_number_too_large_for_arrow_is_refused_and_exact_as_text(database: Dat
 
     assert text["order_total"].to_pylist() == [str(total)]
     assert list(frame["order_total"]) == [total]
-
-
-def test_a_frame_of_many_parts_keeps_digits_and_separates_accounts(database: Database) -> None:
-    for account in (BERLIN, ADELAIDE):
-        _insert(database, ORDERS, [_order("o", "2026-03-01", Decimal("0.10"))], account)
-
-    frame = read_frames(database, ORDER_ROWS, [Selection(BERLIN, MARCH), Selection(ADELAIDE, MARCH)])
-
-    assert list(frame["account"]) == [BERLIN, ADELAIDE]
-    assert [str(total) for total in frame["order_total"]] == ["0.10", "0.10"]
-    assert str(frame["purchase_date"].dtype) == "datetime64[us, UTC]"
-    assert str(frame["local_day"].dtype) == "datetime64[s]"
-    assert str(frame["quantity_ordered"].dtype) == "Int64"
-    assert frame["asin"].isna().all()
 
 
 @pytest.mark.parametrize("source", [*DATASETS, *MARTS], ids=lambda source: source.table)

@@ -25,14 +25,6 @@ def _account(database: Database) -> None:
     connect_accounts(database, [(BERLIN, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1"))])
 
 
-def test_a_month_that_was_never_loaded_is_named_with_the_next_step(database: Database) -> None:
-    mark_loaded(database, ORDERS, BERLIN, MARCH)
-
-    assert read_part(database, ORDERS, BERLIN, MARCH).empty
-    with pytest.raises(NotLoadedError, match=r"^never loaded: orders of S1\.EU, 2026-04\. Run .* materialize seller/"):
-        read_part(database, ORDERS, BERLIN, APRIL)
-
-
 def test_months_inside_a_range_are_named_together(database: Database) -> None:
     mark_loaded(database, ORDERS, BERLIN, JANUARY, APRIL)
     year = Window(date(2025, 12, 15), date(2026, 7, 1))
@@ -70,18 +62,6 @@ def test_several_accounts_are_named_each_with_its_months(database: Database) -> 
         read_arrow(database, orders, [Selection(f"a{number}", MARCH) for number in range(10)])
 
 
-def test_every_account_is_read_if_one_was_loaded(database: Database) -> None:
-    orders = relation_of(ORDERS)
-
-    with pytest.raises(NotLoadedError, match=r": orders\. "):
-        read_arrow(database, orders, None)
-    mark_loaded(database, ORDERS, BERLIN, MARCH)
-    assert read_arrow(database, orders, None).num_rows == 0
-    mark_loaded(database, ORDERS, ADELAIDE, JANUARY, MARCH)
-    with pytest.raises(NotLoadedError, match=r": orders of S2\.AU, 2026-02\."):
-        read_arrow(database, orders, None)
-
-
 @pytest.mark.parametrize("dataset", [STOCK, REPORTS], ids=lambda dataset: dataset.name)
 def test_what_is_not_loaded_by_month_was_loaded_once_in_the_days(database: Database, dataset: Dataset) -> None:
     relation = relation_of(dataset)
@@ -95,12 +75,3 @@ def test_what_is_not_loaded_by_month_was_loaded_once_in_the_days(database: Datab
     assert read_arrow(database, relation, [Selection(BERLIN, Window(JANUARY.start, MARCH.end))]).num_rows == 0
     with pytest.raises(NotLoadedError, match=rf": {relation.name} of S1\.EU, 2026-04-01\."):
         read_arrow(database, relation, [Selection(BERLIN, APRIL)])
-
-
-def test_a_mart_must_have_been_built(database: Database) -> None:
-    for mart, window in ((PROFIT, MARCH), (HEALTH, None)):
-        with pytest.raises(NotLoadedError, match=rf": {mart.name} of S1\.EU.* materialize marts/{mart.name}"):
-            read_part(database, mart, BERLIN, window)
-        mark_loaded(database, mart, BERLIN, window)
-
-        assert read_part(database, mart, BERLIN, window).empty

@@ -12,16 +12,7 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.sums.keeping import (
-    _change_statement,
-    _keep_statement,
-    _touched_statement,
-    forget_sums,
-    keep_sums,
-    lock_name,
-    sum_statement,
-    write_sums,
-)
+from seller_platform.warehouse.sums.keeping import forget_sums, keep_sums, lock_name, write_sums
 
 DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
 FEBRUARY, MARCH = Window(date(2026, 2, 1), date(2026, 3, 1)), Window(date(2026, 3, 1), date(2026, 4, 1))
@@ -43,11 +34,6 @@ def _marks(database: Database) -> Sequence[tuple[int, str]]:
     with database.begin() as connection:
         marks = connection.exec_driver_sql("SELECT load_id, months::text FROM service.unsummed_loads ORDER BY 1")
         return [(load, months) for load, months in marks]
-
-
-def test_statements_are_composed_once() -> None:
-    for compose in (sum_statement, _keep_statement, _change_statement, _touched_statement):
-        assert compose(DAILY) is compose(DAILY)
 
 
 @pytest.mark.parametrize(("dataset", "window"), [(DAILY, FEBRUARY), (LEDGER, MARCH)])
@@ -92,14 +78,6 @@ def test_a_load_that_changes_few_products_sums_these_again(database: Database) -
     assert sorted(counts, key=str) == [("platform", False, 2), (None, True, 2)]
     assert current == [("S1.US", DAILY.name)]
     assert rows == [("A", "9.25", 1), ("B", "1.00", 1)]
-
-
-def test_what_is_in_no_statistic_is_not_marked(database: Database) -> None:
-    with database.begin() as connection:
-        keep_sums(connection, dataset_named("report_rows"), "S1.US", MARCH, load_id=1)
-        keep_sums(connection, dataset_named("orders"), "S1.US", Window(MARCH.start, MARCH.start), load_id=2)
-
-    assert _marks(database) == []
 
 
 def test_sums_of_chosen_accounts_are_written_anew(database: Database) -> None:
