@@ -15,8 +15,9 @@ FIRST, SECOND, THIRD = "2026-03-01", "2026-03-02", "2026-03-03"
 SETTLED = Judge(frozenset({date(2026, 3, 1)}))
 
 
-def _day(rows: int, *, net: str = "100", amounts: int = 10, notes: int = 0) -> Figures:
-    return Figures(rows, {"amount": amounts, "description": notes}, {"amount": Decimal(100)}, {"amount": Decimal(net)})
+def _day(rows: int, *, net: str = "100", amounts: int = 10, notes: int = 0, gross: int = 100) -> Figures:
+    filled = {"amount": amounts, "description": notes}
+    return Figures(rows, filled, {"amount": Decimal(gross)}, {"amount": Decimal(net)})
 
 
 def _found(
@@ -30,12 +31,65 @@ def _lost_notes(before: int, *, had: int = 6, has: int = 0) -> DayChange:
     return DayChange(before, before, compared=(_day(before, notes=had), _day(before, notes=has)))
 
 
+def _settled(days: int, change: DayChange) -> dict[str, DayChange]:
+    """Return ten settled days with as many rows, the first of which change."""
+    others = DayChange(change.before, change.before)
+    return {f"2026-02-{number:02}": change if number <= days else others for number in range(1, 11)}
+
+
+def _without(rows: int) -> DayChange:
+    return DayChange(20, 20, compared=(_day(20, amounts=20), _day(20, amounts=rows)))
+
+
+@pytest.mark.parametrize(
+    ("rule", "dataset", "within", "beyond"),
+    [
+        ("nothing", LEDGER, {THIRD: DayChange(5, 1)}, {THIRD: DayChange(5, 0)}),
+        ("no_amounts", LEDGER, {THIRD: _without(1)}, {THIRD: _without(0)}),
+        ("emptied_day", LEDGER, {FIRST: _lost_notes(1, had=1)}, {FIRST: _lost_notes(2, had=2)}),
+        ("emptied_recent_day", LEDGER, {SECOND: _lost_notes(8, had=5)}, {SECOND: _lost_notes(8, had=6)}),
+        ("others", LEDGER, {FIRST: DayChange(4, 4, others=1)}, {FIRST: DayChange(4, 4, others=2)}),
+        (
+            "others_of_many_days",
+            LEDGER,
+            _settled(10, DayChange(25, 25, others=2)),
+            _settled(10, DayChange(25, 25, others=3)),
+        ),
+        ("others_of_few_rows", LEDGER, _settled(2, DayChange(1, 1, others=1)), _settled(3, DayChange(1, 1, others=1))),
+        ("missing", LEDGER, _settled(5, DayChange(60, 59)), _settled(10, DayChange(60, 59))),
+        (
+            "scaled",
+            LEDGER,
+            {FIRST: DayChange(10, 10, compared=(_day(10), _day(10, gross=500)))},
+            {FIRST: DayChange(10, 10, compared=(_day(10), _day(10, gross=501)))},
+        ),
+        ("lost", LEDGER, {SECOND: DayChange(10, 5, lost=5)}, {SECOND: DayChange(10, 4, lost=6)}),
+        (
+            "lost_of_many_days",
+            LEDGER,
+            {f"2026-03-{day:02}": DayChange(10, 6, lost=4) for day in range(2, 7)},
+            {f"2026-03-{day:02}": DayChange(10, 6, lost=4) for day in range(2, 8)},
+        ),
+        ("lost_of_list", STOCK, {WHOLE_LIST: DayChange(10, 5, lost=5)}, {WHOLE_LIST: DayChange(10, 4, lost=6)}),
+    ],
+)
+def test_each_rule_holds_what_is_beyond_its_limits(
+    rule: str, dataset: Dataset, within: Mapping[str, DayChange], beyond: Mapping[str, DayChange]
+) -> None:
+    judge = Judge(frozenset({date(2026, 3, 1), *(date(2026, 2, day) for day in range(1, 11))}))
+
+    found = _found(beyond, judge=judge, dataset=dataset)
+
+    assert _found(within, judge=judge, dataset=dataset) == {}
+    assert {day for day in beyond if any(each.split()[0] == rule for each in found.get(day, ()))} == {
+        day for day, change in beyond.items() if change != DayChange(change.before, change.before)
+    }
+
+
 def test_a_column_is_empty_although_a_day_comes_that_had_no_rows() -> None:
     changes = {SECOND: _lost_notes(10), THIRD: DayChange(0, 7)}
 
-    assert _found(changes) == {
-        SECOND: ["emptied description", "emptied_recent_day description"],
-    }
+    assert _found(changes) == {SECOND: ["emptied description", "emptied_recent_day description"]}
 
 
 @pytest.mark.parametrize("before", [1, 10])
@@ -76,11 +130,7 @@ def test_a_sum_has_turned_if_it_changed_by_more_than_its_amounts(before: str, af
 def test_rules_about_days_that_may_change_are_for_no_other_day() -> None:
     lost = DayChange(20, 11, lost=9, others=9)
 
-    assert _found({FIRST: lost, SECOND: lost, THIRD: lost}) == {
-        FIRST: ["others"],
-        SECOND: ["lost"],
-        THIRD: ["lost"],
-    }
+    assert _found({FIRST: lost, SECOND: lost, THIRD: lost}) == {FIRST: ["others"], SECOND: ["lost"], THIRD: ["lost"]}
     assert _found({WHOLE_LIST: lost}, judge=Judge(), dataset=STOCK) == {}
 
 
