@@ -53,28 +53,6 @@ def test_a_new_file_has_the_permissions_less_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o640
 
 
-def test_reserved_room_becomes_the_file_and_is_truncated(file: Path) -> None:
-    room = file.with_name("room")
-    room.write_bytes(bytes(4096))
-    inode = room.stat().st_ino
-
-    write_atomically(file, b"new", 0o600, room=room)
-
-    assert (file.read_bytes(), file.stat().st_ino) == (b"new", inode)
-    assert names(file.parent) == ["kept"]
-
-
-def test_a_write_that_fails_leaves_the_old_content_and_nothing_beside_it(tmp_path: Path) -> None:
-    target = tmp_path / "a folder"
-    target.mkdir()
-    (target / "kept").touch()
-
-    with pytest.raises(OSError, match="a folder"):
-        write_atomically(target, b"new", 0o600)
-
-    assert names(tmp_path) == ["a folder"]
-
-
 def test_a_file_that_exists_is_not_created_again(file: Path) -> None:
     with recorded(file.parent) as recording:
         is_new = create_atomically(file, b"new", 0o600)
@@ -119,11 +97,6 @@ def test_leftovers_are_deleted_only_while_no_process_writes_in_the_folder(file: 
 
     assert while_another_writes
     assert names(file.parent) == [".kept.txt", "kept", "other"]
-
-
-def test_a_device_is_not_replaced_by_a_file() -> None:
-    with pytest.raises(FileExistsError, match="/dev/null"):
-        write_atomically(Path("/dev/null"), b"new", 0o600)
 
 
 def write(folder: Path, content: bytes) -> None:

@@ -94,11 +94,7 @@ def test_a_proxy_is_taken_from_its_variable(
     ],
 )
 def test_no_proxy_is_read_in_every_form(
-    monkeypatch: pytest.MonkeyPatch,
-    spelled: Callable[[str], str],
-    entries: str,
-    excepted: list[str],
-    others: list[str],
+    monkeypatch: pytest.MonkeyPatch, spelled: Callable[[str], str], entries: str, excepted: list[str], others: list[str]
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", PROXY)
     monkeypatch.setenv(spelled("NO_PROXY"), spelled(entries))
@@ -240,22 +236,20 @@ def test_a_certificate_that_is_not_accepted_is_named(monkeypatch: pytest.MonkeyP
     assert all("SSL_CERT_FILE" in problem for problem in problems)
 
 
-@pytest.mark.parametrize(("name", "problem"), [("SSL_CERT_FILE", "there is no file"), ("SSL_CERT_DIR", "no folder")])
+@pytest.mark.parametrize(
+    ("name", "file", "problem"),
+    [
+        ("SSL_CERT_FILE", "nowhere", "there is no file"),
+        ("SSL_CERT_DIR", "nowhere", "no folder"),
+        ("SSL_CERT_FILE", "empty.pem", r"empty\.pem has no certificates"),
+    ],
+)
 def test_certificates_that_are_not_there_are_an_error_of_the_variable(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, problem: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, file: str, problem: str
 ) -> None:
-    monkeypatch.setenv(name, str(tmp_path / "nowhere"))
+    (tmp_path / "empty.pem").write_text("no certificate")
+    monkeypatch.setenv(name, str(tmp_path / file))
 
     with pytest.raises(InvalidSettingError, match=f"{name}: .*{problem}"):
         http_client("https://api.example")
     http_client("http://api.example").close()
-
-
-def test_a_file_without_certificates_is_an_error_of_the_variable(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "empty.pem").write_text("no certificate")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "empty.pem"))
-
-    with pytest.raises(InvalidSettingError, match=r"empty\.pem has no certificates"):
-        http_client("https://api.example")

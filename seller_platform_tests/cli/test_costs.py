@@ -106,29 +106,6 @@ def test_programs_read_plans_and_proofs(shop: Shop, sheet: Path) -> None:
     assert (nothing["plan_id"], nothing["changes"], len(nothing["unchanged"])) == (None, [], 3)
 
 
-def test_an_empty_difference_says_so(shop: Shop) -> None:
-    file = shop.home / "costs.csv"
-    file.write_text(
-        f"{HEADER}\n{US},SKU-1,2026-02-01,2026-02-28,Manufacturing,4,USD,,\n"
-        f"{US},SKU-1,2026-01-01,2026-01-31,Manufacturing,3.0,USD,,\n"
-    )
-
-    result = _costs(shop, "plan", str(file))
-
-    assert result.returncode == 0, result.stderr
-    assert "Nothing to change: the upstream has these costs already, for 1 SKU." in result.stderr
-
-
-def test_what_only_differs_in_its_notes_is_told_so(shop: Shop) -> None:
-    shop.write(period("2026-01-01", "2026-01-31", 3, notes="old"), sku=SKUS[1])
-    file = shop.home / "costs.csv"
-    file.write_text(f"{HEADER}\n{US},SKU-2,2026-01-01,2026-01-31,Manufacturing,3,USD,,new\n")
-
-    result = _costs(shop, "plan", str(file))
-
-    assert "Manufacturing (notes 'old' -> 'new')" in result.stdout
-
-
 def test_nothing_of_a_plan_is_cut_off_and_terminals_obey_no_name(shop: Shop) -> None:
     name, sku = "Fracht nach 上海 " * 20, "SKU-1 \x1b[2J" + "long " * 50
     file = shop.home / "costs.csv"
@@ -140,22 +117,6 @@ def test_nothing_of_a_plan_is_cut_off_and_terminals_obey_no_name(shop: Shop) -> 
     assert ("long " * 50).strip() in result.stdout
     assert "0.0000000001 USD" in result.stdout
     assert "\x1b" not in result.stdout + result.stderr
-
-
-def test_a_table_of_the_warehouse_is_planned(shop: Shop) -> None:
-    with shop.warehouse.begin() as connection:
-        connection.execute(
-            text(
-                "CREATE TABLE public.wanted AS SELECT 'S1.US' AS account, 'SKU-2' AS sku, date '2026-01-01' AS "
-                "from_date, date '2026-01-31' AS to_date, 'Freight' AS cost_element, 1.10 AS amount, 'USD' AS currency"
-            )
-        )
-
-    planned = document(_costs(shop, "plan", "public.wanted", "--json"))
-    applied = document(_costs(shop, "apply", str(planned["plan_id"]), "--json"))
-
-    assert applied["source"] == "public.wanted"
-    assert shop.sums(SKUS[1]) == {"2026-01-01..2026-01-31": Decimal("1.10")}
 
 
 def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.exports.partitions import Exported, export_partitions
@@ -95,25 +94,6 @@ def test_only_what_changed_is_replaced_in_the_folder_of_the_option(
     assert "2026-02 .. 2026-03" in printed.stdout
 
 
-def test_an_amount_that_no_table_holds_fails_its_month_alone(shop: Shop, variables: dict[str, str]) -> None:
-    enlarge = (
-        "UPDATE seller.daily_product_sales SET product_sales = product_sales * :factor WHERE local_day < '2026-03-01'"
-    )
-    with shop.database.begin() as connection:
-        connection.execute(text(enlarge), {"factor": 10**21})
-
-    result = run(
-        ["export", "daily_product_sales", "--account", ACCOUNT, "--from", "2026-02", "--to", "2026-03"], variables
-    )
-    with shop.database.begin() as connection:
-        connection.execute(text("UPDATE seller.daily_product_sales SET product_sales = 30 WHERE sku = 'A'"))
-
-    assert result.returncode == 1
-    assert "1 partition was not exported, which stopped no other:" in result.stderr
-    assert f"seller.daily_product_sales of {ACCOUNT}, 2026-02" in result.stderr
-    assert [line.split()[-1] for line in result.stdout.splitlines() if ACCOUNT in line] == ["failed", "exported"]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -144,28 +124,6 @@ def test_without_a_folder_both_ways_to_name_it_are_told(variables: dict[str, str
     assert result.returncode == 2
     assert "SELLER_PLATFORM_EXPORT_DIR is not set" in result.stderr
     assert "`--folder`" in result.stderr
-
-
-def test_a_folder_that_cannot_be_written_is_named(variables: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / DAILY.name).touch()
-
-    result = run(["export", DAILY.name, "--folder", str(tmp_path)], variables)
-
-    assert result.returncode == 1
-    assert f"{tmp_path / DAILY.name}" in result.stderr
-    assert "name another one with `--folder`" in " ".join(result.stderr.split())
-
-
-def test_prune_prints_what_it_deleted_also_if_a_table_cannot_be_read(variables: dict[str, str], tmp_path: Path) -> None:
-    log = tmp_path / "orders" / "_delta_log"
-    log.mkdir(parents=True)
-    (log / f"{0:020}.json").write_text("no JSON")
-
-    result = run(["prune", "--dry-run"], {**variables, "SELLER_PLATFORM_EXPORT_DIR": str(tmp_path)})
-
-    assert result.returncode == 1
-    assert "files of exports" in result.stdout
-    assert f"{tmp_path}/orders" in "".join(result.stderr.split())
 
 
 def test_without_the_extra_its_installation_is_named(variables: dict[str, str]) -> None:

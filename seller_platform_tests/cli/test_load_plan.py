@@ -2,25 +2,20 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
-from seller_platform.cli.load_plan import show_plan
-from seller_platform.cli.output import Output
-from seller_platform.contract import Account, Window
-from seller_platform.contract.datasets.sales import TRANSACTIONS
-from seller_platform.ingest.loads.planner import Planner
-from seller_platform.warehouse.connections.accounts import accounts, save_accounts
+from seller_platform.contract import Account
+from seller_platform.warehouse.connections.accounts import save_accounts
 from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, Platform, open_platform
 from seller_platform_tests.support.processes import environment, run
-from seller_platform_tests.support.stored_rows import connect_accounts
 from seller_platform_tests.support.terminals import show
 
 pytestmark = pytest.mark.slow
@@ -84,28 +79,6 @@ def test_a_sample_is_compared_and_says_what_follows(
     with database.begin() as connection:
         assert connection.execute(text("SELECT bool_or(differed) FROM platform.comparisons")).scalar_one() is False
     assert (refused.returncode, "leave out the other options" in refused.stderr) == (2, True)
-
-
-def test_a_plan_of_many_accounts_has_a_row_for_each_dataset(
-    database: Database, capsys: pytest.CaptureFixture[str]
-) -> None:
-    account = Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S")
-    connect_accounts(database, [(f"S{number}.DE", account) for number in range(101)])
-    planner = Planner(database, accounts(database), date(2026, 1, 1), datetime.now(UTC))
-
-    show_plan(planner, planner.requested([TRANSACTIONS], [Window.month_of(planner.since)]), Output(as_json=False))
-
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.split()[:3] == ["transactions", "101", "101"] for line in lines)
-    assert [line for line in lines if "accounts" in line and "101" in line] == ["all of 101 accounts"]
-
-
-def test_a_plan_without_a_budget_is_printed_too(platform: Platform, database_url: str, tmp_path: Path) -> None:
-    planned = run(["sync", "--plan", "--json"], shell(tmp_path, database_url))
-
-    document = json.loads(planned.stdout)
-    assert document["budgets"] == []
-    assert all(row["later"] == 0 for row in document["plan"])
 
 
 def test_a_sync_loads_the_newest_months_that_fit_and_names_the_others(

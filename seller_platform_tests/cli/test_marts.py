@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from seller_platform.cli.derived.marts import months_of
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -87,11 +85,6 @@ def test_what_has_not_changed_is_built_only_in_full(shop: Shop, variables: dict[
     assert list(again) == [key]
 
 
-def test_months_are_printed_as_spans() -> None:
-    assert months_of(f"2026-{month}" for month in ("12", "08", "09", "11")) == "2026-08 .. 2026-09, 2026-11 .. 2026-12"
-    assert months_of(["2026-08", None]) == "2026-08"
-
-
 def test_a_build_that_fails_ends_with_its_cause(shop: Shop, variables: dict[str, str]) -> None:
     with shop.database.begin() as connection:
         connection.execute(text("ALTER TABLE marts.cost_coverage ADD CONSTRAINT refuses CHECK (sku <> 'A')"))
@@ -102,24 +95,6 @@ def test_a_build_that_fails_ends_with_its_cause(shop: Shop, variables: dict[str,
     assert "1 partition was not built, which stopped no other:" in result.stderr
     assert "cost_coverage of S1.US" in result.stderr
     assert "failed" in result.stdout
-
-
-def test_a_lost_connection_ends_the_builds(shop: Shop, variables: dict[str, str]) -> None:
-    with shop.database.begin() as connection:
-        connection.execute(
-            text(
-                "CREATE FUNCTION public.end_connection() RETURNS trigger LANGUAGE plpgsql AS "
-                "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$; "
-                "CREATE TRIGGER ends BEFORE INSERT ON marts.account_profit_daily "
-                "EXECUTE FUNCTION public.end_connection()"
-            )
-        )
-
-    result = run(["marts", "build", PROFIT, "--full", "--account", ACCOUNT], variables)
-
-    assert result.returncode != 0
-    assert "cannot be used" in result.stderr
-    assert "not built" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -135,10 +110,3 @@ def test_a_name_that_does_not_exist_is_refused(variables: dict[str, str], words:
 
     assert result.returncode == 2
     assert message in " ".join(result.stderr.split())
-
-
-def test_nothing_is_built_before_a_connection(database: Database, tmp_path: Path) -> None:
-    result = run(["marts", "build"], environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database.url))
-
-    assert result.returncode == 2
-    assert "`seller-platform connect`" in result.stderr

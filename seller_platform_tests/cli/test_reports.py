@@ -120,19 +120,6 @@ def test_a_report_that_failed_says_why(desk: Desk) -> None:
         assert "request it again with `seller-platform report request`" in printed
 
 
-def test_a_body_of_another_form_is_refused_and_replaces_no_file(desk: Desk, tmp_path: Path) -> None:
-    target = tmp_path / "report.csv"
-    target.write_text("former")
-    desk.upstream.download = lambda _: json.dumps(ROWS).encode()
-    desk.documents("request", "--account", LOS_ANGELES)
-
-    result = desk.report("download", "1", "--wait", "--output", str(target))
-
-    assert result.returncode == 4
-    assert "CSV was requested, but JSON was sent" in result.stderr
-    assert target.read_text() == "former"
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -5,7 +5,7 @@ modules are what figures share:
 
 - `results`: figures beside promises, and medians of samples, as tables
 - `measuring`: the CPU of processes and of PostgreSQL, and memory
-- `passing_days`: a deployment whose clock passes a day every few seconds
+- `fleet`: a warehouse of many accounts, and its ticks
 - `free_service`: an upstream that is always faster than its reader
 - `pipelines`: the other tools that `peers` installs and runs
 """

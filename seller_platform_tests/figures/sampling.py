@@ -249,10 +249,5 @@ def measure(
     """Options: accounts, days without differences, differences, installations that try the bound, and a seed."""
     with temporary_warehouse() as (url, _), Database(url) as database:
         return simulate(
-            database,
-            accounts=accounts,
-            clean_days=clean_days,
-            planted=planted,
-            installations=installations,
-            seed=seed,
+            database, accounts=accounts, clean_days=clean_days, planted=planted, installations=installations, seed=seed
         )

@@ -38,15 +38,6 @@ def test_json_has_the_markdown_of_a_page() -> None:
     assert len(json.loads(_run("--json").stdout)["pages"]) == len(PAGES)
 
 
-def test_the_path_of_a_page_is_that_of_its_file() -> None:
-    assert _run("connect", "--path").stdout == f"{page_named('connect').path}\n"
-    assert len(_run("--path").stdout.splitlines()) == len(PAGES)
-
-
-def test_a_pipe_receives_the_markdown() -> None:
-    assert _run("concepts").stdout == page_named("concepts").text
-
-
 def test_a_page_is_named_by_its_last_part_and_in_any_case() -> None:
     assert page_named("settings") == page_named("reference/settings") == page_named("Settings.md")
     assert page_named("checks").name == "checks"

@@ -29,7 +29,6 @@ from seller_platform.cli.doctor.local_checks import (
     examine_machine,
     examine_packages,
     examine_python,
-    examine_root_data,
     examine_stored_history,
 )
 from seller_platform.cli.output import Output
@@ -45,7 +44,6 @@ from seller_platform.warehouse.connections.secrets import SecretBox, key_file, n
 from seller_platform.warehouse.postgres.database import Database, revisions
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
-from seller_platform.warehouse.postgres.root_user import is_root, remember_folder
 from seller_platform_tests.lock import PYTHONS
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.postgres import drop_database
@@ -121,31 +119,6 @@ def test_the_first_finding_names_the_versions_of_program_and_tables() -> None:
     first = next(examine_machine(read_settings(), TODAY))
 
     assert first == ok("Seller Platform", f"{__version__}; its tables have version {revisions()[-1]}")
-
-
-def test_a_home_folder_that_is_sound_or_not_made_yet(tmp_path: Path) -> None:
-    secret_box(tmp_path / "made", None)
-
-    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
-    assert "created on first use" in only(examine_home(tmp_path / "new"), FindingLevel.OK).message
-    assert only(examine_home(tmp_path / "made"), FindingLevel.OK).message == str(tmp_path / "made")
-
-
-def test_data_of_roots_servers_outside_of_the_home_folder(tmp_path: Path) -> None:
-    server, root_data = tmp_path / "home" / "postgres", tmp_path / "a folder"
-    for name in ("own", "left"):
-        (root_data / name / "data").mkdir(parents=True)
-        remember_folder(root_data / name / "data", server if name == "own" else tmp_path / "deleted")
-    server.mkdir(parents=True)
-    (server / "data").symlink_to(root_data / "own" / "data")
-
-    own, *left = examine_root_data(server, root_data)
-
-    assert own.level is FindingLevel.OK
-    assert str(root_data / "own" / "data") in own.message
-    step = f"`seller-platform database remove '{root_data / 'left'}'`, unless they were moved"
-    message = f"1 home is gone, and left data in {root_data}"
-    assert [(each.message, each.next_step) for each in left] == ([(message, step)] if is_root() else [])
 
 
 @pytest.mark.parametrize(
@@ -472,20 +445,6 @@ def test_clocks_that_differ(connected: Connected, ahead: timedelta, verdict: Fin
         assert message in only(connected.findings(), verdict).message
 
 
-@pytest.mark.parametrize(("status", "verdict"), [(503, FindingLevel.WARN), (404, None), (401, None)])
-def test_an_upstream_that_answers_is_there_whatever_it_says(
-    connected: Connected, status: int, verdict: FindingLevel | None
-) -> None:
-    connected.adopt(age=timedelta(days=16))
-    with answering(status) as url:
-        connected.store(replace(connected.stored_upstream, base_url=url))
-        findings = connected.findings()
-
-    assert [finding.level for finding in findings if finding.level is not FindingLevel.OK] == (
-        [verdict] if verdict else []
-    )
-
-
 @pytest.mark.parametrize(
     ("status", "verdict", "message"), [(403, FindingLevel.FAIL, "answers 403"), (500, FindingLevel.WARN, "tried")]
 )
@@ -540,11 +499,3 @@ def test_the_last_line_is_what_the_findings_say(
     report_findings(findings, Output(as_json=False), command="seller-platform doctor")
 
     assert message in capsys.readouterr().err
-
-
-def test_commands_to_type_are_quoted(tmp_path: Path) -> None:
-    home = tmp_path / "a home"
-    home.mkdir(mode=0o755)
-    home.chmod(0o733)
-
-    assert f"`chmod go-w '{home}'`" in only(examine_home(home), FindingLevel.FAIL).next_step

@@ -90,13 +90,6 @@ def test_a_row_of_a_paged_list_is_explained_with_its_page_load_and_run(
     assert [load["load_id"] for load in row["history"]] == [row["load_id"]]
 
 
-def test_equal_entries_of_a_ledger_are_all_shown(variables: dict[str, str]) -> None:
-    words = ("transactions", "order_id=order", "transaction_type=Refund", "local_day=2026-02-01")
-    rows = _rows(variables, *words, "--account", KEYS[0])
-
-    assert [row["row"]["amount"] for row in rows] == ["-4835.92", "-4835.92"]
-
-
 def test_a_person_reads_the_same_in_full(platform: Platform, variables: dict[str, str]) -> None:
     result = _explain(variables, "seller/orders", ORDER)
 
@@ -134,13 +127,6 @@ def test_what_is_not_there_is_refused_with_the_next_step(
     assert told["error"] == error
     assert message in told["message"]
     assert told["next_step"]
-
-
-def test_every_dataset_can_be_asked(platform: Platform, variables: dict[str, str]) -> None:
-    (row,) = _rows(variables, "accounts", "42")
-
-    assert row["request"]["url"] == f"{platform.upstream.url}/api/user/accounts"
-    assert row["connection"] == "default"
 
 
 def test_what_was_confirmed_and_restated_since_is_told(platform: Platform, variables: dict[str, str]) -> None:

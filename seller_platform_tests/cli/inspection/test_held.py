@@ -110,10 +110,3 @@ def test_accepting_judges_by_the_days_that_a_refresh_reads_again(platform: Platf
     assert (worse.returncode, json.loads(worse.stdout)["error"]) == (5, "ReadingHeldError")
     with platform.database.begin() as connection:
         assert connection.execute(text("SELECT count(*) FROM seller.orders")).scalar_one() == 721
-
-
-@pytest.mark.parametrize("load", ["0", "-1", "one", "9223372036854775808", "9223372036854775807"])
-def test_a_load_that_does_not_exist_is_a_usage_error(database_url: str, tmp_path: Path, load: str) -> None:
-    result = run(["accept", "--json", "--", load], environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url))
-
-    assert result.returncode == 2

@@ -13,7 +13,6 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import document, environment, run
-from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS = dataset_named("orders")
@@ -54,21 +53,6 @@ def test_diff_shows_what_came_went_and_changed_with_sums(variables: dict[str, st
         "changed_from": "7.00",
         "changed_to": "9.00",
     }
-
-
-def test_diff_shows_a_change_and_not_the_first_load_of_other_days(
-    database: Database, variables: dict[str, str]
-) -> None:
-    _load(database, {"first": "1.00"}, APRIL)
-    store_receipt(database, ORDERS, ACCOUNT, APRIL, verdict="held", changed=False)
-    _load(database, {"first": "1.00"}, APRIL)
-
-    newest = document(run(["diff", "orders", ACCOUNT, "--json"], variables))
-    april = run(["diff", "orders", ACCOUNT, "2026-04"], variables)
-
-    assert [row["platform_order_id"] for row in newest["came"]] == ["new"]
-    assert "Every row is as it was when its day was first read" in april.stdout
-    assert "first" not in april.stdout.partition("Every row")[0]
 
 
 def test_revert_brings_back_what_was_stored_before_a_load(database: Database, variables: dict[str, str]) -> None:

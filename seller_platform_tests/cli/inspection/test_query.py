@@ -26,14 +26,6 @@ SELECT 12345678901234567890.10::numeric AS amount, 9007199254740993::bigint AS n
        ''::text AS empty, E'a,"b"\\nc' AS words, true AS yes, '2026-03-01 06:00:00.5+01'::timestamptz AS moment,
        '{"a": 1.10, "b": null}'::jsonb AS document, DATE '2026-03-01' AS day, 'NaN'::float8 AS ratio
 """
-FORBIDDEN = (
-    "SELECT * FROM platform.grants",
-    "SELECT * FROM platform.connections",
-    "SELECT count(*) FROM service.users",
-    "SELECT * FROM pg_authid",
-    "SELECT set_config('role', 'none', true), query_to_xml('SELECT * FROM platform.grants', true, true, '')",
-    "SELECT pg_read_file('/etc/passwd')",
-)
 PASSWORD = "correct horse battery"
 
 
@@ -160,11 +152,6 @@ def test_nothing_is_written(url: str, statement: str) -> None:
     assert _refused(url, statement)
 
 
-@pytest.mark.parametrize("statement", FORBIDDEN)
-def test_what_has_secrets_is_not_read(url: str, statement: str) -> None:
-    assert "Read the schemas seller, history and marts" in _refused(url, statement)
-
-
 def test_a_statement_that_takes_too_long_is_cancelled(url: str) -> None:
     assert "took too long, and was cancelled\nHint: Give it more seconds with --timeout." in _refused(
         url, "SELECT pg_sleep(20)", "--timeout", "0.1"
@@ -182,27 +169,10 @@ def test_several_statements_are_named(url: str) -> None:
     assert "there are several statements; give a single one" in _refused(url, "SELECT 1; SELECT 2")
 
 
-def test_words_of_a_query_are_not_judged(url: str) -> None:
-    statement = """SELECT 'dblink' AS set_config, U&"a" AS table_to_xml FROM (SELECT 1 AS a) AS t"""
-
-    assert _query(url, statement, "--csv").stdout == "set_config,table_to_xml\ndblink,1\n"
-
-
 def test_tables_are_named_as_in_python(url: str) -> None:
     statement = "SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM account_profit_daily) AS n"
 
     assert _query(url, statement, "--csv").stdout.splitlines() == ["n", "0"]
-
-
-def test_a_long_header_of_comments_takes_no_time(url: str) -> None:
-    header = "/* one * of many */ -- and another\n" * 2_000
-
-    assert _query(url, "-", "--csv", given=f"{header}SELECT 1 AS n").stdout.splitlines() == ["n", "1"]
-    assert "UTC" in _query(url, "-", given=f"{header}SHOW timezone").stdout
-
-
-def test_a_table_has_no_empty_line_before_it(url: str) -> None:
-    assert _query(url, "SELECT 1 AS n").stdout.startswith("n")
 
 
 @pytest.mark.parametrize("form", [(), ("--csv",), ("--json",)])

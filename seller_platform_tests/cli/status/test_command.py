@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from seller_platform.cli.status.overview import overview
 from seller_platform.cli.status.screen import Size, screen
@@ -97,39 +96,6 @@ def test_what_comparisons_say_is_in_the_head_and_in_the_document(variables: dict
     assert document["sample"].startswith("With 95 % confidence at most 100 % of settled slices, by their rows, differ")
     assert document["sample"] in " ".join(people.stdout.split())
     assert document["differing_at_most"] == {"settled": 1}
-
-
-def test_contradicted_months_of_a_mart_are_counted_and_can_be_listed(
-    variables: dict[str, str], database: Database
-) -> None:
-    contradicted = text("""
-        INSERT INTO platform.derived_partitions (name, folder, account, month, changes, version, tried_at,
-                                                 failed_checks)
-        SELECT 'cost_coverage', '', 'S1.DE', month, 1, '1', now(),
-               jsonb_build_object('sales_are_covered', CAST(:breach AS jsonb))
-        FROM generate_series(date '2026-01-01', date '2026-09-01', interval '1 month') AS month
-    """)
-    breach = {"rule": "Sales have costs.", "sentence": "40 % do not.", "next_step": "Add them.", "is_warning": True}
-    with database.begin() as connection:
-        connection.execute(contradicted, {"breach": json.dumps(breach)})
-
-    printed = run(["status", "--all"], variables)
-
-    assert printed.returncode == 0
-    assert "9 warnings: marts.cost_coverage contradicted\n" in printed.stdout
-    assert 'seller-platform query "TABLE platform.problems"\n' in printed.stdout
-
-
-def test_an_account_that_changed_its_time_zone_is_named_with_the_command(
-    variables: dict[str, str], database: Database
-) -> None:
-    with database.begin() as connection:
-        connection.execute(text("UPDATE platform.loads SET time_zone = 'Asia/Tokyo', started_at = '2026-04-01 12:00Z'"))
-
-    printed = run(["status"], variables).stdout
-
-    assert "it is in Europe/Berlin now, and was last read under Asia/Tokyo on 2026-04-01 12:00 UTC" in printed
-    assert f"seller-platform sync --account {KEYS[0]} --from 2026-03\n" in printed
 
 
 def test_many_accounts_fit_one_screen_with_the_worst_first(variables: dict[str, str], database: Database) -> None:

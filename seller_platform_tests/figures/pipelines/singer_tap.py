@@ -9,12 +9,7 @@ from singer_sdk import typing as th
 from singer_sdk.contrib.msgspec import MsgSpecWriter  # type: ignore[import-not-found]  # see above
 from singer_sdk.pagination import PageNumberPaginator  # type: ignore[import-not-found]  # see above
 
-_TYPES = {
-    "text": th.StringType,
-    "timestamp": th.DateTimeType,
-    "integer": th.IntegerType,
-    "money": th.NumberType,
-}
+_TYPES = {"text": th.StringType, "timestamp": th.DateTimeType, "integer": th.IntegerType, "money": th.NumberType}
 
 
 class Pages(PageNumberPaginator):  # type: ignore[misc]  # the base class is not installed here
