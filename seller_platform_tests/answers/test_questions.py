@@ -103,12 +103,7 @@ def test_thousands_of_hostile_calls_see_no_rows_of_others(company: Database, ask
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "DELETE FROM seller.orders",
-        "SELECT * FROM platform.grants",
-        "SELECT 1; SELECT 2",
-        "SELECT 1 AS a, 2 AS a",
-    ],
+    ["DELETE FROM seller.orders", "SELECT * FROM platform.grants", "SELECT 1; SELECT 2", "SELECT 1 AS a, 2 AS a"],
 )
 def test_a_statement_of_an_agent_only_reads(asker: Asker, statement: str) -> None:
     with pytest.raises(UnanswerableError):

@@ -30,9 +30,7 @@ LONG_RUNNING = [name for name in PROGRAMS if name != "migrate"]
 def test_the_compose_files_are_valid() -> None:
     files = [TOP / "docker" / name for name in ("compose.yaml", "compose.celery.yaml")]
     subprocess.run(
-        [_tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *files],
-        check=True,
-        capture_output=True,
+        [_tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *files], check=True, capture_output=True
     )
 
 

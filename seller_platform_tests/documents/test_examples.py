@@ -90,7 +90,7 @@ UNTIL_CTRL_C = ("seller-platform database run", "seller-platform status --watch"
 """Lines that this test ends once they have printed something."""
 ENDS = {
     # The source has forgotten a month of orders, for the page about checks.
-    "seller-platform verify --dataset orders --from 2026-03 --to 2026-03": 5,
+    "seller-platform verify --dataset orders --from 2026-03 --to 2026-03": 5
 }
 """The exit codes of lines that end with another one than 0."""
 SERVES = "seller-platform service run"

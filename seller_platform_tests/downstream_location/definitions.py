@@ -25,10 +25,7 @@ def _totals(frame: pd.DataFrame, amount: str, currency: str) -> dict[str, str]:
 
 
 @dg.asset(
-    key_prefix="finance",
-    group_name="finance",
-    partitions_def=MONTHS,
-    ins={"orders": dg.AssetIn(["seller", "orders"])},
+    key_prefix="finance", group_name="finance", partitions_def=MONTHS, ins={"orders": dg.AssetIn(["seller", "orders"])}
 )
 def monthly_revenue(orders: pd.DataFrame) -> dg.MaterializeResult[None]:
     """The same partition: an account's month of orders as a DataFrame."""
@@ -103,8 +100,4 @@ ASSETS: list[dg.AssetsDefinition | dg.AssetSpec] = [
     outlook,
 ]
 
-defs = dg.Definitions(
-    assets=ASSETS,
-    resources={IO_MANAGER_KEY: WarehouseIOManager()},
-    executor=dg.in_process_executor,
-)
+defs = dg.Definitions(assets=ASSETS, resources={IO_MANAGER_KEY: WarehouseIOManager()}, executor=dg.in_process_executor)

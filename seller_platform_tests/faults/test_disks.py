@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 import pytest
 from sqlalchemy import text
 
@@ -17,7 +16,6 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import raw_server
 from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, Broken
-from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.one_load import Ended, load_apart
 from seller_platform_tests.support.processes import environment, run
 from seller_platform_tests.support.raw_server import Fault
@@ -117,25 +115,6 @@ def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
 @pytest.mark.usefixtures("open_to_the_server")
 @pytest.mark.parametrize(
     "room",
-    [*(pytest.param(room, marks=pytest.mark.nightly) for room in (64 << 10, 1 << 20)), 20 << 20],
-    ids=lambda size: f"{size} bytes",
-)
-def test_a_disk_without_room_for_the_files_of_a_server_is_named(mount: Callable[[int], Path], room: int) -> None:
-    disk = mount(room)
-
-    with pytest.raises(
-        DatabaseFullError, match=rf"the disk of PostgreSQL at {disk}/.* is full \([0-9.]+ MiB free\)"
-    ) as full:
-        EmbeddedServer(disk / "home", root_data=disk / "servers")
-
-    assert "Make room on the disk of the server" in str(full.value)
-    assert "\n" not in str(full.value)
-    wait_for(lambda: not processes_on(disk))
-
-
-@pytest.mark.usefixtures("open_to_the_server")
-@pytest.mark.parametrize(
-    "room",
     [*(pytest.param(room, marks=pytest.mark.nightly) for room in (0, 12 << 10)), 512 << 10],
     ids=lambda size: f"{size} bytes",
 )
@@ -187,22 +166,6 @@ def test_a_disk_that_fills_up_while_the_server_runs_is_named(mount: Callable[[in
     assert processes_on(disk) == []
 
 
-@pytest.mark.usefixtures("open_to_the_server")
-def test_dagsters_storage_names_a_full_disk_instead_of_its_statement(
-    mount: Callable[[int], Path], tmp_path: Path
-) -> None:
-    disk = mount(120 << 20)
-    server = EmbeddedServer(disk / "home", root_data=disk / "servers")
-    with postgres_instance(server.database("shop"), tmp_path) as instance:
-        fill(disk)
-        run = dg.DagsterRun("job")
-
-        with pytest.raises(DatabaseFullError, match=rf"{disk}/.*/shop is full \([0-9.]+ MiB free\)"):
-            for _ in range(100):
-                instance.report_engine_event("x" * 100_000, run)
-    server.close()
-
-
 def test_a_slice_that_no_file_can_take_is_loaded_by_the_next_run(broken: Broken, tmp_path: Path) -> None:
     refused = load_wide(broken, environment={"TMPDIR": str(tmp_path)}, largest_file=1 << 20)
     left = stored(broken)
@@ -213,35 +176,6 @@ def test_a_slice_that_no_file_can_take_is_loaded_by_the_next_run(broken: Broken,
     assert f"kept in {tmp_path} while it is read: File too large" in refused.message
     assert (ended.code, ended.verdict) == (0, "match")
     assert stored(broken) == (ended.rows, 1)
-
-
-def test_no_refresh_token_is_spent_while_the_disk_has_no_room_for_the_next(
-    broken: Broken, mount: Callable[[int], Path]
-) -> None:
-    """The free room grows, but is always too small for a pair."""
-    disk = mount(1 << 20)
-    (broken.home / SPOOL_FOLDER).rmdir()
-    (broken.home / SPOOL_FOLDER).symlink_to(disk)
-    broken.forget_tokens()
-    broken.upstream.issue_lasting_tokens()
-    filler = fill(disk)
-
-    for pages in (0, 3):
-        os.truncate(filler, (1 << 20) - pages * 4096)
-        refused = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
-
-        assert refused.code == 1
-        assert f"kept in {broken.home / SPOOL_FOLDER} until the warehouse has them: No space left" in refused.message
-        assert "Make room there" in refused.message
-    spent = broken.server.seen["POST", TOKEN]
-    left = stored(broken)
-    filler.unlink()
-    ended = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
-
-    assert (spent, left) == (0, (0, 0))
-    assert (ended.code, ended.verdict) == (0, "match")
-    assert (broken.upstream.refreshes, broken.upstream.replayed) == (1, 0)
-    assert list(disk.iterdir()) == []
 
 
 def test_no_refresh_token_is_spent_while_no_file_can_take_the_next(broken: Broken) -> None:

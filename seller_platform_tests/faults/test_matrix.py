@@ -56,7 +56,7 @@ def _faults(faults: Mapping[str, Callable[[], Fault]]) -> list[Any]:
 
 
 class _ShortNap:
-    """The `sleep` of the library for retries; how long pauses are is tested in `client/http` and `test_clocks`."""
+    """The `sleep` of the library for retries; how long pauses are is tested in `client/http`."""
 
     @staticmethod
     def sleep(seconds: float) -> None:

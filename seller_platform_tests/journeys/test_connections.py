@@ -158,20 +158,3 @@ def test_doctor_on_a_fresh_machine_makes_nothing(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     assert "nothing is connected yet" in result.stdout
     assert not home.exists()
-
-
-def test_doctor_without_its_server_or_its_key_says_so(shell: Shell) -> None:
-    shell.connect_both()
-    key = shell.home / "secret.key"
-    away = {**shell.bare, "SELLER_PLATFORM_DATABASE_URL": "postgresql://someone:canary@127.0.0.1:1/warehouse"}
-
-    unreachable = run(["doctor"], away)
-    key.unlink()
-    locked_out = run(["doctor"], shell.bare)
-
-    assert unreachable.returncode == 5
-    assert "fail  PostgreSQL" in unreachable.stdout
-    assert "canary" not in unreachable.stdout + unreachable.stderr
-    assert locked_out.returncode == 5
-    assert "the key is missing, and 2 connections were stored with it" in locked_out.stdout
-    assert not key.exists()

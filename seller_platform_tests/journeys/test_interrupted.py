@@ -31,7 +31,7 @@ def test_a_killed_sync_ends_in_the_same_rows_when_run_again(
     chance = random.Random(7)
     urls = {name: postgres.database(name, template="template_seller") for name in ("unharmed", "harmed")}
     with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
-        # A pair that is lost on its way is reported; `figures/rotations.py` counts such pairs.
+        # A pair that is lost on its way is reported.
         upstream.issue_lasting_tokens()
         unharmed = foreign_environment(upstream, urls["unharmed"], tmp_path / "unharmed")
         connect(unharmed)

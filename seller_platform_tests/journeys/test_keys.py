@@ -45,17 +45,3 @@ def test_a_key_of_the_environment_is_changed_in_the_order_that_is_told(variables
     assert "the grant of connection 'default'" in with_old.stderr
     assert new not in with_old.stderr + finished.stdout
     assert synced.returncode == 0, synced.stderr
-
-
-def test_a_key_of_ours_is_changed_at_once(variables: dict[str, str], tmp_path: Path) -> None:
-    connect(variables)
-    file = tmp_path / "a home" / "secret.key"
-    before = file.read_text()
-
-    result = run(["keys", "rotate"], variables)
-
-    assert result.returncode == 0, result.stderr
-    assert file.read_text() != before
-    assert file.read_text() not in result.stdout
-    assert "1 grant, 1 client secret" in result.stdout
-    assert run(["sync", "--dataset", "orders", "--from", "2026-01", "--to", "2026-01"], variables).returncode == 0

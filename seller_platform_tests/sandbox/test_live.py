@@ -95,16 +95,6 @@ def test_a_day_that_was_advanced_to_has_the_rows_generated_for_it(
         assert newest(live_sandbox[0], dataset) == newest(database, dataset), dataset.name
 
 
-def test_shipped_and_cancelled_orders_were_pending(live_sandbox: tuple[Database, dict[date, list[str]]]) -> None:
-    pairs = rows(
-        live_sandbox[0],
-        "SELECT former.order_status, present.order_status FROM history.orders AS former "
-        "JOIN seller.orders AS present USING (account, platform_order_id, sku) GROUP BY 1, 2 ORDER BY 1, 2",
-    )
-
-    assert pairs == [("Pending", "Cancelled"), ("Pending", "Shipped")]
-
-
 def test_fees_of_a_closed_month_are_restated(live_sandbox: tuple[Database, dict[date, list[str]]]) -> None:
     restated = rows(
         live_sandbox[0],
@@ -164,23 +154,6 @@ def test_an_interrupted_day_is_stored_when_the_sandbox_continues(database: Datab
     assert [step and step.day for step in steps] == [day]
     for name in ("inventory", "warehouse_stock"):
         assert rows(database, f"SELECT max(local_day) FROM seller.{name}") == [(day,)]
-
-
-def test_after_today_each_account_waits_for_its_next_day(database: Database) -> None:
-    options = LiveOptions(SINCE, accounts=2, months=1, orders_per_month=30, seed=1)
-    moments = iter(datetime.fromisoformat(f"2026-02-21T{time}:00+00:00") for time in ("00:30", "07:30", "08:30"))
-    steps = begin(database, options).steps(lambda: next(moments))
-
-    days = "SELECT max(local_day) FROM seller.inventory JOIN seller.accounts USING (account) GROUP BY id ORDER BY id"
-    berlin, waiting = next(steps), None
-    after_berlin = rows(database, days)
-    waiting, angeles = next(steps), next(steps)
-
-    assert berlin is not None
-    assert angeles is not None
-    assert (berlin.day, waiting, angeles.day) == (date(2026, 2, 21), None, date(2026, 2, 21))
-    assert after_berlin == [(SINCE,), (date(2026, 2, 21),)]
-    assert rows(database, days) == [(date(2026, 2, 21),)] * 2
 
 
 def test_orders_of_the_present_day_are_listed_when_they_are_placed(database: Database) -> None:

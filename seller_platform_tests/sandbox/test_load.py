@@ -8,12 +8,10 @@ from datetime import date, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import RequestError
 from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.late_changes import LAST_CHANGE_DAYS
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.sandbox_tables import TABLES, contents, rows
 
 pytestmark = pytest.mark.slow
@@ -47,24 +45,6 @@ def test_loading_again_gives_the_same_rows_whatever_the_seed_of_hashes(database:
 
     assert contents(database) == first
     assert all(first[table] != other[table] for table in TABLES)
-
-
-def test_loading_again_forgets_what_was_loaded_before(database: Database) -> None:
-    account = load_sandbox(database, months=1, orders_per_month=5, today=TODAY).accounts[0].key
-    mark_loaded(database, dataset_named("orders"), account, Window.month_of(TODAY))
-    mark_loaded(database, dataset_named("accounts"), "sandbox", Window.day(TODAY))
-
-    load_sandbox(database, months=1, orders_per_month=5, today=TODAY)
-
-    assert rows(database, "SELECT id FROM platform.loads UNION ALL SELECT load_id FROM platform.slices") == []
-
-
-def test_another_seed_gives_other_sellers(database: Database) -> None:
-    first = load_sandbox(database, months=3, orders_per_month=20, today=TODAY, seed=1)
-
-    second = load_sandbox(database, months=3, orders_per_month=20, today=TODAY, seed=-2)
-
-    assert {account.key for account in first.accounts}.isdisjoint(account.key for account in second.accounts)
 
 
 def test_an_account_does_not_depend_on_how_many_there_are(database: Database) -> None:
@@ -136,26 +116,6 @@ def test_a_load_that_fails_changes_nothing(database: Database) -> None:
     assert contents(database) == before
 
 
-def test_progress_counts_months_of_accounts(database: Database) -> None:
-    seen: list[tuple[int, int]] = []
-
-    load_sandbox(
-        database, accounts=2, months=3, orders_per_month=5, today=TODAY, progress=lambda *counts: seen.append(counts)
-    )
-
-    assert seen == [(done, 6) for done in range(1, 7)]
-
-
-@pytest.mark.parametrize(
-    ("months", "today", "last"), [(2, date(2026, 3, 1), "2026-02-28"), (1, date(2026, 1, 2), "2026-01-01")]
-)
-def test_months_end_yesterday(database: Database, months: int, today: date, last: str) -> None:
-    load_sandbox(database, accounts=1, months=months, orders_per_month=300, today=today)
-
-    days = rows(database, "SELECT min(local_day)::text, max(local_day)::text FROM seller.orders")
-    assert days == [("2026-01-01", last)]
-
-
 @pytest.mark.parametrize(
     ("moment", "last_days"),
     [
@@ -175,27 +135,6 @@ def test_sales_end_on_yesterday_in_the_zone_of_each_account(
     sold, counted = (dict(rows(database, query.format(table))) for table in ("daily_product_sales", "inventory"))
     assert sold == last_days
     assert counted == {country: str(date.fromisoformat(day) + timedelta(days=1)) for country, day in last_days.items()}
-
-
-def test_the_smallest_sandbox_has_an_order(database: Database) -> None:
-    report = load_sandbox(database, accounts=1, months=1, orders_per_month=1, today=TODAY)
-
-    assert report.rows["seller.orders"] >= 1
-    assert report.rows["seller.inventory"] == 12
-
-
-def test_many_accounts_have_titles_and_keys_of_their_own(database: Database) -> None:
-    report = load_sandbox(database, accounts=40, months=1, orders_per_month=1, today=TODAY)
-
-    assert len({account.title for account in report.accounts}) == 40
-    assert len({account.key for account in report.accounts}) == 40
-    assert not any(account.key.startswith("account-") for account in report.accounts)
-
-
-@pytest.mark.parametrize("wrong", [{"accounts": 0}, {"months": 0}, {"orders_per_month": 0}, {"months": -3}])
-def test_a_number_below_one_is_refused_by_name(database: Database, wrong: dict[str, int]) -> None:
-    with pytest.raises(RequestError, match=f"{next(iter(wrong))} is"):
-        load_sandbox(database, **wrong, today=TODAY)  # type: ignore[arg-type]  # one number of several
 
 
 @pytest.mark.parametrize(("months", "today"), [(601, TODAY), (1, date.min), (1, date.max)])

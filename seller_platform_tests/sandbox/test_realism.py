@@ -1,14 +1,12 @@
 """Tests that the sandbox has the variety of real accounts, and difficult values."""
 
-from datetime import date, timedelta
+from datetime import date
 
 import pytest
 
 from seller_platform.contract import DATASETS, Dataset, Window
 from seller_platform.sandbox import load_sandbox
 from seller_platform.sandbox.catalogue import generate_catalogue, unusual_products
-from seller_platform.sandbox.inventory.shipments import STATUSES
-from seller_platform.sandbox.late_changes import SETTLED_AFTER
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
@@ -102,16 +100,6 @@ def test_keys_are_unique_in_an_account_and_no_load_brought_the_rows(sandbox: Dat
 
     assert rows(sandbox, f"SELECT {key} FROM {dataset.table} GROUP BY {key} HAVING count(*) > 1") == []
     assert rows(sandbox, f"SELECT FROM {dataset.table} WHERE load_id <> 0 LIMIT 1") == []
-
-
-def test_only_the_latest_orders_are_open(sandbox: Database) -> None:
-    days = rows(sandbox, "SELECT min(local_day) FROM seller.orders WHERE order_status = 'Pending'")
-
-    assert TODAY - timedelta(days=len(SETTLED_AFTER)) <= days[0][0] < TODAY - timedelta(days=4)
-
-
-def test_shipments_are_in_every_stage(sandbox: Database) -> None:
-    assert {state for (state,) in rows(sandbox, "SELECT status FROM seller.inbound_shipments")} == set(STATUSES)
 
 
 def test_unusual_products_are_few_and_the_last() -> None:

@@ -34,15 +34,7 @@ _Result = tuple[int | None, int, str]
 SEEDS = 2_000
 _PACKAGE = Path(seller_platform.__file__).parent
 _PROJECT = _PACKAGE.parent
-_LIBRARIES = [
-    "dagster",
-    "greenlet",
-    "httpx",
-    "msgspec",
-    "psycopg",
-    "pydantic_settings",
-    "sqlalchemy",
-]
+_LIBRARIES = ["dagster", "greenlet", "httpx", "msgspec", "psycopg", "pydantic_settings", "sqlalchemy"]
 
 
 @dataclass(frozen=True)

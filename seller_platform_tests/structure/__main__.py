@@ -1,4 +1,4 @@
-"""Prints the numbers, or the code that makes them too large."""
+"""Prints the numbers; `test_structure` names the code that makes them too large."""
 
 import argparse
 from collections.abc import Iterator
@@ -28,7 +28,10 @@ def _numbers() -> Iterator[tuple[str, object]]:
     yield "modules in the largest folder", f"{count} ({folder.relative_to(ROOT)})"
     yield "folders of more than a dozen modules", _large_folders()
     yield "import cycles, those inside functions counted", len(cycles(imported()))
-    yield "imports inside functions without a comment", len(_unexplained_imports())
+    yield (
+        "imports inside functions without a comment",
+        sum(not each.has_a_comment for each in imports_inside_functions()),
+    )
     yield "class names with several meanings", len(repeated_classes())
     once, functions = called_once(), function_count()
     yield "private functions called once, of all", f"{len(once)} of {functions}, {len(once) / functions:.1%}"
@@ -50,31 +53,6 @@ def _large_folders() -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(large.items(), key=lambda item: -item[1])) or "none"
 
 
-def _unexplained_imports() -> list[str]:
-    return [
-        f"{each.module.path_in_project}:{each.line} imports {each.target}"
-        for each in imports_inside_functions()
-        if not each.has_a_comment
-    ]
-
-
-def _print_offenders() -> None:
-    offenders = {
-        "import cycles": [", ".join(group) for group in cycles(imported())],
-        "imports inside functions without a comment": _unexplained_imports(),
-        "class names with several meanings": [f"{name}: {', '.join(at)}" for name, at in repeated_classes().items()],
-        "names of modules": repeated_prefixes(),
-        "docstrings of folders": unlisted_modules(),
-        "folders without a test folder of their name": folders_without_tests(),
-        "paths that name nothing": broken_paths(),
-        "imports of conftest modules": imported_conftests(),
-    }
-    for title, listed in offenders.items():
-        print(f"{title}: {len(listed)}")
-        for line in listed:
-            print(f"  {line}")
-
-
 def _print_private(once: list[CalledOnce]) -> None:
     for function in once:
         where = f"{function.module.path_in_project}:{function.line}"
@@ -84,13 +62,10 @@ def _print_private(once: list[CalledOnce]) -> None:
 def main() -> None:
     """Print what the options ask for; the numbers without any."""
     parser = argparse.ArgumentParser(prog="python -m seller_platform_tests.structure", description=__doc__)
-    parser.add_argument("--offenders", action="store_true", help="what the numbers count, but for the next two")
     parser.add_argument("--private", action="store_true", help="private functions called once: lines, use, name")
     parser.add_argument("--tests", action="store_true", help="tests with long names")
     asked = parser.parse_args()
-    if asked.offenders:
-        _print_offenders()
-    elif asked.private:
+    if asked.private:
         _print_private(called_once())
     elif asked.tests:
         print("\n".join(long_test_names()))

@@ -100,13 +100,7 @@ COST_PERIOD: dict[str, Any] = {
         {
             "dates": {"from_date": "2026-01-01", "to_date": "2026-12-31"},
             "cost_elements": [
-                {
-                    "cost_element": "Manufacturing",
-                    "amount": 3,
-                    "currency": "USD",
-                    "provider": "Pottery",
-                    "notes": "net",
-                }
+                {"cost_element": "Manufacturing", "amount": 3, "currency": "USD", "provider": "Pottery", "notes": "net"}
             ],
         }
     ],

@@ -48,11 +48,7 @@ class Platform:
             instance=self.instance,
             resources=self.resources,
             raise_on_error=False,
-            tags={
-                "dagster/asset_partition_range_start": first,
-                "dagster/asset_partition_range_end": last,
-                **tags,
-            },
+            tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last, **tags},
         )
 
     def months(self, dataset: Dataset, *, first: Window = MONTHS[0], last: Window = MONTHS[-1]) -> Any:

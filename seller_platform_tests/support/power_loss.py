@@ -235,10 +235,7 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def recorded(
-    root: Path,
-    *,
-    observe: Callable[[Recording], Any] = lambda _: None,
-    fails: tuple[int, int] | None = None,
+    root: Path, *, observe: Callable[[Recording], Any] = lambda _: None, fails: tuple[int, int] | None = None
 ) -> Iterator[Recording]:
     """Record the calls of the block that write below a folder.
 

@@ -63,12 +63,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-WIDE = Limits(
-    quick_at_once=32,
-    pages_at_once=32,
-    work_at_once=24,
-    reports=ReportLimits(open_reports=1_000),
-)
+WIDE = Limits(quick_at_once=32, pages_at_once=32, work_at_once=24, reports=ReportLimits(open_reports=1_000))
 """Limits that tests with many requests at once do not reach."""
 
 
@@ -206,11 +201,7 @@ def callback_of(answer: httpx.Response) -> dict[str, str]:
 
 
 def issue_token(
-    database: Database,
-    email: str,
-    *,
-    expires_in: timedelta = timedelta(hours=1),
-    accounts: Sequence[str] | None = None,
+    database: Database, email: str, *, expires_in: timedelta = timedelta(hours=1), accounts: Sequence[str] | None = None
 ) -> str:
     """Return an access token of a user, stored without the pages; `accounts` are those ticked."""
     token = secrets.token_urlsafe(32)

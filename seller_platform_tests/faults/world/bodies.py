@@ -149,20 +149,14 @@ BODIES: dict[str, Body] = {
     ),
     "cells that are no numbers": _list(
         (*_LATIN[:1], ("bad", "x", None, None), ("bad", "x", None, "5.00")),
-        sent=[
-            _entry(_LATIN[0]),
-            _entry(("bad", "x", '""', '"N/A"')),
-            _entry(("bad", "x", '"-"', "5.00")),
-        ],
+        sent=[_entry(_LATIN[0]), _entry(("bad", "x", '""', '"N/A"')), _entry(("bad", "x", '"-"', "5.00"))],
     ),
     "numbers as texts": _list(
         (("a", "x", 1565, "-4835.92"), ("b", "x", 1, "0.5")),
         sent=[_entry(("a", "x", '"1,565"', '"-4,835.92"')), _entry(("b", "x", 1, "5e-1"))],
     ),
     "a day that cannot be read": _list(
-        (),
-        sent=[_entry(_LATIN[0]), _entry(_LATIN[1], "0000-00-00")],
-        ending=Ending(4, ("posted_date", "0000-00-00")),
+        (), sent=[_entry(_LATIN[0]), _entry(_LATIN[1], "0000-00-00")], ending=Ending(4, ("posted_date", "0000-00-00"))
     ),
     "all of Unicode": _list(_ANY),
     "the replacement character": _list(_rows("A\ufffd", "B\ufffd")),

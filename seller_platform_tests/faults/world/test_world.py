@@ -30,9 +30,7 @@ def test_forty_cells_have_each_value_of_each_axis_and_all_cells_each_pair() -> N
 
 
 @pytest.mark.parametrize(
-    "cell",
-    [pytest.param(cell, marks=[] if cell in _CHOSEN else [pytest.mark.nightly]) for cell in cells()],
-    ids=str,
+    "cell", [pytest.param(cell, marks=[] if cell in _CHOSEN else [pytest.mark.nightly]) for cell in cells()], ids=str
 )
 def test_what_the_world_sends_is_stored_as_it_means_or_not_at_all(cell: Cell, play: Callable[[Cell], str]) -> None:
     assert play(cell) == ""

@@ -15,12 +15,7 @@ from sqlalchemy import text
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.errors import (
-    ContractViolationError,
-    RequestError,
-    RequestRefusedError,
-    UpstreamUnavailableError,
-)
+from seller_platform.errors import ContractViolationError, RequestError, RequestRefusedError, UpstreamUnavailableError
 from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount

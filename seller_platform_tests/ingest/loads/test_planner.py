@@ -80,11 +80,7 @@ def test_days_that_are_read_again_come_after_all_that_were_never_read(
         "orders of A.DE, 2026-04",
         "orders of B.DE, 2026-04",
     ]
-    assert names(division.fitting) == [
-        "orders of A.DE, 2026-05",
-        "orders of B.DE, 2026-03",
-        "orders of B.DE, 2026-05",
-    ]
+    assert names(division.fitting) == ["orders of A.DE, 2026-05", "orders of B.DE, 2026-03", "orders of B.DE, 2026-05"]
 
 
 @pytest.mark.parametrize("per_day", [None, 100])

@@ -75,10 +75,7 @@ def connected(
     postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Connected]:
     name, home = databases.lend(), tmp_path_factory.mktemp("home")
-    with (
-        open_independent_upstream("http://127.0.0.1:9/back") as upstream,
-        Database(postgres.url(name)) as database,
-    ):
+    with open_independent_upstream("http://127.0.0.1:9/back") as upstream, Database(postgres.url(name)) as database:
         settings = Settings.model_validate({"SELLER_PLATFORM_HOME": home, "SELLER_API_CLIENT_SECRET": CLIENT_SECRET})
         connected = Connected(upstream, database, settings)
         Site(database.url, home, upstream.application).connect(upstream.issue())
@@ -125,11 +122,7 @@ def test_slices_are_loaded_in_processes_with_one_receipt_each(connected: Connect
 
 @pytest.mark.parametrize(("rows", "is_refused"), [(FEWEST_ROWS - 1, False), (FEWEST_ROWS, True)])
 def test_few_rows_and_a_system_that_starts_no_process_are_loaded_here(
-    connected: Connected,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    rows: int,
-    is_refused: bool,
+    connected: Connected, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, rows: int, is_refused: bool
 ) -> None:
     def refuse() -> None:
         raise OSError("no process can be started")

@@ -14,13 +14,7 @@ from sqlalchemy import text
 from seller_platform.client.http.api import SellerApi
 from seller_platform.errors import RequestError
 from seller_platform.ingest.connections.request_budget import DailyRequests
-from seller_platform.ingest.loads.reports import (
-    ReportOrder,
-    load_report,
-    poll_due,
-    request_report,
-    take_failures,
-)
+from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, move_job
 from seller_platform.warehouse.loads.slices import Receipt

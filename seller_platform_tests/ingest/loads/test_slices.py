@@ -13,15 +13,8 @@ from sqlalchemy import text
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import (
-    ContractViolationError,
-    RequestRefusedError,
-)
-from seller_platform.ingest.loads.slices import (
-    SliceRequest,
-    load_slice,
-    window_to_load,
-)
+from seller_platform.errors import ContractViolationError, RequestRefusedError
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice, window_to_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database

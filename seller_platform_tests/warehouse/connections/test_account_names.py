@@ -5,11 +5,7 @@ import pytest
 from seller_platform.contract import Account
 from seller_platform.errors import RequestError, UnknownAccountError
 from seller_platform.warehouse.connections.account_names import key_named
-from seller_platform.warehouse.connections.accounts import (
-    account_named,
-    accounts_named,
-    save_accounts,
-)
+from seller_platform.warehouse.connections.accounts import account_named, accounts_named, save_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import connect_accounts
 

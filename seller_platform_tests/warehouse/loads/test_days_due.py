@@ -52,10 +52,7 @@ def test_days_read_since_midnight_are_not_due(database: Database) -> None:
 
     assert (day.today, day.begins_at) == (today, midnight)
     assert due == {
-        ("orders", "A"): (
-            Window(date(2026, 5, 1), date(2026, 5, 10)),
-            Window(date(2026, 5, 15), date(2026, 5, 21)),
-        )
+        ("orders", "A"): (Window(date(2026, 5, 1), date(2026, 5, 10)), Window(date(2026, 5, 15), date(2026, 5, 21)))
     }
 
 

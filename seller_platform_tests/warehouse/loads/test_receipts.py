@@ -4,12 +4,7 @@ from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.warehouse.loads.receipts import (
-    days_read,
-    newest_receipts,
-    unreported_loads,
-    was_loaded,
-)
+from seller_platform.warehouse.loads.receipts import days_read, newest_receipts, unreported_loads, was_loaded
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded, store_receipt
 

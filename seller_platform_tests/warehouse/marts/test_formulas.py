@@ -264,10 +264,7 @@ def _line_of(formula: Formula, kind: str | None, description: str | None) -> str
 )
 @given(entries=_ENTRIES, sales=_SALES, own=_FORMULAS.map(_formula))
 def test_the_lines_of_every_formula_add_up_to_the_ledger_to_the_cent(
-    shop: Shop,
-    entries: Sequence[tuple[Any, ...]],
-    sales: Sequence[tuple[Any, ...]],
-    own: Formula,
+    shop: Shop, entries: Sequence[tuple[Any, ...]], sales: Sequence[tuple[Any, ...]], own: Formula
 ) -> None:
     with shop.database.begin() as connection:
         connection.execute(text("TRUNCATE seller.transactions, seller.daily_product_sales"))

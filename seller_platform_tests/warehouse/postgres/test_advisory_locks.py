@@ -3,11 +3,7 @@
 import pytest
 from sqlalchemy import text
 
-from seller_platform.warehouse.postgres.advisory_locks import (
-    hold,
-    releasing,
-    try_hold,
-)
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
 
 NAME = "orders|S1.US|2026-03"
