@@ -203,7 +203,7 @@ def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Databa
         ({"to_date": "2026-01-31", "cost_elements": []}, "null_keys", "from_date"),
     ],
 )
-def test_a_value_that_cannot_be_read_is_noted_and_costs_no_other_product(
+def test_a_value_that_cannot_be_read_costs_no_other_product(
     database: Database, sent: dict[str, Any], kind: str, column: str
 ) -> None:
     body = json.dumps([sent])
