@@ -3,8 +3,6 @@
 Dagster stores switches of schedules and cursors of sensors by this name.
 """
 
-import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +15,6 @@ from dagster_shared.cli import WorkspaceOpts
 from seller_platform.cli.sandbox import dev
 from seller_platform_tests.support.code_locations import loaded_location
 from seller_platform_tests.support.processes import environment, free_port
-from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 TOP = Path(__file__).parents[2]
 NAME = "seller_platform"
@@ -72,12 +69,3 @@ def test_dg_dev_names_it_and_loads_it(database_url: str, tmp_path: Path) -> None
     entry = loaded_location(command, variables, tmp_path, port=port)
 
     assert entry == {"name": NAME, "loadStatus": "LOADED", "locationOrLoadError": {"__typename": "RepositoryLocation"}}
-
-
-@pytest.mark.slow
-def test_the_help_of_dg_works() -> None:
-    dg = Path(sys.executable).with_name("dg")
-
-    shown = subprocess.run([str(dg), "--help"], capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS)
-
-    assert re.search(r"list\s+Commands for listing", shown.stdout)

@@ -11,7 +11,6 @@ from sqlalchemy import text
 from seller_platform.cli.terminal.foreseen import foreseen_error
 from seller_platform.errors import InvalidSettingError, MissingRightError, WarehouseError
 from seller_platform.files import write_atomically
-from seller_platform.orchestration.instance.home import open_instance
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.power_loss import recorded
@@ -61,20 +60,6 @@ def test_a_schema_that_may_not_be_created_names_the_right_on_the_database(restri
         connection.execute(text("CREATE SCHEMA other"))
 
     assert str(raised.value.grant).startswith("GRANT CREATE ON DATABASE ")
-
-
-def test_a_right_that_dagster_lacks_is_named_as_well(
-    restricted: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", restricted.url)
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-
-    with pytest.raises(Exception, match="permission denied") as raised, open_instance(tmp_path) as instance:
-        instance.get_runs()
-    error = foreseen_error(raised.value)
-
-    assert isinstance(error, MissingRightError)
-    assert f'TO "{ROLE}"' in str(error)
 
 
 @pytest.mark.parametrize(

@@ -138,23 +138,6 @@ def test_a_slow_authorisation_keeps_the_pair_that_another_process_rotated(shared
     assert shared.grants.current("default")[0].refresh_token == shared.issuer.valid == "refresh-2"
 
 
-def test_a_new_authorisation_replaces_a_pair_that_was_rotated_meanwhile(shared: SharedGrant) -> None:
-    spool = PairSpool(shared.home / "grants", "default", shared.box)
-
-    def rotated() -> None:
-        """End the rotation of a process that holds the row lock since before the authorisation."""
-        with shared.grants.locked("default") as grant:
-            pair = replace(grant.pair, refresh_token="refresh-2", generation=2)
-            spool.keep(pair)
-            grant.replace(pair)
-
-    shared.keeper().adopt(TokenPair("access-9", "refresh-9", START, 3600), register=rotated)
-
-    assert shared.keeper().token().access_token == "access-9"
-    assert shared.grants.current("default")[0].refresh_token == "refresh-9"
-    assert shared.files() == []
-
-
 def test_a_new_authorisation_replaces_a_pair_whose_key_is_lost(shared: SharedGrant, tmp_path: Path) -> None:
     elsewhere = SharedGrant(shared.database, tmp_path / "new")
 

@@ -13,7 +13,7 @@ import pytest
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
-from seller_platform.errors import RequestError, UpstreamUnavailableError
+from seller_platform.errors import RequestError
 from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_plan
 from seller_platform.ingest.cost_plans.planning import make_plan, plan_undo
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, plan_of
@@ -329,27 +329,6 @@ def test_a_request_whose_answer_is_lost_is_sent_again(planner: Planner, method: 
 
     assert applied.problem is None
     assert planner.shop.requests.count(method) == {"POST": 2, "DELETE": 3}[method]
-
-
-def test_an_upstream_that_cannot_be_read_first_gets_no_costs(planner: Planner) -> None:
-    plan = planner.plan(A=NEW)
-    planner.shop.faults["GET"] = [break_down]
-
-    with pytest.raises(UpstreamUnavailableError, match="of SKU 'A'"):
-        planner.apply(plan)
-
-    assert planner.shop.requests == ["GET"]
-    assert planner.writes(plan)["A"].state is WriteState.PLANNED
-
-
-def test_costs_that_cannot_be_removed_are_reported_at_once(planner: Planner) -> None:
-    planner.shop.deletes = "not"
-    plan = planner.plan(A={})
-
-    applied = planner.apply(plan)
-
-    assert "the upstream answered 405" in str(applied.problem)
-    assert (planner.shop.costs, planner.clock.pauses) == ({"A": OLD}, [])
 
 
 def test_amounts_are_sent_as_exact_numbers(planner: Planner) -> None:

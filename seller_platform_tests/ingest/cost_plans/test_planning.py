@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -71,19 +70,6 @@ def shop(databases: Databases, tmp_path: Path) -> Iterator[Shop]:
 def planner(shop: Shop) -> Iterator[Planner]:
     with ExitStack() as stack:
         yield Planner(shop, {name: stack.enter_context(shop.api(name)) for name in ("default", "bob")})
-
-
-def test_a_converted_cost_holds_in_the_currency_of_the_account(planner: Planner) -> None:
-    converted = CostElement("Freight", Decimal("36.67"), "USD", total_amount=Decimal(100), units=Decimal(3))
-    element = replace(converted, conversion_rate=Decimal("1.1"), total_currency="EUR")
-    plan = planner.planned({(US, SKU): (CostPeriod(*YEAR, (element,)),)})
-
-    applied = planner.apply(plan_of(planner.shop.warehouse, plan.id))
-
-    assert applied.problem is None
-    (write,) = applied.plan.writes
-    assert write.read_back == (CostPeriod(*YEAR, (CostElement("Freight", Decimal("36.67"), "USD"),)),)
-    assert planner.plan({(US, SKU): (CostPeriod(*YEAR, (element,)),)}).plan is None
 
 
 def test_amounts_computed_upstream_are_sent_as_given_and_agree_to_the_cent(planner: Planner) -> None:

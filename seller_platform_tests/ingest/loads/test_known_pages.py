@@ -110,23 +110,6 @@ def test_the_same_pages_are_not_decoded_again(dataset: Dataset, upstream: Callab
     assert _contents(again) == _contents(first)
 
 
-@pytest.mark.parametrize(("dataset", "upstream"), LISTS)
-def test_one_page_that_changed_is_decoded_at_once_and_no_other(
-    dataset: Dataset, upstream: Callable[[], MovingList]
-) -> None:
-    source = upstream()
-    first, _ = _read(source, dataset)
-    name = "order_status" if dataset is ORDERS else "description" if dataset is TRANSACTIONS else "location"
-    source.rows[-1] = source.rows[-1] | {name: "Other"}
-
-    changed, facts = _read(source, dataset, first.pages)
-    fresh, expected = _read(source, dataset)
-
-    assert changed.at_once >= 1
-    assert facts == expected
-    assert _contents(changed) == _contents(fresh)
-
-
 def test_known_rows_beside_an_error_are_no_rows() -> None:
     body = {"data": [order("A", datetime(2026, 3, 5, tzinfo=UTC))], "total": 1}
     known: dict[bytes, PageFacts] = {}

@@ -183,12 +183,3 @@ def test_a_person_can_read_today_again(database: Database, accounts: list[KnownA
 
     assert planner.due([ORDERS], scheduled=True) == []
     assert [each.month for each in planner.requested([ORDERS])] == [APRIL, MAY]
-
-
-def test_a_person_gets_every_month_of_rows_that_an_upstream_may_compute(
-    database: Database, accounts: list[KnownAccount]
-) -> None:
-    planner = Planner(database, accounts[:1], SINCE, NOON)
-
-    assert [each.month for each in planner.requested([BY_DATE])] == [MARCH, APRIL, MAY]
-    assert [each.month for each in planner.due([BY_DATE], scheduled=True)] == [MAY]

@@ -1,6 +1,5 @@
 """Tests reports from the request to the rows, with an upstream on a socket."""
 
-import json
 import logging
 import math
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from seller_platform.errors import RequestError
 from seller_platform.ingest.connections.request_budget import DailyRequests
 from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, move_job
+from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ReportUpstream, report_upstream
@@ -102,13 +101,6 @@ def test_a_report_is_requested_polled_and_stored(steps: Steps) -> None:
     assert [str(value) for value in steps.rows()[0]] == [
         "S1.US", "2026-03-10", "1", "1", "A", "Cup", "2", "10.5", "{'note': '€'}",
     ]  # fmt: skip
-
-
-def test_the_selector_and_the_account_are_in_the_query_and_in_the_body(steps: Steps) -> None:
-    steps.request(ReportOrder("product_sku", "A & B/ü"))
-
-    expected = {"seller_id": "S1", "marketplace_id": "US", "product_sku": "A & B/ü"}
-    assert [(asked.query, asked.body) for asked in steps.upstream.asked] == [(expected, expected)]
 
 
 def test_a_request_without_an_answer_is_sent_again_with_the_same_key(steps: Steps) -> None:
@@ -292,33 +284,6 @@ def test_rows_that_cannot_be_stored_fail_the_report(steps: Steps, body: bytes, p
     assert steps.job().state is JobState.FAILED
     assert problem in (steps.job().problem or "")
     assert steps.rows() == []
-
-
-@pytest.mark.slow
-def test_reports_of_one_day_are_all_kept_and_each_is_replaced_alone(steps: Steps) -> None:
-    steps.upstream.download = lambda _: json.dumps([{"sku": str(number)} for number in range(3)]).encode()
-    for selector in ("dps_date", "last_updated_date"):
-        steps.request(ReportOrder(selector))
-    steps.poll(seconds=5)
-    first, second = steps.load(steps.job(1)), steps.load(steps.job(2))
-    loaded = steps.job(1)
-    assert move_job(steps.database, loaded, replace(loaded, state=JobState.READY))  # as after a killed process
-
-    same = steps.load(steps.job(1))
-    assert move_job(steps.database, loaded, replace(loaded, state=JobState.READY))
-    steps.upstream.download = lambda _: json.dumps([{"sku": "Z"}]).encode()
-    changed = steps.load(steps.job(1))
-
-    receipts = [receipt for receipt in (first, second, same, changed) if receipt]
-    assert [(receipt.rows, receipt.changed, receipt.restatement) for receipt in receipts] == [
-        (3, True, None),
-        (3, True, None),
-        (3, False, {}),
-        (1, True, {"rows": {"before": "3", "after": "1"}}),
-    ]
-    assert [(row[2], row[3], row[4]) for row in steps.rows()] == [
-        ("1", 1, "Z"), ("2", 1, "0"), ("2", 2, "1"), ("2", 3, "2"),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("jump", [timedelta(days=1), timedelta(days=400)], ids=str)

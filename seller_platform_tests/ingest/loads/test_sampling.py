@@ -116,13 +116,6 @@ def test_an_upstream_that_is_away_is_asked_for_three_slices_an_hour(installation
     assert _execute(installation, "SELECT 1 FROM platform.slices WHERE error IS NOT NULL") == 0
 
 
-def test_slices_that_took_more_requests_than_a_day_has_are_left_out(installation: Installation) -> None:
-    _execute(installation, "UPDATE platform.loads SET requests = 25")
-
-    assert _all_hours(installation, 24) == []
-    assert _execute(installation, "SELECT 1 FROM platform.comparisons WHERE differed IS NULL AND requests = 0") == 72
-
-
 def test_two_processes_do_not_compare_at_once(installation: Installation) -> None:
     loader = SliceLoader(installation.database, lambda _: api_of(installation.answer), installation.now, adaptive=False)
     one = compare_sample(loader, requests_per_day=4800, second_reading_seconds=0)
@@ -164,19 +157,3 @@ def test_a_held_comparison_ends_with_the_rows_of_the_upstream(
 
     assert open_holds(installation.database) == ()
     assert rows() == before
-
-
-def test_sums_of_receipts_are_right_after_a_change_by_hand(installation: Installation) -> None:
-    _execute(installation, "UPDATE seller.transactions SET amount = amount - 1 WHERE sku LIKE '%-0'")
-
-    _all_hours(installation, 24)
-
-    sums = """
-        SELECT CAST(load.sums ->> 'amount USD' AS numeric),
-               (SELECT sum(amount) FROM seller.transactions
-                WHERE account = load.account AND local_day >= load.window_start AND local_day < load.window_end)
-        FROM platform.comparisons JOIN platform.loads AS load ON load.id = load_id WHERE differed
-    """
-    with installation.database.begin() as connection:
-        rows = connection.execute(text(sums)).all()
-    assert rows and all(claimed == stored for claimed, stored in rows)
