@@ -140,7 +140,7 @@ class SellerApi:
     ) -> tuple[int, Decoded]:
         """Return the requests that a download took, and the result of `read`.
 
-        A body whose end is not certain is requested until the same one comes twice in a row.
+        A body whose end is not certain is requested until two bodies in a row are the same.
 
         Args:
             file: Receives the body.
@@ -160,7 +160,7 @@ class SellerApi:
 
         def attempt() -> Decoded:
             nonlocal digest
-            former, digest = digest, b""
+            former = digest
             with self.budget.request(), open_answer(self._http, request, name) as (response, _):
                 has_body = response.status_code not in WITHOUT_BODY
                 if response.is_success:
@@ -275,7 +275,7 @@ class SellerApi:
     ) -> tuple[Answer, Decoded]:
         """Return the answer to a request, and its decoded body.
 
-        A body that cannot be read is requested again, until the same one comes twice in a row.
+        A body that cannot be read is requested again, until two bodies in a row are the same.
 
         Args:
             decode: Raises `UnreadableBodyError` for a body that is not JSON.

@@ -95,7 +95,7 @@ class RetryPolicy:
                 the upstream certainly did not act upon it.
 
         Raises:
-            ContractViolationError: The same body came twice in a row, and cannot be read.
+            ContractViolationError: Two bodies in a row were the same, and cannot be read.
             UpstreamUnavailableError: The last fault, when attempts or seconds are used up.
         """
         began, last, digest = self.clock.monotonic(), self.attempts, b""
@@ -130,7 +130,7 @@ class RetryPolicy:
                             if fault.digest and fault.digest == digest:
                                 problem = f"unreadable: {fault.problem}; it came twice"
                                 raise ContractViolationError(request, problem) from None
-                            digest = fault.digest
+                            digest = fault.digest or digest  # an attempt without a body says nothing of it
                             raise
         except PassingFault as fault:
             pause = fault.retry_after_seconds
