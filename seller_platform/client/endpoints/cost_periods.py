@@ -186,13 +186,8 @@ def write_periods(api: SellerApi, account: Account, sku: str, periods: Periods) 
         UpstreamUnavailableError: It gave no good answer, and may have stored them.
     """
     with _naming(sku):
-        api.post(
-            COST_PERIODS.path,
-            account.selection,
-            periods_sent(sku, periods),
-            twice_is_harmless=True,
-            idempotency_key=str(uuid4()),
-        )
+        sent, key = periods_sent(sku, periods), str(uuid4())
+        api.request("POST", COST_PERIODS.path, account.selection, sent, decode=bytes, idempotency_key=key)
 
 
 def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPeriod | None = None) -> bool:

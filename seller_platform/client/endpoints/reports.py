@@ -69,8 +69,15 @@ def request_report(api: SellerApi, account: Account, selector: str, value: str, 
         UpstreamUnavailableError: There was no good answer; a report may have been requested all the same.
     """
     parameters = {**account.selection, selector: value}
-    answer = api.post(REPORT_REQUEST, parameters, parameters, idempotency_key=idempotency_key)
-    body = json_object(answer.body)
+    _, body = api.request(
+        "POST",
+        REPORT_REQUEST,
+        parameters,
+        parameters,
+        decode=json_object,
+        twice_is_harmless=False,
+        idempotency_key=idempotency_key,
+    )
     report_id = body.get("report_id")
     if isinstance(report_id, int) and not isinstance(report_id, bool):
         return str(report_id)

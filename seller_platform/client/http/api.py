@@ -20,7 +20,6 @@ from seller_platform.client.http.responses import (
     PassingFault,
     RawAnswer,
     check_answer,
-    check_not_busy,
     fault_of,
     next_query_of,
 )
@@ -31,19 +30,18 @@ from seller_platform.network import http_client
 from seller_platform.traces import mark_failed, span, trace_headers
 
 USER_AGENT = f"seller-platform/{version('seller-platform')}"
+HEADERS = {"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING}
 SILENCE_SECONDS = 60.0
 """How long an upstream may send nothing before an attempt fails."""
 
 _TALLY, _METER = "seller_platform.tally", "seller_platform.meter"
 _JSON = msgspec.json.Encoder(decimal_format="number")
-
-Decoded = TypeVar("Decoded")
-
-
 _RETRY_SECONDS = 120.0  # after the first attempt of a request, the last may begin so late
 _BODY = BodyLimits(512 << 20, 600)
 _GZIP_START = b"\x1f"
 _DOWNLOAD = BodyLimits(16 << 30, 3600)
+
+Decoded = TypeVar("Decoded")
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class SellerApi:
             transport=transport,
             timeout=self._timeout,
             follow_redirects=False,
-            headers={"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING},
+            headers=HEADERS,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.budget.limit),
             event_hooks={"request": [_count]},
         )
@@ -120,13 +118,7 @@ class SellerApi:
         self._http.close()
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
-        """Return the JSON answer to a GET request.
-
-        Raises:
-            UpstreamUnavailableError: No attempt brought a good answer.
-            RequestRefusedError: The upstream refused the request for good.
-            ReauthorizationRequiredError: The upstream does not honour the grant any more.
-        """
+        """Return the JSON answer to a GET request; it raises what `request` raises."""
         return self.request("GET", path, params, decode=bytes)[0]
 
     def download(
@@ -138,21 +130,15 @@ class SellerApi:
         *,
         accept: str,
     ) -> tuple[int, Decoded]:
-        """Return the requests that a download took, and the result of `read`.
+        """Return the requests that a download took, and the result of `read`; it raises what `request` raises.
 
         A body whose end is not certain is requested until two bodies in a row are the same.
 
         Args:
             file: Receives the body.
-            read: With `UnreadableBodyError` it asks for another body; the same one is then refused. Its body is empty
-                for a status without one.
+            read: Reads the body, which is empty for a status without one. With `UnreadableBodyError` it asks for
+                another; the same one is then refused.
             accept: The media types that are accepted.
-
-        Raises:
-            ContractViolationError: The body cannot be read.
-            UpstreamUnavailableError: No attempt brought a good answer.
-            RequestRefusedError: The upstream refused the request for good.
-            ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
         tally, name, digest = count(), f"GET {path}", b""
         request = self._built("GET", path, params, None, tally)
@@ -195,16 +181,15 @@ class SellerApi:
         Each request is sent once and fails after so many seconds. Both share their connections, which the original
         closes.
         """
-        other = copy.copy(self)
-        other._policy = RetryPolicy(1, seconds, self._clock)
-        other._timeout, other._limits = httpx.Timeout(seconds / 2, pool=None), replace(_BODY, seconds=seconds / 2)
-        return other
+        return self._with(
+            _policy=RetryPolicy(1, seconds, self._clock),
+            _timeout=httpx.Timeout(seconds / 2, pool=None),
+            _limits=replace(_BODY, seconds=seconds / 2),
+        )
 
     def listening(self, on_wait: OnWait) -> "SellerApi":
         """Return the same API, which reports requests that wait for the upstream. Both share their connections."""
-        other = copy.copy(self)
-        other._policy = replace(self._policy, on_wait=on_wait)
-        return other
+        return self._with(_policy=replace(self._policy, on_wait=on_wait))
 
     @contextmanager
     def reserving(self, count: int) -> Iterator["SellerApi"]:
@@ -220,47 +205,16 @@ class SellerApi:
             yield self
             return
         with self.meter.reserved(count) as reserved:
-            yield self._metered(reserved)
+            yield self._with(meter=reserved)
 
     def for_reports(self) -> "SellerApi":
         """Return the API for reports, for which some requests of each day are kept. Both share their connections."""
-        return self if self.meter is None else self._metered(self.meter.for_reports())
+        return self if self.meter is None else self._with(meter=self.meter.for_reports())
 
-    def _metered(self, meter: RequestMeter) -> "SellerApi":
+    def _with(self, **attributes: object) -> "SellerApi":
         other = copy.copy(self)
-        other.meter = meter
+        vars(other).update(attributes)
         return other
-
-    def post(
-        self,
-        path: str,
-        params: Mapping[str, str] | None = None,
-        json: object = None,
-        *,
-        twice_is_harmless: bool = False,
-        idempotency_key: str | None = None,
-    ) -> Answer:
-        """Return the JSON answer to a POST request; Decimals in its body are sent exactly.
-
-        Args:
-            idempotency_key: Identifies the request, however often it is sent; some upstreams ignore it.
-            twice_is_harmless: Whether the upstream may act upon the request twice. If not, it is sent again only
-                where the upstream certainly did not act upon it.
-
-        Raises:
-            UpstreamUnavailableError: There was no good answer; the request may have been acted upon.
-            RequestRefusedError: The upstream refused the request for good.
-            ReauthorizationRequiredError: The upstream does not honour the grant any more.
-        """
-        return self.request(
-            "POST",
-            path,
-            params,
-            json,
-            decode=bytes,
-            twice_is_harmless=twice_is_harmless,
-            idempotency_key=idempotency_key,
-        )[0]
 
     def request(
         self,
@@ -278,12 +232,15 @@ class SellerApi:
         A body that cannot be read is requested again, until two bodies in a row are the same.
 
         Args:
+            json: The body; its Decimals are sent exactly.
             decode: Raises `UnreadableBodyError` for a body that is not JSON.
-            twice_is_harmless: Whether the upstream may act upon the request twice.
+            twice_is_harmless: Whether the upstream may act upon the request twice. If not, it is sent again only
+                where the upstream certainly did not act upon it.
             idempotency_key: Identifies the request, however often it is sent; some upstreams ignore it.
 
         Raises:
-            UpstreamUnavailableError: No attempt brought a good answer.
+            ContractViolationError: The same body came twice in a row, and cannot be read.
+            UpstreamUnavailableError: No attempt brought a good answer; the upstream may have acted upon the request.
             RequestRefusedError: The upstream refused the request for good.
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
@@ -296,10 +253,8 @@ class SellerApi:
             with self.budget.request(), open_answer(self._http, request, name) as (response, current):
                 raw = read_answer(response, name, self._limits, self._clock)
                 current.set_attribute("http.response.body.size", len(raw.body))
-            if idempotency_key is not None:
-                check_not_busy(raw, self._clock.now)
             try:
-                self._check(raw, name)
+                self._check(raw, name, is_keyed=idempotency_key is not None)
                 self.budget.grow()
                 return raw, decode(raw.body)
             except UnreadableBodyError as error:
@@ -329,10 +284,10 @@ class SellerApi:
         except httpx.InvalidURL as error:
             raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
 
-    def _check(self, raw: RawAnswer, name: str) -> None:
+    def _check(self, raw: RawAnswer, name: str, *, is_keyed: bool = False) -> None:
         if raw.status == 429:
             self.budget.shrink()
-        check_answer(raw, name, self._clock.now)
+        check_answer(raw, name, self._clock.now, is_keyed=is_keyed)
 
 
 def _count(request: httpx.Request) -> None:

@@ -179,8 +179,11 @@ def answered_by(response: httpx.Response, url: httpx.URL) -> str:
     return "" if proxy is None else f" through {proxy}"
 
 
-def check_answer(answer: RawAnswer, request: str, now: Clock) -> None:
+def check_answer(answer: RawAnswer, request: str, now: Clock, *, is_keyed: bool = False) -> None:
     """Return if the answer is good.
+
+    Args:
+        is_keyed: Whether the request has an idempotency key, so that another one with it may be under way.
 
     Raises:
         PassingFault: Another attempt may succeed.
@@ -188,8 +191,11 @@ def check_answer(answer: RawAnswer, request: str, now: Clock) -> None:
         UnreadableBodyError: The body is not JSON, or was cut.
     """
     check_passing(answer, now)
+    pause = answer.retry_after_seconds(now())
+    if is_keyed and answer.status == _BUSY_STATUS and pause is not None:
+        raise PassingFault(f"status {answer.status}", was_untouched=True, retry_after_seconds=pause)
     if not 200 <= answer.status < 300:
-        raise refusal(answer, request, now())
+        raise _refusal(answer, request, pause)
     if answer.status in WITHOUT_BODY:
         return
     first, last = answer.body.lstrip()[:1], answer.body.rstrip()[-1:]
@@ -225,18 +231,7 @@ def check_passing(answer: RawAnswer, now: Clock) -> None:
         )
 
 
-def check_not_busy(answer: RawAnswer, now: Clock) -> None:
-    """Return unless a request with the same idempotency key is under way.
-
-    Raises:
-        PassingFault: It is, and the upstream did not act upon this one.
-    """
-    pause = answer.retry_after_seconds(now())
-    if answer.status == _BUSY_STATUS and pause is not None:
-        raise PassingFault(f"status {answer.status}", was_untouched=True, retry_after_seconds=pause)
-
-
-def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedError:
+def _refusal(answer: RawAnswer, request: str, pause: float | None) -> RequestRefusedError:
     """Return the error for a final answer, with the message of the upstream."""
     if 300 <= answer.status < 400:
         where = redirect_target(answer.headers) or "nowhere"
@@ -254,7 +249,7 @@ def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedErr
         answer.status,
         (shortened(text) if isinstance(text, str) else "it gave no reason") + answer.through,
         parameters,
-        retry_after_seconds=answer.retry_after_seconds(now),
+        retry_after_seconds=pause,
     )
 
 

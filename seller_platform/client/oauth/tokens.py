@@ -1,4 +1,4 @@
-"""OAuth 2.0 on the application's side: the authorisation URL, token pairs and tokens on requests."""
+"""OAuth 2.0 on the application's side: the authorisation URL, its issuer, token pairs and tokens on requests."""
 
 import logging
 import re
@@ -12,13 +12,8 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx
 
-from seller_platform.client.http.api import (
-    SILENCE_SECONDS,
-    USER_AGENT,
-    open_answer,
-    timeout_of,
-)
-from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, read_answer
+from seller_platform.client.http.api import HEADERS, SILENCE_SECONDS, SellerApi, open_answer, timeout_of
+from seller_platform.client.http.bodies import BodyLimits, read_answer
 from seller_platform.client.http.responses import (
     PassingFault,
     RawAnswer,
@@ -30,21 +25,24 @@ from seller_platform.client.http.responses import (
 )
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
+from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZE, METADATA, TOKEN
 from seller_platform.errors import (
     INVALID_CLIENT,
     ContractViolationError,
     ErrorAnswerError,
     InvalidSettingError,
     ReauthorizationRequiredError,
+    SettingsError,
     TokenRefusedError,
+    UpstreamError,
     UpstreamUnavailableError,
 )
 from seller_platform.network import http_client
 
 _REQUEST = f"POST {TOKEN}"
-_ROTATIONS = 3
+_METADATA_SECONDS = 10.0
 _RETRY_SECONDS = 60.0
+_ROTATIONS = 3
 """How often a request is sent again with a new token."""
 
 _LARGEST_ANSWER_BYTES = 1 << 20
@@ -76,8 +74,6 @@ class TokenSource(Protocol):
 
 class GrantAuth(httpx.Auth):
     """Puts the access token on requests, and answers a 401 with a rotation."""
-
-    requires_response_body = False
 
     def __init__(self, source: TokenSource) -> None:
         self._source = source
@@ -126,8 +122,6 @@ def _page_of(request: httpx.Request, response: httpx.Response) -> str:
 
 class TokenAuth(httpx.Auth):
     """Puts one access token on every request, and never rotates it."""
-
-    requires_response_body = False
 
     def __init__(self, access_token: str) -> None:
         self._access_token = access_token
@@ -229,10 +223,9 @@ class TokenEndpoint:
         return self._policy.run(_REQUEST, attempt, twice_is_harmless=False)
 
     def _send(self, form: Mapping[str, str]) -> RawAnswer:
-        headers = {"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING}
         try:
             timeout = timeout_of(self._silence_seconds)
-            with http_client(self._url, transport=self._transport, timeout=timeout, headers=headers) as http:
+            with http_client(self._url, transport=self._transport, timeout=timeout, headers=HEADERS) as http:
                 request = http.build_request("POST", self._url, data=form)
                 with open_answer(http, request, _REQUEST) as (response, _):
                     # Other processes wait for the grant meanwhile, so the answer may take no longer than a silence.
@@ -255,6 +248,21 @@ def authorization_url(auth_url: str, client_id: str, redirect_uri: str, state: s
         "code_challenge_method": "S256",
     }
     return f"{auth_url.rstrip('/')}{AUTHORIZE}?{urlencode(query)}"
+
+
+def issuer_of(auth_url: str, transport: httpx.BaseTransport | None = None) -> str | None:
+    """Return the issuer that answers must name (RFC 9207); None if the upstream's metadata promise none.
+
+    Metadata of another issuer than the URL they were read from are not used (RFC 8414 section 3.3).
+    """
+    url = auth_url.rstrip("/")
+    try:
+        with SellerApi(url, transport=transport) as api:
+            metadata = json_object(api.impatient(_METADATA_SECONDS).get(METADATA).body)
+    except (UpstreamError, SettingsError):
+        return None
+    is_promised = metadata.get("authorization_response_iss_parameter_supported") is True
+    return url if is_promised and metadata.get("issuer") == url else None
 
 
 def code_verifier() -> str:

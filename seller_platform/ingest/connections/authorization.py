@@ -4,8 +4,7 @@ import secrets
 from collections.abc import Callable
 
 from seller_platform.client.oauth.callback import CallbackServer
-from seller_platform.client.oauth.issuer import issuer_of
-from seller_platform.client.oauth.tokens import authorization_url, code_verifier
+from seller_platform.client.oauth.tokens import authorization_url, code_verifier, issuer_of
 from seller_platform.contract.tokens import code_challenge
 from seller_platform.errors import AuthorizationDeniedError, TokenRefusedError
 from seller_platform.ingest.connections.token_rotation import GrantKeeper

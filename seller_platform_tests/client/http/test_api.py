@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.api import Answer, SellerApi
 from seller_platform.client.http.concurrency import RequestBudget
 from seller_platform.client.http.pauses import pause_seconds
 from seller_platform.client.http.retries import Wait
@@ -43,6 +43,10 @@ def in_turn(*answers: httpx.Response | Exception) -> Answers:
     return answer
 
 
+def posted(api: SellerApi, *content: Any, **options: Any) -> Answer:
+    return api.request("POST", "/reports/request", *content, decode=bytes, twice_is_harmless=False, **options)[0]
+
+
 def test_a_keyed_request_waits_for_the_one_under_way_and_keeps_its_key() -> None:
     seen: list[httpx.Request] = []
     answers = in_turn(httpx.Response(503), httpx.Response(409, headers={"Retry-After": "7"}), GOOD, httpx.Response(409))
@@ -53,9 +57,9 @@ def test_a_keyed_request_waits_for_the_one_under_way_and_keeps_its_key() -> None
 
     time = FakeTime()
     with api_of(answer, time=time) as api:
-        assert api.post("/reports/request", idempotency_key="k-1").requests == 3
+        assert posted(api, idempotency_key="k-1").requests == 3
         with pytest.raises(RequestRefusedError, match="409"):
-            api.post("/reports/request", idempotency_key="k-2")
+            posted(api, idempotency_key="k-2")
 
     assert [request.headers["Idempotency-Key"] for request in seen] == ['"k-1"'] * 3 + ['"k-2"']
     assert time.pauses[-1] == 7
@@ -250,10 +254,10 @@ def test_a_body_the_decoder_cannot_read_is_asked_for_again() -> None:
 
 def test_a_post_is_sent_again_only_where_it_was_not_acted_upon() -> None:
     with api_of(in_turn(httpx.Response(503), httpx.ConnectError("refused"), GOOD)) as api:
-        assert api.post("/reports/request", {"a": "b"}, {"c": 1}).requests == 3
+        assert posted(api, {"a": "b"}, {"c": 1}).requests == 3
 
     with api_of(in_turn(httpx.ReadError("reset"))) as api, pytest.raises(UpstreamUnavailableError, match="1 attempt;"):
-        api.post("/reports/request")
+        posted(api)
 
 
 def test_a_compressed_body_that_is_cut_is_tried_again() -> None:

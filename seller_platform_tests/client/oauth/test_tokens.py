@@ -1,5 +1,6 @@
 """Tests that tokens are obtained once, refreshed in time, and never shown."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -7,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint, authorization_url
+from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint, authorization_url, issuer_of
 from seller_platform.contract.tokens import TokenPair, code_challenge
 from seller_platform.errors import (
     ReauthorizationRequiredError,
@@ -18,6 +19,7 @@ from seller_platform.errors import (
 from seller_platform_tests.client.http.test_api import in_turn
 from seller_platform_tests.support.http_upstream import FakeTime, api_of, recording
 
+_SUPPORTED = {"authorization_response_iss_parameter_supported": True}
 ANSWER = {"token_type": "Bearer", "expires_in": 60, "access_token": "access-2", "refresh_token": "refresh-2"}
 
 
@@ -254,3 +256,22 @@ def test_the_challenge_is_that_of_the_rfc() -> None:
     challenge = code_challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
 
     assert challenge == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (lambda _: httpx.Response(200, json={"issuer": "https://api.example", **_SUPPORTED}), "https://api.example"),
+        (lambda _: httpx.Response(200, json={"issuer": "https://evil.example", **_SUPPORTED}), None),
+        (lambda _: httpx.Response(200, json={"issuer": "https://api.example"}), None),
+        (lambda _: httpx.Response(404, json={"issuer": "https://api.example", **_SUPPORTED}), None),
+        (lambda _: httpx.Response(200, content=b"<html>"), None),
+        (lambda _: httpx.Response(200, content=b" " * (2 << 20)), None),
+        (in_turn(httpx.ConnectError("refused")), None),
+    ],
+    ids=["promised", "another issuer", "not promised", "no metadata", "no JSON", "too large", "no connection"],
+)
+def test_the_issuer_is_known_where_the_upstream_promises_to_name_it(
+    answer: Callable[[httpx.Request], httpx.Response], expected: str | None
+) -> None:
+    assert issuer_of("https://api.example/", httpx.MockTransport(answer)) == expected
