@@ -2,11 +2,11 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import count
-from typing import IO, Any, Self, TypeVar
+from typing import IO, Any, Protocol, Self, TypeVar
 
 import httpx
 import msgspec
@@ -14,7 +14,6 @@ from opentelemetry.trace import Span, SpanKind
 
 from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, StoredBody, read_answer, store_body
 from seller_platform.client.http.concurrency import RequestBudget
-from seller_platform.client.http.metering import RequestMeter
 from seller_platform.client.http.responses import (
     WITHOUT_BODY,
     PassingFault,
@@ -59,6 +58,32 @@ class Answer:
     requests: int
     is_computed: bool = False
     next_query: Mapping[str, str] = field(default_factory=dict)
+
+
+class RequestMeter(Protocol):
+    """Counts the requests of a connection; threads and processes share the count."""
+
+    @property
+    def per_day(self) -> int:
+        """How many requests the connection may send on one day."""
+
+    def take(self) -> None:
+        """Count a request that is about to be sent.
+
+        Raises:
+            RequestsUsedUpError: The connection may send no more today.
+        """
+
+    def reserved(self, count: int) -> "AbstractContextManager[RequestMeter]":
+        """Reserve requests until the block ends, and yield the meter that uses them first.
+
+        Raises:
+            RequestsUsedUpError: Fewer are left today.
+            BudgetTooSmallError: A whole day has fewer.
+        """
+
+    def for_reports(self) -> "RequestMeter":
+        """Return the meter for reports, for which some requests of each day are kept."""
 
 
 def timeout_of(silence_seconds: float) -> httpx.Timeout:

@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any, Protocol
@@ -212,13 +213,14 @@ class TokenEndpoint:
             check_passing(answer, self._clock.now)
             body = json_object(answer.body)
             tokens = (body.get("access_token"), body.get("refresh_token") or form.get("refresh_token"))
-            is_pair = all(isinstance(token, str) and _TOKEN.fullmatch(token) for token in tokens)
-            if answer.status != 200 or (not is_pair and _says_error(body)):
-                raise _refusal(answer.status, body, secret)
-            if not is_pair:
-                raise PassingFault("status 200 without the tokens")
-            lifetime = _lifetime_seconds(body.get("expires_in"))
-            return TokenPair(str(tokens[0]), str(tokens[1]), asked_at, lifetime, client=self.client)
+            if answer.status == 200:
+                if all(isinstance(token, str) and _TOKEN.fullmatch(token) for token in tokens):
+                    lifetime = _lifetime_seconds(body.get("expires_in"))
+                    return TokenPair(str(tokens[0]), str(tokens[1]), asked_at, lifetime, client=self.client)
+                with suppress(ErrorAnswerError):
+                    check_no_error(body)
+                    raise PassingFault("status 200 without the tokens")
+            raise _refusal(answer.status, body, secret)
 
         return self._policy.run(_REQUEST, attempt, twice_is_harmless=False)
 
@@ -268,14 +270,6 @@ def issuer_of(auth_url: str, transport: httpx.BaseTransport | None = None) -> st
 def code_verifier() -> str:
     """Return a new code verifier (RFC 7636 section 4.1)."""
     return secrets.token_urlsafe(64)
-
-
-def _says_error(body: Mapping[str, Any]) -> bool:
-    try:
-        check_no_error(body)
-    except ErrorAnswerError:
-        return True
-    return False
 
 
 def _refusal(status: int, body: Mapping[str, Any], form: Mapping[str, str]) -> TokenRefusedError:
