@@ -3,8 +3,6 @@
 `REQUESTS` is the table of the endpoints: an operation that it lacks fails a test.
 """
 
-import json
-import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -205,27 +203,15 @@ def test_everything_that_is_wrong_is_reported_at_once(api: Api) -> None:
     assert api.refusal("GET /sales/orders", many) == ["query"]
 
 
-@pytest.mark.parametrize(
-    ("names", "sizes"),
-    [
-        (["GET /sales/orders"], [250, 500, 1000, 2000]),
-        (
-            [f"GET /sales/{name}" for name in ("statistics-dashboard", "per-day-per-product", "transactions")],
-            [500, 1000, 2000],
-        ),
-        (
-            [f"GET /{name}" for name in ("inventory/list", "warehouse/list", "warehouse/inbound-shipments")],
-            [20, 50, 100, 250, 500, 1000, 2000],
-        ),
-    ],
-    ids=["orders", "sales", "stock"],
-)
-def test_a_page_has_the_sizes_of_the_contract(api: Api, names: list[str], sizes: list[int]) -> None:
-    for name in names:
-        query = api.query(name)
-        answered = [api.send(name, {**query, "per_page": str(size)}).json()["per_page"] for size in sizes]
+def test_a_page_has_the_sizes_of_the_contract(api: Api) -> None:
+    sales = [f"GET /sales/{name}" for name in ("statistics-dashboard", "per-day-per-product", "transactions")]
+    of_sales, of_stock = [500, 1000, 2000], [20, 50, 100, 250, 500, 1000, 2000]
+    stock = ["GET /inventory/list", "GET /warehouse/list", "GET /warehouse/inbound-shipments"]
+    sizes = {"GET /sales/orders": [250, *of_sales], **dict.fromkeys(sales, of_sales), **dict.fromkeys(stock, of_stock)}
+    for name, allowed in sizes.items():
+        answered = [api.send(name, {**api.query(name), "per_page": str(size)}).json()["per_page"] for size in allowed]
 
-        assert answered == api.parameters(name)["per_page"]["schema"]["enum"] == sizes
+        assert answered == api.parameters(name)["per_page"]["schema"]["enum"] == allowed
 
 
 # Accounts
@@ -243,10 +229,15 @@ def test_accounts_are_selected_by_one_method(api: Api, name: str) -> None:
     assert api.refusal(name, {**rest, "account_title": "Twin"}) == ["account_title"]
     twins = api.send(name, {**rest, "account_title": "Twin"}).json()["errors"]["account_title"][0]
     assert "S4 on FR, S4 on IT" in twins
-    by_title, by_pair = api.send(name), api.send(name, {**rest, **pair})
-    assert by_pair.status_code == 200
+    if "currency" in api.parameters(name):  # a group whose accounts keep several needs one
+        rest["currency"] = "USD"
+    ways = [US, pair, *([{"group_title": "World"}] if name.startswith("GET /") and "sku" not in rest else [])]
+    answers = [api.send(name, {**rest, **way}) for way in ways]
+    assert {answer.status_code for answer in answers} == {200}
     if name != "POST /reports/request":
-        assert by_pair.json() == by_title.json()
+        assert {answer.text for answer in answers} == {answers[0].text}
+    if "GET /sales" in name:
+        assert api.send(name, {**rest, "group_title": "Empty"}).json()["data"] == []
 
 
 @every_operation_with_accounts
@@ -339,50 +330,6 @@ def test_a_form_is_in_utf_8_and_not_compressed(reading: Served, path: str) -> No
     ]
 
     assert statuses == [415, 415, 400 if path == "/oauth/token" else 403]
-
-
-# Any input
-
-
-@every_operation
-def test_no_input_causes_an_answer_that_is_not_described(api: Api, name: str) -> None:
-    rng = random.Random(name)
-    texts = ("", "\0", "'", '"', "%", "\\", "é" * 300, "-1", "9" * 25, "1e9", "null", "[]", "0001-01-01", "9999-12-31")
-    good = (*US.values(), "World", "S1", "US", "500", "20", "2", "platform", "price_alerts", "2026-03-01", MUG, "USD")
-    odd: tuple[Any, ...] = (
-        None,
-        True,
-        -1,
-        1.5,
-        10**40,
-        "\ud800",
-        "x" * 2_000,
-        [],
-        {},
-        [[]],
-        [{}],
-        [None],
-        {"a": {"b": []}},
-        *texts,
-    )
-
-    def changed(value: Any) -> Any:
-        if rng.random() < 0.08:
-            return rng.choice(odd)
-        if isinstance(value, dict):
-            return {each: changed(inner) for each, inner in value.items() if rng.random() > 0.03}
-        return [changed(each) for each in value] if isinstance(value, list) else value
-
-    for _ in range(50):
-        query = {
-            each: rng.choice((*good, *texts) if rng.random() < 0.5 else (api.query(name).get(each, "2"),))
-            for each in api.parameters(name)
-            if rng.random() < 0.7
-        }
-        body = {**api.query(name), "dry_run": True, "sku": "OTHER", "data": COST_PERIOD["data"]}
-        has_body = not name.startswith("GET")
-        content = {"content": json.dumps(changed(body)), "headers": {"Content-Type": "application/json"}}
-        api.send(name, {} if has_body and rng.random() < 0.7 else query, **(content if has_body else {}))
 
 
 # Methods, paths, and authentication

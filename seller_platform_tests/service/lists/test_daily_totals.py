@@ -273,16 +273,6 @@ def test_a_replica_without_costs_answers_no_product_costs(service: Served, query
     assert all_costs[1] == (Decimal("20.00"), Decimal("3.00"), Decimal("17.00"), Decimal("566.67"), Decimal("85.00"))
 
 
-def test_the_trend_of_a_profit_is_not_known_where_costs_are_not(service: Served) -> None:
-    connect(service.database, US)
-    store_slice(service.database, DAILY, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "30.00")])
-    store_slice(service.database, LEDGER, MARCH, [])
-
-    trends = _figures(service, "trend")
-
-    assert trends[1] == ({"units_ordered": Decimal("100.00"), "product_sales": Decimal("200.00"), "profit": None},)
-
-
 def test_a_group_does_not_know_costs_that_one_of_its_accounts_lacks(service: Served) -> None:
     execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
     asked: Mapping[str, object] = {"account_title": None, "group_title": "World", "currency": "EUR"}

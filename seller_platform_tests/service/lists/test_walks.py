@@ -345,16 +345,6 @@ def test_an_unchanged_page_is_recognised_without_reading_rows(service: Served, a
     assert again.status_code == 304
 
 
-def test_compressed_pages_have_the_same_tag(service: Served, ann: httpx.Client) -> None:
-    store_slice(service.database, ORDERS, MARCH, _orders())
-    plain = ann.get(ORDERS.path, params=_query(ORDERS), headers={"Accept-Encoding": "identity"})
-    packed = ann.get(ORDERS.path, params=_query(ORDERS), headers={"Accept-Encoding": "gzip"})
-
-    assert packed.headers["content-encoding"] == "gzip"
-    assert plain.headers["etag"] == packed.headers["etag"]
-    assert packed.headers["vary"] == "Authorization, Accept-Encoding"
-
-
 def test_rates_and_the_day_change_the_tag(service: Served, ann: httpx.Client) -> None:
     row = (FIRST, "SKU", "Tea", None, 1, "10.00", None, None, None, FIRST)
     store_slice(service.database, DAILY, Window.day(FIRST), [row])

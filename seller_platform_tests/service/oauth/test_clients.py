@@ -126,16 +126,6 @@ def test_only_the_port_of_a_loopback_address_may_vary(
     assert is_registered(sent, ["https://app.example/", registered], is_public=is_public) is expected
 
 
-@pytest.mark.parametrize("parameter", ["code", "state", "error", "iss", "STATE", "error_description"])
-def test_a_redirect_uri_with_a_parameter_of_the_answer_is_refused(reading: Served, parameter: str) -> None:
-    with reading.logged_in() as browser:
-        for query in (f"{parameter}=1", f"tenant=1&{parameter}", f"a=1;{parameter}=2"):
-            answer = submit(browser, browser.get(NEW), name="App", redirect_uri=f"https://app.example/?{query}")
-
-            assert answer.status_code == 422
-            assert f"must have no parameter {parameter}" in answer.text
-
-
 @pytest.mark.parametrize(
     ("uri", "target"),
     [
@@ -165,27 +155,23 @@ def test_redirect_uris_of_native_applications_are_registered(reading: Served, ur
     assert f"form-action 'self' {uri.partition(':')[0]}:" in page.headers["content-security-policy"]
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "javascript:alert(1)",
-        "data:text/html,a.b",
-        "file:///a.b",
-        "desk://callback",
-        "app.example:8443/callback",
-        "com.example.app:callback",
-        "com.example.app:",
-        "com.example.app:/callback#part",
-        "com.example.app://user@host/",
-        "com.example.app:/?code=1",
-        "com..app:/x",
-        ".com.app:/x",
-        "com.ex;ample:/x",
-    ],
-)
-def test_no_other_scheme_is_registered(uri: str) -> None:
-    with pytest.raises(InvalidApplicationError):
+def test_only_redirect_uris_that_are_safe_are_registered() -> None:
+    for uri in (
+        *("https://app.example/callback?tenant=1", "http://127.0.0.1:8765/callback", "http://localhost/callback"),
+        "http://[::1]:1/",
+    ):
         check_redirect_uri(uri)
+    for uri in (
+        *("http://app.example/callback", "https://app.example/#fragment", "https://app.example/#", "/callback"),
+        *("https://", "javascript:alert(1)", "https://user:secret@app.example/", "https://app.example/a b"),
+        *("https://app.example\\@evil.example/", "https://app.example:99999/", "https://[::1/"),
+        *("https://bücher.example/", "https://app.example/\r\nX: y", "data:text/html,a.b", "file:///a.b"),
+        *("desk://callback", "app.example:8443/callback", "com.example.app:callback", "com.example.app:"),
+        *("com.example.app:/callback#part", "com.example.app://user@host/", "com.example.app:/?code=1", "com..app:/x"),
+        *(".com.app:/x", "com.ex;ample:/x", "https://app.example/?state", "https://app.example/?a=1;ISS=2"),
+    ):
+        with pytest.raises(InvalidApplicationError):
+            check_redirect_uri(uri)
 
 
 def test_a_client_that_can_keep_no_secret_gets_none(service: Served) -> None:
@@ -259,6 +245,7 @@ def test_deleting_a_client_ends_its_tokens(service: Served) -> None:
         ("App", "http://app.example/", "The redirect URL must be https"),
         ("App", "https://app.example/#x", "The redirect URL must have no fragment"),
         ("App", "https://a;script-src/", "The redirect URL must name a host"),
+        ("App", "https://app.example/?tenant=1&code", "The redirect URL must have no parameter code"),
         ("App", "https://app.example/" + "x" * 2000, "The redirect URL must be a URI of at most 2000"),
     ],
     ids=lambda text: ascii(text)[:30],

@@ -1,11 +1,12 @@
 """Tests that error pages say what happened and what to do next, and lead on."""
 
 import re
+from datetime import date, datetime, timedelta, timezone
 
 import httpx
 import pytest
 
-from seller_platform.service.pages.rendering import render_message
+from seller_platform.service.pages.rendering import render_message, shown_moment
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, running_app, submit
 
 BROWSER = {"Accept": "text/html"}
@@ -65,3 +66,10 @@ def test_the_icon_is_served_for_old_and_new_browsers(reading: Served) -> None:
         b"\0\0\1\0",
     )
     assert (new.status_code, new.headers["content-type"]) == (200, "image/svg+xml")
+
+
+def test_moments_on_pages_have_a_time_and_a_zone() -> None:
+    moment = datetime(2026, 3, 9, 20, 5, tzinfo=timezone(timedelta(hours=-7)))
+
+    assert shown_moment(moment) == '<time datetime="2026-03-10T03:05:00Z">10 March 2026, 03:05 UTC</time>'
+    assert shown_moment(date(2026, 3, 9)) == '<time datetime="2026-03-09">9 March 2026 (UTC)</time>'

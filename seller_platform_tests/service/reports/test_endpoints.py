@@ -193,18 +193,6 @@ def test_a_report_of_a_product_holds_its_rows_of_all_days(shop: Served) -> None:
     assert [(row["date"], row["sku"]) for row in rows] == [("2020-01-31", "SKU-1"), ("2026-03-01", "SKU-1")]
 
 
-def test_a_report_of_updates_holds_the_orders_since_that_day(shop: Served) -> None:
-    _fill(shop.database, "S1.US", 2, date(2026, 2, 28))
-    with shop.client(ANN) as client:
-        report_id = _request(client, last_updated_date=str(DAY))
-        _await(client, report_id)
-        rows = _rows(client, report_id)
-        listed = _listed(client, ORDERS, start_date=str(DAY), end_date=str(DAY))
-
-    assert rows == listed
-    assert {row["purchase_date"] for row in rows} == {"2026-03-01T04:00:00-08:00"}
-
-
 def _load(database: Database, totals: Mapping[str, int], finished_at: str) -> None:
     """Load the orders of 10 February, and set when the load ended."""
     february = Window(date(2026, 2, 1), date(2026, 3, 1))

@@ -284,15 +284,6 @@ def test_every_combination_has_the_sums_of_all_accounts_in_one_currency(
         check(row, expected[key])
 
 
-def test_a_group_of_several_currencies_needs_one(dashboard: tuple[Served, Stored]) -> None:
-    served, _ = dashboard
-
-    answer = _get(served, group_title="All", view_by="date", group_by="day")
-
-    assert answer.status_code == 422
-    assert "AUD, EUR, USD" in answer.json()["errors"]["currency"][0]
-
-
 def test_the_rows_of_the_datasets_have_the_columns_of_the_contract(dashboard: tuple[Served, Stored]) -> None:
     served, stored = dashboard
     for name in ("sales_by_product", "sales_by_date"):
