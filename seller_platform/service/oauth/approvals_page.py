@@ -20,7 +20,7 @@ from seller_platform.service.pages.signed_in import Answer, SignedInRequest
 from seller_platform.service.pool import fetch_records
 from seller_platform.service.security_events import EventKind
 
-END = f"{APPROVALS}/{{client_id}}/end"
+END = f"{APPROVALS}/{{client_id:path}}/end"
 
 _NOTICES = {"ended": "The access is ended. The application can no longer read your data or change your costs."}
 

@@ -3,12 +3,13 @@
 import asyncio
 import codecs
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
@@ -82,6 +83,16 @@ def test_a_client_with_a_document_gets_tokens_without_a_registration(trusting: S
     assert "a program on your own" in page.text
     assert answer.headers["location"].startswith(f"{_HERE}?code=")
     assert (me.status_code, metadata["client_id_metadata_document_supported"]) == (200, True)
+
+
+def test_the_access_of_a_client_with_a_document_can_be_ended(trusting: Served, documents: Documents) -> None:
+    client_id, is_valid = documents.publish(_path()), "SELECT revoked_at IS NULL FROM service.authorizations"
+    with trusting.logged_in() as browser:
+        submit(browser, _consent(trusting, browser, client_id), decision="approve")
+        links = re.findall('href="(/admin/applications/[^"]+)"', browser.get("/admin/applications").text)
+        submit(browser, browser.get(next(link for link in links if quote(client_id, "") in link)))
+
+    assert stored(trusting.database, f"{is_valid} WHERE client_id = %s", client_id) == [(False,)]
 
 
 def _stored(service: Served, client_id: str) -> list[tuple[Any, ...]]:
