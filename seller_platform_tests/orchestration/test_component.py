@@ -8,7 +8,6 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster.components.testing import create_defs_folder_sandbox
-from pydantic import ValidationError
 
 from seller_platform.contract import DATASETS, dataset_named
 from seller_platform.errors import SettingsError
@@ -19,11 +18,9 @@ from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.marts import MARTS
-from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, newest_checks
+from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, newest_checks
 
-KEYS = sorted(independent_upstream.KEYS.values())
 PREFIX = ["shop", "market"]
 
 
@@ -202,16 +199,17 @@ def test_attributes_that_cannot_be_used_are_refused(attributes: dict[str, Any], 
         _definitions(**attributes)
 
 
-def test_a_history_that_begins_with_no_day_is_refused() -> None:
-    with pytest.raises(Exception, match="history_start: '2025-13-01' is not a day as YYYY-MM-DD"):
-        SellerPlatformComponent.from_attributes_dict(attributes={"history_start": "2025-13-01"})
-
-
-def test_a_prefix_that_is_no_name_and_an_owner_that_is_none_are_refused() -> None:
-    with pytest.raises(ValidationError, match="'a b' is no part of a key; use letters, digits and underscores"):
-        SellerPlatformComponent(key_prefix=["a b"])
-    with pytest.raises(ValidationError, match="'shop' is no owner; write an e-mail address or team:NAME"):
-        SellerPlatformComponent(owners=["shop"])
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"history_start": "2025-13-01"}, "history_start: '2025-13-01' is not a day as YYYY-MM-DD"),
+        ({"key_prefix": ["a b"]}, "'a b' is no part of a key; use letters, digits and underscores"),
+        ({"owners": ["shop"]}, "'shop' is no owner; write an e-mail address or team:NAME"),
+    ],
+)
+def test_attributes_of_another_form_are_refused(attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        SellerPlatformComponent.from_attributes_dict(attributes=attributes)
 
 
 def test_a_component_of_one_connection_has_its_own_pool_and_tag() -> None:
@@ -280,21 +278,23 @@ def _materialize(
     )
 
 
-def test_events_of_a_mounted_project_have_its_keys(
-    platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    component = SellerPlatformComponent(key_prefix=PREFIX, group="market")
+def test_events_of_a_mounted_project_have_its_keys(platform: Platform, tmp_path: Path) -> None:
+    save_connection(platform.database, KnownConnection("other", "http://127.0.0.1:1", "http://127.0.0.1:1", "client"))
+    component = SellerPlatformComponent(key_prefix=PREFIX, group="market", connections=["default"])
     definitions = component.definitions(_settings(export_dir=str(tmp_path / "files")), HISTORY_START)
-    month = partition_key(KEYS[0], MONTHS[1])
+    month, placement = partition_key(KEYS[0], MONTHS[1]), Placement(key_prefix=tuple(PREFIX))
+    platform.upstream.missing = (dataset_named("sales_by_date").path,)
     steps: list[tuple[list[str], str]] = [
         (["seller/accounts"], ""),
-        (["seller/orders", "seller/daily_product_sales", "seller/transactions"], month),
+        (["seller/orders", "seller/daily_product_sales", "seller/transactions", "seller/sales_by_date"], month),
         (["seller/inventory"], KEYS[0]),
         (["marts/account_profit_daily"], month),
         (["export/orders"], month),
     ]
 
     results = [_materialize(platform, definitions, keys, first) for keys, first in steps]
+    platform.upstream.accounts = []
+    held = _materialize(platform, definitions, ["seller/accounts"])
 
     for (keys, partition), result in zip(steps, results, strict=True):
         assert result.success, keys
@@ -306,60 +306,51 @@ def test_events_of_a_mounted_project_have_its_keys(
         for key in expected:
             stored = platform.instance.get_materialized_partitions(key)
             assert stored == ({str(partition)} if partition else set())
-
-
-def test_held_and_missing_slices_are_reported_under_the_prefix(platform: Platform) -> None:
-    definitions = SellerPlatformComponent(key_prefix=PREFIX).definitions(_settings(), HISTORY_START)
-    month = partition_key(KEYS[0], MONTHS[1])
-    assert _materialize(platform, definitions, ["seller/accounts"]).success
-    platform.upstream.missing = (dataset_named("sales_by_date").path,)
-    platform.upstream.accounts = []
-
-    not_offered = _materialize(platform, definitions, ["seller/sales_by_date"], month)
-    _materialize(platform, definitions, ["seller/accounts"])
-
-    (reported,) = not_offered.get_asset_materialization_events()
-    assert reported.asset_key == dg.AssetKey([*PREFIX, "seller", "sales_by_date"])
-    placement = Placement(key_prefix=tuple(PREFIX))
-    evaluations = newest_checks(platform.instance, dataset_named("accounts"), placement)
-    assert [name for name, each in evaluations.items() if not each.passed] == ["reading_is_plausible"]
+    (discovered,) = results[0].get_asset_materialization_events()
+    assert discovered.step_materialization_data.materialization.metadata["connection"].value == "default"
+    assert "other" not in str([each.description for each in held.get_asset_check_evaluations()])
+    checks = newest_checks(platform.instance, dataset_named("accounts"), placement)
+    assert [name for name, each in checks.items() if not each.passed] == ["reading_is_plausible"]
     assert newest_checks(platform.instance, dataset_named("accounts")) == {}
 
 
-def test_only_named_accounts_get_partitions_and_slices(platform: Platform) -> None:
-    component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]])
-    definitions = component.definitions(_settings(), HISTORY_START)
-
-    result = _materialize(platform, definitions, ["seller/accounts"])
-
-    assert result.success
-    assert account_partitions(platform.instance, "shop_market_selected_accounts") == [KEYS[1]]
-    assert account_partitions(platform.instance) == []
-
-
-def test_executed_checks_leave_out_accounts_that_are_not_read(platform: Platform) -> None:
-    component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]])
+def test_only_chosen_accounts_are_read_judged_and_scheduled(
+    platform: Platform, database_url: str, tmp_path: Path
+) -> None:
     orders = dg.AssetKey([*PREFIX, "seller", "orders"])
-    month = partition_key(KEYS[1], MONTHS[1])
     platform.discover()
-    other = str(partition_key(KEYS[0], MONTHS[1]))
+    other, month = (str(partition_key(key, MONTHS[1])) for key in KEYS)
     assert platform.run([dataset_named("orders")], other, other).success
+    component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]], datasets=["orders"])
     definitions = component.definitions(_settings(), HISTORY_START)
-    assert _materialize(platform, definitions, ["seller/accounts"]).success
-    assert _materialize(platform, definitions, ["seller/orders"], month).success
+    resources = {"warehouse": WarehouseResource(database_url=database_url)}
 
-    job = dg.Definitions.merge(
-        dg.Definitions(assets=definitions.assets, asset_checks=definitions.asset_checks, resources=platform.resources)
-    ).resolve_implicit_global_asset_job_def()
-    check = dg.AssetCheckKey(orders, "row_count_matches_total")
-    chosen = job.get_subset(asset_selection=set(), asset_check_selection={check})
+    with (
+        postgres_instance(database_url, tmp_path) as instance,
+        dg.build_schedule_context(
+            instance, scheduled_execution_time=datetime(2026, 3, 10, 11, tzinfo=UTC), resources=resources
+        ) as context,
+    ):
+        add_accounts(instance, KEYS, "shop_market_selected_accounts")
+        tick = definitions.resolve_schedule_def("shop_market_refresh_sales").evaluate_tick(context)
+    for names, partition in ((["seller/accounts"], ""), (["seller/orders"], month)):
+        assert _materialize(platform, definitions, names, partition).success
+    alone = dg.Definitions(
+        assets=definitions.assets, asset_checks=definitions.asset_checks, resources=platform.resources
+    )
+    job = alone.resolve_implicit_global_asset_job_def().get_subset(
+        asset_selection=set(), asset_check_selection={dg.AssetCheckKey(orders, ROW_COUNT)}
+    )
+    (executed,) = job.execute_in_process(instance=platform.instance).get_asset_check_evaluations()
 
-    (summary,) = chosen.execute_in_process(instance=platform.instance).get_asset_check_evaluations()
-    reported = newest_checks(platform.instance, dataset_named("orders"), Placement(key_prefix=tuple(PREFIX)))[
-        check.name
-    ]
-    assert (summary.partition, summary.metadata["slices"].value) == (None, 1)
-    assert reported.metadata["slices"].value == 1
+    requests = tick.run_requests or []
+    assert {(str(each.asset_selection), each.tags["seller_platform/account"]) for each in requests} == {
+        (str([orders]), KEYS[1])
+    }
+    assert account_partitions(platform.instance, "shop_market_selected_accounts") == [KEYS[1]]
+    reported = newest_checks(platform.instance, dataset_named("orders"), Placement(key_prefix=tuple(PREFIX)))
+    assert (executed.partition, executed.metadata["slices"].value) == (None, 1)
+    assert reported[ROW_COUNT].metadata["slices"].value == 1
 
 
 def test_components_of_a_project_share_their_resources() -> None:
@@ -368,42 +359,6 @@ def test_components_of_a_project_share_their_resources() -> None:
     repository = dg.Definitions.merge(*components).get_repository_def()
 
     assert {"eu_run_failures", "us_run_failures"} <= {each.name for each in repository.sensor_defs}
-
-
-def test_a_schedule_requests_only_the_chosen_slices(platform: Platform, database_url: str, tmp_path: Path) -> None:
-    component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]], datasets=["orders"])
-    definitions = component.definitions(_settings(), HISTORY_START)
-    assert platform.discover().success
-    schedule = definitions.resolve_schedule_def("shop_market_refresh_sales")
-
-    with (
-        postgres_instance(database_url, tmp_path) as instance,
-        dg.build_schedule_context(
-            instance,
-            scheduled_execution_time=datetime(2026, 3, 10, 11, tzinfo=UTC),
-            resources={"warehouse": WarehouseResource(database_url=database_url)},
-        ) as context,
-    ):
-        add_accounts(instance, KEYS, "shop_market_selected_accounts")
-        requests = schedule.evaluate_tick(context).run_requests or []
-
-    assert requests
-    for request in requests:
-        assert request.asset_selection == [dg.AssetKey([*PREFIX, "seller", "orders"])]
-        assert request.tags["seller_platform/account"] == KEYS[1]
-
-
-def test_only_named_connections_are_read(platform: Platform) -> None:
-    save_connection(platform.database, KnownConnection("other", "http://127.0.0.1:1", "http://127.0.0.1:1", "client"))
-    component = SellerPlatformComponent(key_prefix=PREFIX, connections=["default"])
-    definitions = component.definitions(_settings(), HISTORY_START)
-
-    result = _materialize(platform, definitions, ["seller/accounts"])
-
-    assert result.success
-    (event,) = result.get_asset_materialization_events()
-    assert event.step_materialization_data.materialization.metadata["connection"].value == "default"
-    assert "other" not in str([each.description for each in result.get_asset_check_evaluations()])
 
 
 def test_every_dataset_can_be_mounted_alone() -> None:

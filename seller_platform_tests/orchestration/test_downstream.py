@@ -1,6 +1,5 @@
 """Tests that another code location reads our partitions as DataFrames and as Arrow."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -22,33 +21,12 @@ from seller_platform.orchestration.partitions import partition_key
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, lent_platform
-from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, Platform
 from seller_platform_tests.support.receipts import mark_loaded
 
-ORDERS, TRANSACTIONS, INVENTORY = map(dataset_named, ("orders", "transactions", "inventory"))
-KEYS = sorted(independent_upstream.KEYS.values())
+ORDERS = dataset_named("orders")
 FEBRUARY = str(partition_key(KEYS[0], MONTHS[1]))
-
-
-@pytest.fixture(scope="module")
-def loaded(
-    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Platform]:
-    """A platform with orders, transactions, stock and accounts; the settings name its database."""
-    with (
-        lent_platform(postgres, databases, tmp_path_factory.mktemp("home")) as platform,
-        pytest.MonkeyPatch.context() as variables,
-    ):
-        variables.setenv("SELLER_PLATFORM_DATABASE_URL", platform.database.url)
-        variables.setenv("SELLER_PLATFORM_HISTORY_START", HISTORY_START.isoformat())
-        platform.discover()
-        assert platform.months(ORDERS).success
-        assert platform.months(TRANSACTIONS).success
-        assert platform.run([INVENTORY], KEYS[0], KEYS[-1]).success
-        yield platform
 
 
 def _materialize(platform: Platform, name: str, partition: str) -> dict[str, Any]:
@@ -65,17 +43,19 @@ def _materialize(platform: Platform, name: str, partition: str) -> dict[str, Any
     return {key: value.value for key, value in event.metadata.items()}
 
 
-def _orders(channel: str) -> list[dict[str, Any]]:
+def test_assets_of_another_location_read_the_same_partition_exactly(loaded: Platform) -> None:
     seller = next(seller for seller, key in independent_upstream.KEYS.items() if key == KEYS[0])
-    return independent_upstream.order_rows(seller, channel, independent_upstream.MONTHS[1])
+    rows = [
+        row
+        for channel in ("platform", "non-platform")
+        for row in independent_upstream.order_rows(seller, channel, independent_upstream.MONTHS[1])
+    ]
 
+    frame, arrow = (_materialize(loaded, name, FEBRUARY) for name in ("monthly_revenue", "ledger_total"))
 
-def test_an_asset_of_another_location_reads_the_same_partition(loaded: Platform) -> None:
-    metadata = _materialize(loaded, "monthly_revenue", FEBRUARY)
-
-    assert metadata["orders"] == 703
-    rows = [row for channel in ("platform", "non-platform") for row in _orders(channel)]
-    assert metadata["EUR"] == str(sum(Decimal(row["order_total"].replace(",", "")) for row in rows))
+    assert frame["orders"] == 703
+    assert frame["EUR"] == str(sum(Decimal(row["order_total"].replace(",", "")) for row in rows))
+    assert (arrow["entries"], Decimal(arrow["total"])) == (3, 2 * Decimal("-4835.92") - Decimal("0.1"))
 
 
 def test_an_asset_by_account_reads_all_its_months(loaded: Platform) -> None:
@@ -92,13 +72,6 @@ def test_a_month_that_was_never_loaded_fails_the_asset_that_reads_it(loaded: Pla
 
     with pytest.raises(NotLoadedError, match=absent):
         _materialize(loaded, "whole_history", KEYS[1])
-
-
-def test_an_arrow_input_is_exact(loaded: Platform) -> None:
-    metadata = _materialize(loaded, "ledger_total", FEBRUARY)
-
-    assert metadata["entries"] == 3
-    assert Decimal(metadata["total"]) == 2 * Decimal("-4835.92") - Decimal("0.1")
 
 
 def test_months_snapshots_marts_and_unpartitioned_tables_are_read_together(loaded: Platform) -> None:

@@ -8,13 +8,16 @@ timestamps without a zone, and no `last_page`.
 """
 
 import secrets
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
+
+import pytest
 
 from seller_platform.contract import LISTS, Column, Kind
 from seller_platform.ingest.connections.upstream import Upstream
@@ -96,6 +99,27 @@ def daily_rows(month: date) -> list[dict[str, Any]]:
         }
         for day in range(3)
     ]
+
+
+def change_rows(
+    patch: pytest.MonkeyPatch,
+    function: str,
+    change: Callable[[date, list[dict[str, Any]]], list[dict[str, Any]]],
+) -> None:
+    """Let the upstream send other rows of a month than `transaction_rows` or `daily_rows`."""
+    honest = globals()[function]
+    patch.setattr(sys.modules[__name__], function, lambda month: change(month, honest(month)))
+
+
+def announce_one_more(patch: pytest.MonkeyPatch) -> None:
+    """Let every list announce one row more than it has."""
+    honest = _page
+
+    def page(*arguments: Any, **options: Any) -> dict[str, Any]:
+        answer = honest(*arguments, **options)
+        return {**answer, "total": str(int(answer["total"].replace(",", "")) + 1)}
+
+    patch.setattr(sys.modules[__name__], "_page", page)
 
 
 def declared_rows(path: str, start: str, end: str) -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
 """The assets with an upstream on a socket, a PostgreSQL database and a Dagster instance."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -14,11 +15,12 @@ from sqlalchemy import text
 from seller_platform.contract import LISTS, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.accounts import accounts_asset
-from seller_platform.orchestration.assets.checks import checks_of
+from seller_platform.orchestration.assets.checks import docs_of
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
@@ -27,6 +29,8 @@ from seller_platform_tests.support.postgres import Databases
 
 HISTORY_START = date(2026, 1, 1)
 MONTHS = [Window.month_of(month) for month in independent_upstream.MONTHS]
+KEYS = sorted(independent_upstream.KEYS.values())
+ROW_COUNT = "row_count_matches_total"
 
 
 @dataclass
@@ -52,8 +56,7 @@ class Platform:
         )
 
     def months(self, dataset: Dataset, *, first: Window = MONTHS[0], last: Window = MONTHS[-1]) -> Any:
-        keys = sorted(independent_upstream.KEYS.values())
-        return self.run([dataset], partition_key(keys[0], first), partition_key(keys[-1], last))
+        return self.run([dataset], partition_key(KEYS[0], first), partition_key(KEYS[-1], last))
 
     def materialized(self, dataset: Dataset) -> set[str]:
         return self.instance.get_materialized_partitions(asset_key(dataset))
@@ -73,11 +76,27 @@ def hold_february(platform: Platform, account: str) -> None:
     platform.months(orders, first=february, last=february)
 
 
+def failure_of(result: dg.ExecuteInProcessResult | dg.JobExecutionResult, step: str = "") -> tuple[str, dict[str, Any]]:
+    """Return the sentence of the only step that failed, or of a named one, and its metadata."""
+    (failure,) = (
+        event.step_failure_data.user_failure_data
+        for event in result.all_events
+        if event.is_step_failure and step in ("", event.step_key)
+    )
+    assert failure is not None
+    return failure.description or "", {name: value.value for name, value in failure.metadata.items()}
+
+
+def reported_partitions(result: dg.ExecuteInProcessResult) -> set[str | None]:
+    """Return the partitions of which a run reported a materialization."""
+    return {event.partition for event in result.all_events if event.is_step_materialization}
+
+
 def newest_checks(
-    instance: dg.DagsterInstance, dataset: Dataset, placement: Placement = WHOLE
+    instance: dg.DagsterInstance, source: Dataset | Mart, placement: Placement = WHOLE
 ) -> dict[str, dg.AssetCheckEvaluation]:
-    """Return the newest evaluation of each check of a dataset, by name."""
-    checks = [dg.AssetCheckKey(placement.asset_key(dataset), rule.name) for rule in checks_of(dataset)]
+    """Return the newest evaluation of each check of a dataset or a mart, by name."""
+    checks = [dg.AssetCheckKey(placement.asset_key(source), name) for name in docs_of(source)]
     newest = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
     return {key.name: record.evaluation for key, record in newest.items() if record.evaluation is not None}
 
@@ -114,15 +133,29 @@ def open_platform(
 
 
 @contextmanager
-def lent_platform(server: EmbeddedServer, databases: Databases, home: Path) -> Iterator[Platform]:
-    """Open a platform over a lent database, for tests that only read what was loaded before."""
+def lent_platform(
+    server: EmbeddedServer,
+    databases: Databases,
+    home: Path,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    instance_of: Callable[[str, Path], AbstractContextManager[dg.DagsterInstance]] | None = None,
+) -> Iterator[Platform]:
+    """Open a platform over a lent database, for the tests of a module.
+
+    Args:
+        variables: Further variables of the environment, beside those of its home and its database.
+        instance_of: Opens its instance in that database and the home; by default it is in memory.
+    """
     name = databases.lend()
     url = server.url(name)
+    named = {"SELLER_PLATFORM_HOME": str(home), "SELLER_PLATFORM_DATABASE_URL": url, **variables}
     with (
-        pytest.MonkeyPatch.context() as variables,
+        pytest.MonkeyPatch.context() as patch,
         Database(url) as database,
-        open_platform(database, url, home) as platform,
+        instance_of(url, home) if instance_of else nullcontext() as instance,
     ):
-        variables.setenv("SELLER_PLATFORM_HOME", str(home))
-        yield platform
+        for variable, value in named.items():
+            patch.setenv(variable, value)
+        with open_platform(database, url, home, instance) as platform:
+            yield platform
     databases.take_back(name)

@@ -3,8 +3,10 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.backfill import PartitionBackfill
 
 from seller_platform.clocks import utc_now
@@ -17,6 +19,19 @@ from seller_platform.orchestration.assets.marts import mart_definitions
 from seller_platform.orchestration.automation.following import SENSOR, Follower, following_definitions
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform_tests.support.platform import HISTORY_START
+
+
+def tick(
+    definitions: dg.Definitions,
+    sensor: str,
+    instance: dg.DagsterInstance,
+    cursor: str | None = None,
+    resources: Mapping[str, Any] | None = None,
+) -> SensorExecutionData:
+    """Evaluate a sensor as the daemon does; its resources are by default those of the definitions."""
+    opened = dict(definitions.resources or {}) if resources is None else dict(resources)
+    with dg.build_sensor_context(instance, cursor=cursor, definitions=definitions, resources=opened) as context:
+        return definitions.resolve_sensor_def(sensor).evaluate_tick(context)
 
 
 @dataclass
@@ -37,14 +52,8 @@ class Ticks:
 
     def tick(self) -> dict[str, set[str]]:
         """Evaluate the sensor, and return the partitions that it requests, by asset."""
-        sensor = self.definitions.resolve_sensor_def(SENSOR)
-        with dg.build_sensor_context(
-            self.instance,
-            cursor=self.cursor,
-            definitions=self.definitions,
-            resources={"warehouse": WarehouseResource(database_url=self.database_url)},
-        ) as context:
-            result = sensor.evaluate_tick(context)
+        warehouse = {"warehouse": WarehouseResource(database_url=self.database_url)}
+        result = tick(self.definitions, SENSOR, self.instance, self.cursor, warehouse)
         self.cursor, self.message = result.cursor, result.skip_message
         requested: dict[str, set[str]] = defaultdict(set)
         for request in result.run_requests or ():

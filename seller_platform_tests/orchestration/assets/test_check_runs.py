@@ -1,175 +1,255 @@
-"""Tests runs of checks alone: they judge what is stored, and load nothing."""
+"""Tests that the newest result of a check is that of all slices as they are now, whatever ran last.
 
-from collections.abc import Collection, Iterator, Sequence
+Runs of checks alone judge what is stored, and load nothing.
+"""
+
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.execution.api import create_execution_plan
+from dagster._core.remote_origin import InProcessCodeLocationOrigin
+from dagster._core.snap import snapshot_from_execution_plan
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
+from dagster_graphql.cli import execute_query
 from sqlalchemy import text
 
-from seller_platform.contract import LISTS, dataset_named
+from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.orchestration.assets.cost_periods import cost_asset
-from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.marts import mart_asset, mart_followers
-from seller_platform.orchestration.assets.reporting import checks_for
-from seller_platform.orchestration.automation.following import following_definitions
+from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions
+from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.warehouse.marts import mart_named
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.marts import Mart, mart_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, open_platform
-from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.ticks import Ticks
+from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.independent_upstream import announce_one_more
+from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, open_platform
+from seller_platform_tests.support.ticks import tick
 
-DAILY, TRANSACTIONS = dataset_named("daily_product_sales"), dataset_named("transactions")
+pytestmark = pytest.mark.dagster_tables
+
+TRANSACTIONS, DAILY = dataset_named("transactions"), dataset_named("daily_product_sales")
 PROFIT = mart_named("account_profit_daily")
-KEYS = sorted(independent_upstream.KEYS.values())
 JANUARY, FEBRUARY = (str(partition_key(KEYS[0], month)) for month in MONTHS[:2])
-ROW_COUNT = "row_count_matches_total"
 
-Evaluations = Sequence[dg.AssetCheckEvaluation]
+_CHECKS = """
+query ($asset: AssetKeyInput!) {
+  assetNodeOrError(assetKey: $asset) { ... on AssetNode { assetChecksOrError { ... on AssetChecks { checks {
+    name executionForLatestMaterialization { status evaluation {
+      description metadataEntries { label ... on TableMetadataEntry { table { records schema { columns { name } } } } }
+    } }
+  } } } } }
+}
+"""
 
 
 class CheckRuns:
-    """Loaded datasets and a built mart, and runs of their checks."""
+    """All assets on Dagster's tables in PostgreSQL, the checks of some, and their sensor."""
 
     def __init__(self, platform: Platform) -> None:
-        self.platform = platform
-        self.cursor: Any = None
-        assets = [
-            platform.assets["accounts"],
-            cost_asset(),
-            *(asset_for(dataset, HISTORY_START) for dataset in LISTS),
-            mart_asset(PROFIT, HISTORY_START),
-        ]
-        following = [each for each in mart_followers() if each.mart is PROFIT]
-        self.definitions = dg.Definitions.merge(
-            dg.Definitions(
-                assets=assets, asset_checks=[checks_for(ACCOUNTS), checks_for(PROFIT)], resources=platform.resources
-            ),
-            following_definitions(following, HISTORY_START),
+        self.platform, self.instance = platform, platform.instance
+        everything = SellerPlatformComponent().definitions(read_settings(), HISTORY_START)
+        self.job = dg.Definitions(
+            assets=everything.assets, asset_checks=everything.asset_checks, resources=platform.resources
+        ).resolve_implicit_global_asset_job_def()
+        self.checks = dg.Definitions.merge(
+            check_definitions([ACCOUNTS, TRANSACTIONS, DAILY]),
+            dg.Definitions(assets=list(platform.assets.values()), resources=platform.resources),
         )
-        self.ticks = Ticks(self.definitions, platform.instance, platform.database.url)
-        self.job = self.definitions.resolve_implicit_global_asset_job_def()
+        self.cursor: str | None = None
 
-    def load(self, *assets: dg.AssetKey, first: str = JANUARY, last: str | None = None) -> dg.ExecuteInProcessResult:
-        last = last or str(partition_key(KEYS[-1], MONTHS[-1]))
-        tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
-        chosen = self.job.get_subset(asset_selection=set(assets))
-        return chosen.execute_in_process(instance=self.platform.instance, tags=tags, raise_on_error=False)
+    def load(self, source: Dataset | Mart, partition: str = JANUARY) -> dg.ExecuteInProcessResult:
+        """Load or build a partition in a run that plans no check."""
+        job = self.job.get_subset(asset_selection={asset_key(source)}, asset_check_selection=set())
+        return job.execute_in_process(instance=self.instance, partition_key=partition, raise_on_error=False)
 
-    def execute(self, asset: dg.AssetKey, names: Collection[str]) -> Evaluations:
-        """Run the checks of an asset without the asset, as the UI does, and return what is reported."""
-        chosen = {dg.AssetCheckKey(asset, name) for name in names}
-        job = self.job.get_subset(asset_selection=set(), asset_check_selection=chosen)
-        result = job.execute_in_process(instance=self.platform.instance)
-        assert not [event for event in result.all_events if event.is_step_materialization]
-        assert not self._planned_only(result)
-        return result.get_asset_check_evaluations()
+    def execute(self, source: Dataset | Mart, *names: str) -> dict[str, dg.AssetCheckEvaluation]:
+        """Execute checks of an asset without the asset, as the UI does, and return what they report, by name."""
+        keys = {dg.AssetCheckKey(asset_key(source), name) for name in names}
+        job = self.job.get_subset(asset_selection=set(), asset_check_selection=keys)
+        result = job.execute_in_process(instance=self.instance)
+        evaluations = {each.check_name: each for each in result.get_asset_check_evaluations()}
+        assert not result.get_asset_materialization_events()
+        assert set(evaluations) == set(names), "each check that was planned is evaluated"
+        return evaluations
 
-    def tick(self) -> set[str]:
-        """Return the partitions of the mart that the sensor requests."""
-        return self.ticks.tick().get("marts/account_profit_daily", set())
+    def plan(self) -> dg.DagsterRun:
+        """Request a run of the check of transactions, which plans it, and does not begin."""
+        keys = {dg.AssetCheckKey(asset_key(TRANSACTIONS), ROW_COUNT)}
+        job = self.job.get_subset(asset_selection=set(), asset_check_selection=keys)
+        snapshot = snapshot_from_execution_plan(create_execution_plan(job), job.get_job_snapshot_id())
+        absent = ("run_id", "status", "root_run_id", "parent_run_id", "step_keys_to_execute", "resolved_op_selection")
+        facts: dict[str, Any] = dict.fromkeys((*absent, "op_selection", "remote_job_origin", "job_code_origin"))
+        return self.instance.create_run(
+            **facts,
+            job_name=job.name,
+            run_config={},
+            tags={},
+            execution_plan_snapshot=snapshot,
+            job_snapshot=job.get_job_snapshot(),
+            parent_job_snapshot=job.get_parent_job_snapshot(),
+            asset_selection=frozenset(),
+            asset_check_selection=frozenset(keys),
+            asset_graph=job.asset_layer.asset_graph,
+        )
+
+    def tick(self) -> str:
+        """Evaluate the sensor, and return why it requests nothing."""
+        result = tick(self.checks, SENSOR, self.instance, self.cursor, self.platform.resources)
+        self.cursor = result.cursor
+        return str(result.skip_message)
+
+    def newest(self, dataset: Dataset, name: str = ROW_COUNT) -> tuple[str, int]:
+        """Return the state of a check as the UI shows it, and how many executions it has."""
+        check = dg.AssetCheckKey(asset_key(dataset), name)
+        history = self.instance.event_log_storage.get_asset_check_execution_history(check, limit=100)
+        (newest,) = self.instance.event_log_storage.get_latest_asset_check_execution_by_key([check]).values()
+        return newest.status.value, len(history)
 
     def change(self, statement: str) -> None:
         with self.platform.database.begin() as connection:
             assert connection.execute(text(statement)).rowcount == 1
 
-    def _planned_only(self, result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckKey]:
-        """Return the checks that a run planned and did not evaluate."""
-        planned = [
-            event.asset_check_planned_data
-            for event in result.all_events
-            if event.event_type_value == "ASSET_CHECK_EVALUATION_PLANNED"
-        ]
-        evaluated = {each.asset_check_key for each in result.get_asset_check_evaluations()}
-        return [each.asset_check_key for each in planned if each.asset_check_key not in evaluated]
+
+@pytest.fixture
+def runs(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CheckRuns]:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
+    with (
+        postgres_instance(database_url, tmp_path) as instance,
+        open_platform(database, database_url, tmp_path, instance) as platform,
+    ):
+        platform.discover()
+        yield CheckRuns(platform)
 
 
-@pytest.fixture(scope="module")
-def runs(
-    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[CheckRuns]:
-    home: Path = tmp_path_factory.mktemp("home")
-    name = databases.lend()
-    url = postgres.url(name)
-    with pytest.MonkeyPatch.context() as patch, Database(url) as database:
-        patch.setenv("SELLER_PLATFORM_HOME", str(home))
-        patch.setenv("SELLER_PLATFORM_DATABASE_URL", url)
-        with open_platform(database, url, home) as platform:
-            platform.discover()
-            opened = CheckRuns(platform)
-            assert opened.load(asset_key(DAILY), asset_key(TRANSACTIONS), asset_key(PROFIT)).success
-            yield opened
-    databases.take_back(name)
+@pytest.fixture
+def wrong_totals() -> Iterator[pytest.MonkeyPatch]:
+    """Lists that announce one row too many, until it is undone."""
+    with pytest.MonkeyPatch.context() as patch:
+        announce_one_more(patch)
+        yield patch
 
 
-def test_every_check_can_be_executed_without_its_asset(runs: CheckRuns) -> None:
-    graph = runs.definitions.resolve_asset_graph()
-
-    alone = {key for key in graph.asset_check_keys if graph.get_execution_set_asset_and_check_keys(key) == {key}}
-
-    assert alone == graph.asset_check_keys
-
-
-def test_a_mart_waits_until_the_check_of_its_input_passes(runs: CheckRuns, monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs, honest = [asset_key(DAILY), asset_key(TRANSACTIONS)], independent_upstream._page
-
-    def lying(*arguments: Any, **options: Any) -> dict[str, Any]:
-        answer = honest(*arguments, **options)
-        return {**answer, "total": str(int(answer["total"].replace(",", "")) + 1)}
-
+def test_no_run_that_was_planned_later_hides_a_failure_nor_a_repair(
+    runs: CheckRuns, wrong_totals: pytest.MonkeyPatch
+) -> None:
+    runs.load(TRANSACTIONS)
+    after_the_load = runs.newest(TRANSACTIONS)[0]
+    wrong_totals.undo()
+    runs.load(TRANSACTIONS, FEBRUARY)
     runs.tick()
-    monkeypatch.setattr(independent_upstream, "_page", lying)
-    runs.load(asset_key(TRANSACTIONS), last=JANUARY)
-    monkeypatch.undo()
-    blocked = runs.load(asset_key(PROFIT), last=FEBRUARY)
-    requested_while_blocked = runs.tick()
-    runs.load(*inputs, last=JANUARY)
-    requested_after = runs.tick()
-    free = runs.load(asset_key(PROFIT), last=JANUARY)
+    first, second, third = (runs.plan() for _ in range(3))
+    while_planned = runs.newest(TRANSACTIONS)[0]
+    runs.tick()
+    one_tick_later = runs.newest(TRANSACTIONS)[0]
+    for run in (second, first):
+        runs.instance.report_run_failed(run)
+        runs.tick()
+    after_the_runs = runs.newest(TRANSACTIONS)[0]
+    runs.load(TRANSACTIONS)
+    runs.instance.report_run_failed(third)
 
-    failure = next(event for event in blocked.all_events if event.is_step_failure).step_failure_data
-    assert failure.user_failure_data is not None
-    metadata = {name: value.value for name, value in failure.user_failure_data.metadata.items()}
-    assert set(metadata) == {JANUARY, "exit_code"}
-    assert str(metadata[JANUARY]).startswith(
-        f"not built: seller/transactions {JANUARY} is mismatched: transactions of {KEYS[0]}, 2026-01"
+    assert (after_the_load, while_planned) == ("FAILED", "PLANNED")
+    assert (one_tick_later, after_the_runs, runs.newest(TRANSACTIONS)[0]) == ("FAILED", "FAILED", "SUCCEEDED")
+
+
+def test_the_sensor_reports_what_changed_without_a_run_and_nothing_else(runs: CheckRuns) -> None:
+    first = runs.tick()
+    idle = [runs.tick(), runs.tick()]
+    runs.load(TRANSACTIONS)
+    by_the_step = runs.newest(TRANSACTIONS)
+    after_a_run = [runs.tick(), runs.tick()]
+    not_twice = runs.newest(TRANSACTIONS)
+    runs.change(
+        f"UPDATE platform.slices SET error = 'ContractViolationError', message = 'no' WHERE account = '{KEYS[0]}' "
+        "AND dataset = 'transactions'"
     )
-    assert {event.partition for event in blocked.all_events if event.is_step_materialization} == {FEBRUARY}
-    assert requested_while_blocked == set()
-    assert requested_after == {JANUARY}
-    assert free.success
-    assert runs.tick() == set()
+    after_a_failure = [runs.tick(), runs.tick()]
+
+    assert first == "0 loads were reported, 3 assets have changed"
+    assert idle == ["0 loads were reported, 0 assets have changed"] * 2
+    assert after_a_run == after_a_failure == [first.replace("3 assets have", "1 asset has"), idle[0]]
+    assert by_the_step == not_twice == ("SUCCEEDED", 2)
+    assert runs.newest(TRANSACTIONS, "fields_are_known")[0] == "FAILED"
+
+
+def test_a_row_deleted_by_hand_fails_from_execute_to_the_next_load(runs: CheckRuns) -> None:
+    runs.load(TRANSACTIONS)
+    runs.change("DELETE FROM seller.transactions WHERE ctid = (SELECT min(ctid) FROM seller.transactions)")
+    runs.tick()
+    unseen = runs.newest(TRANSACTIONS)[0]
+
+    executed = runs.execute(TRANSACTIONS, ROW_COUNT)[ROW_COUNT]
+    runs.tick()
+    reported = runs.newest(TRANSACTIONS)[0]
+    runs.load(TRANSACTIONS)
+
+    assert (unseen, executed.passed, reported) == ("SUCCEEDED", False, "FAILED")
+    assert "2 rows are stored, but the loads stored 3" in str(executed.description)
+    assert runs.newest(TRANSACTIONS)[0] == "SUCCEEDED"
 
 
 def test_a_mart_changed_by_hand_fails_its_checks_until_it_is_built(runs: CheckRuns) -> None:
     sums = "sums_agree_with_the_inputs"
+    for source in (DAILY, TRANSACTIONS, PROFIT):
+        assert runs.load(source).success
 
-    (before,) = runs.execute(asset_key(PROFIT), [sums])
+    before = runs.execute(PROFIT, sums)[sums]
     runs.change(
         "UPDATE marts.account_profit_daily SET units = units + 1 WHERE ctid = (SELECT min(ctid) FROM "
-        f"marts.account_profit_daily WHERE account = '{KEYS[0]}' AND local_day < '2026-02-01')"
+        "marts.account_profit_daily)"
     )
-    (after,) = runs.execute(asset_key(PROFIT), [sums])
-    runs.load(asset_key(PROFIT), last=JANUARY)
-    (built,) = runs.execute(asset_key(PROFIT), [sums])
+    after = runs.execute(PROFIT, sums)[sums]
+    runs.load(PROFIT)
 
-    assert (before.passed, after.passed, built.passed) == (True, False, True)
+    assert (before.passed, after.passed, runs.execute(PROFIT, sums)[sums].passed) == (True, False, True)
     assert (after.partition, after.metadata["failed_partitions"].value) == (None, 1)
     assert f"{KEYS[0]}, 2026-01: " in str(after.description)
 
 
-def test_the_checks_of_accounts_are_evaluated_from_the_registry(runs: CheckRuns) -> None:
-    asset = asset_key(ACCOUNTS)
-    names = [ROW_COUNT, "connection_authorized"]
+def test_every_check_is_executed_without_its_asset_those_of_accounts_from_the_registry(runs: CheckRuns) -> None:
+    graph = runs.job.asset_layer.asset_graph
+    alone = {key for key in graph.asset_check_keys if graph.get_execution_set_asset_and_check_keys(key) == {key}}
 
-    passed = runs.execute(asset, names)
+    passed = runs.execute(ACCOUNTS, ROW_COUNT, "connection_authorized")
     runs.change("UPDATE platform.grants SET refused = 'invalid_grant'")
-    refused = runs.execute(asset, names)
+    refused = runs.execute(ACCOUNTS, ROW_COUNT, "connection_authorized")
 
-    assert {each.check_name: each.passed for each in passed} == {ROW_COUNT: True, "connection_authorized": True}
-    assert {each.check_name: each.passed for each in refused} == {ROW_COUNT: True, "connection_authorized": False}
+    assert alone == graph.asset_check_keys
+    assert {name: each.passed for name, each in passed.items()} == {ROW_COUNT: True, "connection_authorized": True}
+    assert {name: each.passed for name, each in refused.items()} == {ROW_COUNT: True, "connection_authorized": False}
+
+
+def test_the_pages_of_checks_show_the_table_and_the_result_of_accounts(
+    runs: CheckRuns, wrong_totals: pytest.MonkeyPatch
+) -> None:
+    runs.load(TRANSACTIONS)
+    origin = LoadableTargetOrigin(
+        executable_path=sys.executable, module_name="seller_platform.orchestration.definitions", attribute="defs"
+    )
+
+    target = InProcessWorkspaceLoadTarget(InProcessCodeLocationOrigin(origin))
+    with WorkspaceProcessContext(runs.instance, target) as context:
+
+        def checks(dataset: Dataset) -> dict[str, Any]:
+            answer = execute_query(context, _CHECKS, {"asset": {"path": list(asset_key(dataset).path)}})
+            shown = answer["data"]["assetNodeOrError"]["assetChecksOrError"]["checks"]
+            return {each["name"]: each["executionForLatestMaterialization"] for each in shown}
+
+        of_transactions, of_accounts = checks(TRANSACTIONS), checks(ACCOUNTS)
+
+    wrong_totals.undo()
+    entries = {each["label"]: each for each in of_transactions[ROW_COUNT]["evaluation"]["metadataEntries"]}
+    assert of_transactions[ROW_COUNT]["status"] == "FAILED"
+    assert {each["status"] for name, each in of_transactions.items() if name != ROW_COUNT} == {"SUCCEEDED"}
+    assert f'"account": "{KEYS[0]}"' in entries["failing"]["table"]["records"][0]
+    assert [each["name"] for each in entries["failing"]["table"]["schema"]["columns"]][-2:] == ["reason", "next step"]
+    assert {name: each["status"] for name, each in of_accounts.items()} == dict.fromkeys(of_accounts, "SUCCEEDED")
+    assert "connection_authorized" in of_accounts
