@@ -19,13 +19,11 @@ from seller_platform.errors import (
 )
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.events import judged
-from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts, partition_key
+from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.loads.refusals import keep_refusal
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
-from seller_platform_tests.support.platform import MONTHS, Platform
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
 
 pytestmark = [pytest.mark.slow, pytest.mark.dagster_tables]
@@ -343,37 +341,3 @@ def test_failures_before_the_first_tick_or_a_broken_cursor_are_no_alerts(shop: S
     for cursor in (None, "not ours"):
         shop.cursors["run_failures"] = cursor
         assert shop.tick("run_failures") == "no cause is open"
-
-
-def test_a_month_that_a_real_run_could_not_load_is_reported_and_resolved(
-    shop: Shop, platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    platform.instance, transactions, honest = (
-        shop.instance,
-        dataset_named("transactions"),
-        independent_upstream.transaction_rows,
-    )
-    platform.discover()
-    broken = {**honest(independent_upstream.MONTHS[1])[0], "posted_date": "2020-01-01T00:00:00"}
-    monkeypatch.setattr(
-        independent_upstream,
-        "transaction_rows",
-        lambda month: [broken] if month == independent_upstream.MONTHS[1] else honest(month),
-    )
-    sensors = ("problems", "run_failures", "check_failures")
-    shop.tick("problems")
-    platform.months(transactions)
-    assert [shop.tick(sensor) for sensor in sensors] == ["1 cause is open", "no cause is open", "no cause is open"]
-    monkeypatch.setattr(independent_upstream, "transaction_rows", honest)
-    keys = sorted(independent_upstream.KEYS.values())
-    for number, key in enumerate(keys):
-        february = partition_key(key, MONTHS[1])
-        platform.run([transactions], february, february)
-        assert shop.tick("problems") == ("no cause is open" if number == len(keys) - 1 else "1 cause is open")
-
-    message, resolved = shop.receiver.texts
-    assert message.startswith("Failed: seller/transactions of ")
-    assert message.count("2026-02") >= len(keys)
-    assert "2026-01" not in message.splitlines()[0]
-    assert "report it to the upstream" in message
-    assert resolved.startswith("Resolved: Failed: seller/transactions of ")

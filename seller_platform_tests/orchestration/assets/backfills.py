@@ -104,7 +104,7 @@ _NUMBERS = count(1)
 
 
 @contextmanager
-def backfills(database_url: str, folder: Path, location: str = "all_definitions") -> Iterator[Backfills]:
+def backfills(database_url: str, folder: Path, location: str) -> Iterator[Backfills]:
     """Load a code location of this folder with the settings of the environment, over an instance in a database."""
     target = LoadableTargetOrigin(
         executable_path=sys.executable,

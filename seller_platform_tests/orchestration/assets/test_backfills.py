@@ -1,170 +1,155 @@
-"""Tests backfills of all assets together (lists, reports, costs, marts, exports), and what is requested after them."""
+"""Tests a backfill in another project, of three accounts of which the upstream does not answer one month."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
-from dagster_graphql.test.utils import execute_dagster_graphql
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.orchestration.assets.exports import export_key
-from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.settings import read_settings
+from seller_platform.orchestration.partitions import add_accounts, partition_key
+from seller_platform.orchestration.placement import Placement
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.orchestration.assets.backfills import Backfill, Backfills, backfills
+from seller_platform_tests.orchestration.assets.mounted_location import PREFIX, location
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import Platform, open_platform
-from seller_platform_tests.support.postgres import Databases
-from seller_platform_tests.support.ticks import Ticks
+from seller_platform_tests.support.platform import open_platform
+from seller_platform_tests.support.receiver import Receiver, webhook_receiver
+from seller_platform_tests.support.ticks import tick
 
 pytestmark = [
-    # The set-up materializes every partition of every asset; `journeys/test_ui.py` does so in the UI.
-    pytest.mark.nightly,
-    # Dagster reads a deprecated property of its own schedules, and executes a run within its daemon's event loop.
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:Property .ScheduleDefinition.environment_vars"),
     pytest.mark.filterwarnings("ignore:coroutine .BaseEventLoop.shutdown_asyncgens. was never awaited"),
 ]
 
-THIS_MONTH = Window.month_of(datetime.now(UTC).date())
-LAST_MONTH = Window.month_of(THIS_MONTH.start - timedelta(days=1))
-KEYS = sorted(independent_upstream.KEYS.values())
-PROFIT, TRANSACTIONS = mart_named("account_profit_daily"), dataset_named("transactions")
-_STALE = """
-query ($asset: AssetKeyInput!, $partition: String!) {
-  assetNodeOrError(assetKey: $asset) {
-    ... on AssetNode {
-      staleStatus(partition: $partition)
-      staleCauses(partition: $partition) { category reason }
-    }
-  }
-}
-"""
+SELLERS, THIRD = [f"S{number}" for number in range(3)], 2
+KEYS = [f"{seller}.market.example" for seller in SELLERS]
+MONTHS = [Window.month_of(datetime.now(UTC).date())]
+while len(MONTHS) < 6:
+    MONTHS.insert(0, Window.month_of(MONTHS[0].start - timedelta(days=1)))
+BAD_MONTH = MONTHS[-4]
+BAD = str(partition_key(KEYS[THIRD], BAD_MONTH))
+EVERYTHING = {str(partition_key(key, month)) for key in KEYS for month in MONTHS}
+
+_DATASETS = {name: dataset_named(name) for name in ("daily_product_sales", "transactions")}
+_KEY_OF = Placement((PREFIX,)).asset_key
+SALES, TRANSACTIONS = map(_KEY_OF, _DATASETS.values())
+OF_TRANSACTIONS = [
+    _KEY_OF(mart_named(name))
+    for name in ("account_profit_daily", "profit_bridge_monthly", "product_performance_monthly")
+]
+COVERAGE = _KEY_OF(mart_named("cost_coverage"))
+OWN = dg.AssetKey(["shop", "margin"])
 
 
 @dataclass
-class Desk:
-    """An installation whose assets are all in one code location.
+class Shop:
+    """A project that mounts the component, its webhook, and an upstream that may not answer a month.
 
     Attributes:
-        first: The end of its first backfill, of everything.
-        requested: What the sensors requested after it.
+        is_bad: Whether it does not.
     """
 
-    platform: Platform
     backfills: Backfills
-    first: Backfill
-    requested: dict[str, set[str]]
-    ticks: Ticks
+    receiver: Receiver
+    is_bad: bool = True
+    cursors: dict[str, str | None] = field(default_factory=dict)
 
-    @property
-    def instance(self) -> dg.DagsterInstance:
-        return self.backfills.instance
+    def red(self, *keys: dg.AssetKey) -> set[str]:
+        """Return the partitions that are not materialized in each of these assets; they have the same."""
+        (missing,) = {frozenset(EVERYTHING - self.backfills.instance.get_materialized_partitions(key)) for key in keys}
+        return set(missing)
 
-    def partitions(self) -> dict[str, list[str | None]]:
-        """Return the partitions of each asset, sorted; a single None for an asset without partitions."""
-        graph = self.backfills.workspace.create_request_context().asset_graph
-        return {
-            key.to_user_string(): [*sorted(definition.get_partition_keys(dynamic_partitions_store=self.instance))]
-            if (definition := graph.get(key).partitions_def)
-            else [None]
-            for key in graph.executable_asset_keys
-        }
+    def runs(self, key: dg.AssetKey) -> dict[str, str]:
+        """Return the run that materialized each partition."""
+        records = self.backfills.instance.fetch_materializations(key, limit=1_000).records
+        return {str(record.partition_key): record.run_id for record in records}
 
-    def materialized(self) -> dict[str, list[str | None]]:
-        """Return the partition of each materialization of each asset, sorted."""
-        graph = self.backfills.workspace.create_request_context().asset_graph
-        return {
-            key.to_user_string(): sorted(
-                (record.partition_key for record in self.instance.fetch_materializations(key, limit=1_000).records),
-                key=str,
-            )
-            for key in graph.executable_asset_keys
-        }
+    def alerts(self) -> list[str]:
+        """Return the messages that the sensors send now."""
+        before = len(self.receiver.texts)
+        for name in ("problems", "run_failures", "check_failures"):
+            self.tick(name)
+        return self.receiver.texts[before:]
 
-    def tick(self) -> dict[str, set[str]]:
-        """Return what the sensor of marts and exports requests."""
-        return self.ticks.tick()
-
-    def stale(self, partition: str) -> tuple[str, set[str]]:
-        """Return what the UI says about a partition of a mart: whether it is stale, and why."""
-        variables = {"asset": {"path": asset_key(PROFIT).path}, "partition": partition}
-        answer = execute_dagster_graphql(self.backfills.workspace.create_request_context(), _STALE, variables).data
-        node = answer["assetNodeOrError"]
-        return node["staleStatus"], {cause["category"] for cause in node["staleCauses"]}
-
-    def newest(self, key: dg.AssetKey, partition: str) -> dg.AssetMaterialization:
-        """Return the newest materialization of a partition."""
-        of = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])
-        event = self.instance.fetch_materializations(of, limit=1).records[0].asset_materialization
-        assert event is not None
-        return event
+    def tick(self, name: str) -> list[dg.RunRequest]:
+        """Return what a sensor of the project requests."""
+        result = tick(location(), f"{PREFIX}_{name}", self.backfills.instance, self.cursors.get(name))
+        self.cursors[name] = result.cursor
+        return list(result.run_requests or ())
 
 
-@pytest.fixture(scope="module")
-def desk(postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    home, name = tmp_path_factory.mktemp("desk"), databases.lend()
-    url = postgres.url(name)
-    from seller_platform.orchestration.definitions import definitions_for
+@pytest.fixture
+def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    for name, value in {
+        "SELLER_PLATFORM_HOME": str(tmp_path),
+        "SELLER_PLATFORM_DATABASE_URL": database_url,
+        "SELLER_PLATFORM_HISTORY_START": MONTHS[0].start.isoformat(),
+        "SELLER_PLATFORM_DAGSTER_URL": "https://dagster.example",
+        "SELLER_API_CLIENT_ID": independent_upstream.CLIENT_ID,
+        "SELLER_API_CLIENT_SECRET": independent_upstream.CLIENT_SECRET,
+    }.items():
+        monkeypatch.setenv(name, value)
+    with (
+        webhook_receiver() as receiver,
+        backfills(database_url, tmp_path, "mounted_location") as launched,
+        open_platform(database, database_url, tmp_path, launched.instance) as platform,
+    ):
+        monkeypatch.setenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL", receiver.url)
+        (served, *_), (first, *_) = independent_upstream.KEYS, independent_upstream.ACCOUNTS
+        platform.upstream.issue_lasting_tokens()
+        platform.upstream.accounts = [
+            {**first, "id": 100 + number, "account_title": f"Shop {number}", "seller_id": seller}
+            for number, seller in enumerate(SELLERS)
+        ]
+        opened, honest = Shop(launched, receiver), platform.upstream.page
 
-    with pytest.MonkeyPatch.context() as variables, Database(url) as database:
-        variables.setenv("SELLER_PLATFORM_HOME", str(home))
-        variables.setenv("SELLER_PLATFORM_DATABASE_URL", url)
-        variables.setenv("SELLER_PLATFORM_HISTORY_START", LAST_MONTH.start.isoformat())
-        variables.setenv("SELLER_PLATFORM_EXPORT_DIR", str(home / "lake"))
-        variables.setenv("SELLER_API_CLIENT_ID", independent_upstream.CLIENT_ID)
-        variables.setenv("SELLER_API_CLIENT_SECRET", independent_upstream.CLIENT_SECRET)
-        with backfills(url, home) as launched, open_platform(database, url, home, launched.instance) as platform:
-            platform.upstream.issue_lasting_tokens()
-            platform.upstream.missing = ("/sales/statistics-dashboard",)
-            platform.discover()
-            desk = Desk(
-                platform,
-                launched,
-                Backfill("", {}),
-                {},
-                Ticks(definitions_for(read_settings()), launched.instance, url),
-            )
-            assert desk.tick() == {"export/accounts": {"all"}}  # only the accounts are stored
-            desk.first = launched.run()
-            desk.requested = desk.tick()
-            yield desk
-    databases.take_back(name)
+        def page(path: str, query: dict[str, str]) -> Any:
+            bad = _DATASETS["transactions"].path, SELLERS[THIRD], str(BAD_MONTH.start)
+            if opened.is_bad and (path, query["seller_id"], query.get("start_date")) == bad:
+                return None
+            return honest(path, {**query, "seller_id": served})
 
-
-def test_a_backfill_of_everything_succeeds_and_reports_each_partition_once(desk: Desk) -> None:
-    assert desk.first == Backfill("COMPLETED_SUCCESS", {})
-    assert desk.materialized() == {**desk.partitions(), "seller/accounts": [None, None]}  # it was discovered before
-
-
-def test_a_backfill_that_built_marts_and_exports_is_followed_by_no_run(desk: Desk) -> None:
-    assert desk.requested == {}
-
-
-def test_a_partition_that_is_not_offered_says_so_and_has_no_file(desk: Desk, tmp_path: Path) -> None:
-    dataset, partition = dataset_named("sales_by_date"), partition_key(KEYS[0], LAST_MONTH)
-
-    stored, exported = (desk.newest(key(dataset), partition).metadata for key in (asset_key, export_key))
-
-    sentence = "sales_by_date: the upstream does not offer /sales/statistics-dashboard"
-    assert str(stored["not_offered"].value).startswith(sentence)
-    assert str(exported["nothing_stored"].value).startswith(sentence)
-    assert exported["rows"].value == 0
+        monkeypatch.setattr(platform.upstream, "page", page)
+        platform.discover()
+        add_accounts(launched.instance, KEYS)
+        for name in ("inventory", "cost_periods"):
+            launched.run([_KEY_OF(dataset_named(name))])
+        assert opened.alerts() == []
+        yield opened
 
 
-def test_a_partition_of_another_definition_is_stale(desk: Desk) -> None:
-    partition, other = (str(partition_key(key, LAST_MONTH)) for key in KEYS)
-    built = desk.newest(asset_key(PROFIT), partition)
-    tags = {
-        **(built.tags or {}),
-        "dagster/code_version": "before",
-        "dagster/data_version": f"{(built.tags or {})['dagster/data_version'].partition('.')[0]}.before",
-    }
-    desk.instance.report_runless_asset_event(
-        dg.AssetMaterialization(asset_key(PROFIT), partition=built.partition, tags=tags)
-    )
-    assert (desk.stale(partition), desk.stale(other)) == (("STALE", {"CODE"}), ("FRESH", set()))
+def test_one_bad_month_is_red_alone_and_reported_once_until_it_is_repaired(shop: Shop) -> None:
+    result = shop.backfills.run([SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN])
+    red = shop.red(TRANSACTIONS, *OF_TRANSACTIONS, OWN)
+    green = shop.red(SALES, COVERAGE)
+    loaded, built = shop.runs(TRANSACTIONS), [shop.runs(key) for key in OF_TRANSACTIONS]
+    reported, again = shop.alerts(), shop.alerts()
+    followed_by = {key for request in shop.tick("marts_and_exports") for key in request.asset_selection or ()}
+
+    shop.is_bad = False
+    shop.backfills.run([TRANSACTIONS], [BAD])
+    while_marts_are_red = shop.alerts()
+    shop.backfills.run([*OF_TRANSACTIONS, OWN], [BAD])
+    still_red, resolved = shop.red(SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN), shop.alerts()
+
+    failed = [key.to_user_string() for key in (TRANSACTIONS, *OF_TRANSACTIONS, OWN)]
+    assert result == Backfill("COMPLETED_FAILED", {name: {BAD} for name in failed})
+    assert (red, green) == ({BAD}, set())
+    assert [each == loaded for each in built] == [True] * 3, "marts of good months are built in the run that loads them"
+    assert len(set(loaded.values())) == len(KEYS), "each account has a run of its own"
+    assert followed_by.isdisjoint({*OF_TRANSACTIONS, COVERAGE}), "all was built, or waits for the bad month"
+    (message,) = reported
+    title, reason, since, link = message.splitlines()
+    shown = f"{TRANSACTIONS.to_user_string()} of Shop {THIRD}, DE, EUR ({KEYS[THIRD]}), {BAD_MONTH.start:%Y-%m}"
+    assert title == f"Failed: {shown}"
+    assert reason.startswith("GET /sales/transactions: the upstream answered 404: not found. Check the account")
+    assert since.startswith("Since 20")
+    assert link.startswith("Run: https://dagster.example/runs/")
+    assert (again, while_marts_are_red, still_red) == ([], [], set())
+    assert resolved == [f"Resolved: {title}\nIt was: {reason}"]

@@ -227,6 +227,7 @@ def test_every_check_is_executed_without_its_asset_those_of_accounts_from_the_re
     assert {name: each.passed for name, each in refused.items()} == {ROW_COUNT: True, "connection_authorized": False}
 
 
+@pytest.mark.filterwarnings("ignore:Property .ScheduleDefinition.environment_vars")
 def test_the_pages_of_checks_show_the_table_and_the_result_of_accounts(
     runs: CheckRuns, wrong_totals: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +235,6 @@ def test_the_pages_of_checks_show_the_table_and_the_result_of_accounts(
     origin = LoadableTargetOrigin(
         executable_path=sys.executable, module_name="seller_platform.orchestration.definitions", attribute="defs"
     )
-
     target = InProcessWorkspaceLoadTarget(InProcessCodeLocationOrigin(origin))
     with WorkspaceProcessContext(runs.instance, target) as context:
 

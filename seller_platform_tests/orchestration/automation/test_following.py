@@ -1,29 +1,20 @@
 """Tests when the sensor requests partitions of marts, and when it waits."""
 
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.definitions.job_base import InMemoryJob
-from dagster._core.execution.api import execute_run
 from dagster._core.execution.backfill import BulkActionStatus
 from sqlalchemy import text
 
-from seller_platform.contract import Window, dataset_named
-from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
-from seller_platform.orchestration.assets.cost_periods import cost_asset
-from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers
-from seller_platform.orchestration.automation.following import following_definitions
-from seller_platform.orchestration.component import EXECUTOR
+from seller_platform.contract import dataset_named
+from seller_platform.orchestration.assets.marts import mart_followers
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import MONTHS, Platform
+from seller_platform_tests.support.platform import MONTHS
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
 
@@ -127,51 +118,3 @@ def test_what_a_command_built_and_did_not_report_is_built_an_hour_later(ticks: T
     build_partition(database, PROFIT, ACCOUNT, JANUARY, run_id="run")
 
     assert (under_way, after_an_hour, ticks.tick()) == ({}, DUE, {})
-
-
-def test_one_bad_month_stops_no_mart_of_another_month_in_the_same_run(
-    platform: Platform, database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
-    platform.discover()
-    (account, _), honest = sorted(independent_upstream.KEYS.values()), platform.upstream.page
-    failing = dataset_named("transactions").path, "2026-02"
-    monkeypatch.setattr(
-        platform.upstream,
-        "page",
-        lambda path, query: None if (path, query["start_date"][:7]) == failing else honest(path, query),
-    )
-    start = date(2025, 4, 1)
-    definitions = dg.Definitions.merge(
-        dg.Definitions(
-            assets=[
-                platform.assets["accounts"],
-                cost_asset(),
-                *(asset_for(dataset_named(name), start) for name in INPUTS[:2]),
-            ],
-            resources=platform.resources,
-            executor=EXECUTOR,
-        ),
-        mart_definitions(start, datasets=[LISTED, *(dataset_named(name) for name in INPUTS)]),
-        following_definitions([PROFIT_FOLLOWER], start),
-    )
-    months = [partition_key(account, month) for month in Window(start, MONTHS[-1].end).months()]
-    february = str(partition_key(account, MONTHS[1]))
-    assets = [asset_key(dataset_named(name)) for name in INPUTS[:2]] + [asset_key(PROFIT)]
-
-    job = definitions.resolve_implicit_global_asset_job_def().get_subset(asset_selection=set(assets))
-    tags = {"dagster/asset_partition_range_start": months[0], "dagster/asset_partition_range_end": months[-1]}
-    run = execute_run(InMemoryJob(job), platform.instance.create_run_for_job(job, tags=tags), platform.instance)
-    built = platform.instance.get_materialized_partitions(asset_key(PROFIT))
-    requested = Ticks(definitions, platform.instance, database_url).tick()
-
-    failure = next(
-        each for each in run.all_events if each.is_step_failure and each.step_key == "marts__account_profit_daily"
-    )
-    assert not run.success
-    assert len(months) == 12
-    assert built == {str(month) for month in months} - {february}
-    assert failure.step_failure_data.user_failure_data is not None
-    reasons = failure.step_failure_data.user_failure_data.metadata
-    assert f"not built: seller/transactions {february} is failed: " in str(reasons[february].value)
-    assert requested == {}
