@@ -30,7 +30,10 @@ def tick(
 ) -> SensorExecutionData:
     """Evaluate a sensor as the daemon does; its resources are by default those of the definitions."""
     opened = dict(definitions.resources or {}) if resources is None else dict(resources)
-    with dg.build_sensor_context(instance, cursor=cursor, definitions=definitions, resources=opened) as context:
+    with (
+        dg.partition_loading_context(dynamic_partitions_store=instance),
+        dg.build_sensor_context(instance, cursor=cursor, definitions=definitions, resources=opened) as context,
+    ):
         return definitions.resolve_sensor_def(sensor).evaluate_tick(context)
 
 

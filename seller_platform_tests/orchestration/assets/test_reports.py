@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -25,48 +25,37 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.service.reports.test_endpoints import DAY, PACE, _fill
 from seller_platform_tests.simulation.reports import ACCOUNTS, NOON, ReportUpstream, report_upstream
 from seller_platform_tests.support import served as serving
-from seller_platform_tests.support.platform import newest_checks
+from seller_platform_tests.support.platform import ROW_COUNT, failure_of, newest_checks
 from seller_platform_tests.support.postgres import drop_database
+from seller_platform_tests.support.ticks import tick
 from seller_platform_tests.support.waiting import wait_for
 
 KEY = asset_key(REPORT_ROWS)
 
 
-class Clock:
-    """A clock whose time a test sets."""
-
-    def __init__(self, now: datetime) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @dataclass
 class Reports:
-    """The definitions with their instance, database and clock."""
+    """The definitions with their instance and database, and a clock that tests set."""
 
     database: Database
     instance: dg.DagsterInstance
-    resources: Mapping[str, Any]
-    clock: Clock
-    defs: dg.Definitions
+    now: datetime
+    defs: dg.Definitions = field(default_factory=dg.Definitions)
+
+    def clock(self) -> datetime:
+        return self.now
 
     def request(self, **config: Any) -> dg.ExecuteInProcessResult:
-        return self.defs.resolve_job_def("request_reports").execute_in_process(
-            instance=self.instance,
-            run_config={"ops": {"request": {"config": config}}},
-            raise_on_error=False,
-        )
+        run_config = {"ops": {"request": {"config": config}}}
+        job = self.defs.resolve_job_def("request_reports")
+        return job.execute_in_process(instance=self.instance, run_config=run_config, raise_on_error=False)
 
-    def tick(self) -> list[dg.RunRequest]:
-        """Evaluate the sensor and return the runs that it requests."""
-        sensor = self.defs.resolve_sensor_def("report_jobs")
-        with dg.build_sensor_context(instance=self.instance, resources=dict(self.resources)) as context:
-            yielded = list(cast("Iterator[object]", sensor(context)))
-        requests = [each for each in yielded if isinstance(each, dg.RunRequest)]
-        assert requests or [type(each) for each in yielded] == [dg.SkipReason]
-        return requests
+    def tick(self, **later: float) -> list[dg.RunRequest]:
+        """Evaluate the sensor some time later, and return the runs that it requests."""
+        self.now += timedelta(**later)
+        result = tick(self.defs, "report_jobs", self.instance)
+        assert bool(result.run_requests) != bool(result.skip_message)
+        return list(result.run_requests or ())
 
     def launch(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
         """Execute the run that the sensor requested, with the tags that Dagster's daemon adds."""
@@ -78,9 +67,15 @@ class Reports:
             raise_on_error=False,
         )
 
-    def rows(self, statement: str, **values: object) -> list[dict[str, Any]]:
+    def begin(self, request: dg.RunRequest) -> dg.DagsterRun:
+        """Store the run that the sensor requested as one that has started."""
+        job = self.defs.resolve_implicit_global_asset_job_def()
+        tags = {**request.tags, "dagster/partition": request.partition_key or ""}
+        return self.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=tags)
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
         with self.database.begin() as connection:
-            return [dict(row) for row in connection.execute(text(statement), values).mappings()]
+            return [dict(row) for row in connection.execute(text(statement)).mappings()]
 
     def states(self) -> list[str]:
         return [row["state"] for row in self.rows("SELECT state FROM platform.report_jobs ORDER BY id")]
@@ -94,24 +89,16 @@ def reports_of(  # noqa: PLR0917  # six facts, each of another type
     save_accounts(database, "default", accounts)
     open_keeper(upstream, "default", database, secret_box(home, None), home).adopt(tokens)
     warehouse = WarehouseResource(database_url=database.url)
-    resources = {
-        "warehouse": warehouse,
-        "seller_api": SellerApiResource(
-            warehouse=warehouse,
-            base_url=upstream.base_url,
-            client_id=upstream.client_id,
-            client_secret=upstream.client_secret,
-            redirect_uri=upstream.redirect_uri,
-        ),
-    }
-    clock = Clock(now)
-    defs = dg.Definitions.merge(
-        report_definitions(date(2026, 1, 1), clock=clock),
-        dg.Definitions(resources=resources, executor=dg.in_process_executor),
-    )
+    facts = {name: getattr(upstream, name) for name in ("base_url", "client_id", "client_secret", "redirect_uri")}
+    resources = {"warehouse": warehouse, "seller_api": SellerApiResource(warehouse=warehouse, **facts)}
     with dg.DagsterInstance.ephemeral() as instance:
         add_accounts(instance, [key for key, _ in accounts])
-        yield Reports(database, instance, resources, clock, defs)
+        opened = Reports(database, instance, now)
+        opened.defs = dg.Definitions.merge(
+            report_definitions(date(2026, 1, 1), clock=opened.clock),
+            dg.Definitions(resources=resources, executor=dg.in_process_executor),
+        )
+        yield opened
 
 
 def _tokens() -> TokenPair:
@@ -150,7 +137,7 @@ def test_a_report_of_our_service_is_requested_polled_and_loaded(
         accounts = [(key, serving.ACCOUNTS[key]) for key in serving.OF_ANN]
         with reports_of(settings, tokens, database, tmp_path, accounts, datetime.now(UTC)) as reports:
             requested = reports.request(accounts=["S1.US"], value=str(DAY), format=form)
-            asked = _tick_until_asked(reports)
+            asked = wait_for(lambda: reports.tick(seconds=5), pause_seconds=0.1)
             loaded = reports.launch(asked[0])
             after = reports.tick()
     drop_database(postgres, f"upstream_of_reports_{form}")
@@ -173,20 +160,10 @@ def test_a_report_of_our_service_is_requested_polled_and_loaded(
     assert {row["account"] for row in rows} == {"S1.US"}
 
 
-def _tick_until_asked(reports: Reports) -> list[dg.RunRequest]:
-    def tick() -> list[dg.RunRequest]:
-        requests = reports.tick()
-        reports.clock.now += timedelta(seconds=5)
-        return requests
-
-    return wait_for(tick, pause_seconds=0.1, explain=lambda _: reports.rows("SELECT * FROM platform.report_jobs"))
-
-
 def test_reports_of_all_accounts_are_loaded_each_in_its_own_run(reports: Reports, upstream: ReportUpstream) -> None:
     requested = reports.request()
-    reports.clock.now += timedelta(seconds=5)
 
-    runs = {request.partition_key: reports.launch(request) for request in reports.tick()}
+    runs = {request.partition_key: reports.launch(request) for request in reports.tick(seconds=5)}
 
     assert requested.success
     days = [asked.query["dps_date"] for asked in upstream.asked]
@@ -199,27 +176,21 @@ def test_reports_of_all_accounts_are_loaded_each_in_its_own_run(reports: Reports
     number = str(1 + days.index("2026-03-09"))
     assert cast("Mapping[str, object]", event.metadata["notes"].value)["report_id"] == number
     checks = newest_checks(reports.instance, REPORT_ROWS)
-    assert "row_count_matches_total" in checks
+    assert ROW_COUNT in checks
     assert all(each.passed for each in checks.values())
 
 
 def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, upstream: ReportUpstream) -> None:
     upstream.refuses = {"/reports/request": [(422, {})]}
 
-    run = reports.request()
-    reports.clock.now += timedelta(seconds=5)
-    runs = reports.tick()
+    message, metadata = failure_of(reports.request())
 
-    failure = run.failure_data_for_node("request")
-    assert failure is not None
-    assert failure.user_failure_data is not None
-    message = failure.user_failure_data.description or ""
     # Both send their request at the same time; the upstream refuses the first one.
     day, refused, other = ("2026-03-09", "S1.US", "S2.NZ") if "S1.US" in message else ("2026-03-10", "S2.NZ", "S1.US")
     assert f"the report dps_date {day} of {refused}: " in message
     assert "the upstream answered 422: not now" in message
-    assert failure.user_failure_data.metadata["exit_code"].value == 4
-    assert [request.partition_key for request in runs] == [other]
+    assert metadata["exit_code"] == 4
+    assert [request.partition_key for request in reports.tick(seconds=5)] == [other]
 
 
 @pytest.mark.parametrize(
@@ -233,15 +204,13 @@ def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, 
 def test_a_config_that_cannot_be_followed_requests_nothing(
     reports: Reports, upstream: ReportUpstream, config: dict[str, Any], problem: str
 ) -> None:
-    run = reports.request(**config)
+    failure = reports.request(**config).failure_data_for_node("request")
 
-    failure = run.failure_data_for_node("request")
     assert failure is not None
     assert failure.error is not None
     assert problem in failure.error.message
     assert (failure.error.stack, failure.error.cause, failure.error.context) == ([], None, None)
-    assert upstream.seen == []
-    assert reports.states() == []
+    assert (upstream.seen, reports.states()) == ([], [])
 
 
 @pytest.mark.parametrize("config", [{"selector": "dps_dat"}, {"format": "xml"}, {"give_up_after_hours": "soon"}])
@@ -254,79 +223,41 @@ def test_the_launchpad_refuses_values_that_no_report_can_have(config: dict[str, 
         dg.validate_run_config(job, {"ops": {"request": {"config": config}}})
 
 
-def test_a_report_is_requested_of_an_account_by_its_title(reports: Reports, upstream: ReportUpstream) -> None:
-    (account, *_) = accounts(reports.database)
-
-    assert reports.request(accounts=[account.account.title]).success
-
-    assert [job["account"] for job in reports.rows("SELECT account FROM platform.report_jobs")] == [account.key]
-
-
 def test_a_ready_report_requested_by_a_clock_ahead_is_loaded(reports: Reports) -> None:
     reports.request(accounts=["S1.US"])
-    reports.clock.now += timedelta(days=400)
-    asked = reports.tick()
-    reports.clock.now -= timedelta(days=400) - timedelta(seconds=5)
+    asked = reports.tick(days=400)
 
-    again = reports.tick()
+    again = reports.tick(days=-400, seconds=5)
     run = reports.launch(again[0])
 
     assert (len(asked), len(again)) == (1, 1)
-    assert run.success
-    assert reports.states() == ["loaded"]
+    assert (run.success, reports.states()) == (True, ["loaded"])
 
 
-@pytest.mark.slow
-def test_a_report_that_is_given_up_fails_one_run_of_its_account(reports: Reports, upstream: ReportUpstream) -> None:
-    upstream.lasts = timedelta(days=9)
-    reports.request(accounts=["S1.US"], give_up_after_hours=2)
-    asked: list[dg.RunRequest] = []
-    for _ in range(60):
-        reports.clock.now += timedelta(minutes=3)
-        asked += reports.tick()
-        if asked:
-            break
-
-    run = reports.launch(asked[0])
-    reports.clock.now += timedelta(days=1)
-
-    failure = run.failure_data_for_node("seller__report_rows")
-    assert failure is not None
-    assert failure.user_failure_data is not None
-    problem = failure.user_failure_data.metadata["the report dps_date 2026-03-09 of S1.US"].value
-    assert "it was not ready after 2 hours" in str(problem)
-    assert failure.user_failure_data.metadata["exit_code"].value == 4
-    assert reports.tick() == []
-    assert reports.states() == ["given_up"]
-
-
-def test_one_report_that_fails_stops_no_other(reports: Reports, upstream: ReportUpstream) -> None:
+def test_one_report_that_fails_fails_one_run_and_stops_no_other(reports: Reports, upstream: ReportUpstream) -> None:
     for value in ("2026-03-01", "2026-03-02"):
         reports.request(accounts=["S1.US"], value=value)
     upstream.refuses = {"/reports/download": [(403, {})]}
-    reports.clock.now += timedelta(seconds=5)
 
-    run = reports.launch(reports.tick()[0])
-    reports.clock.now += timedelta(days=1)
+    run = reports.launch(reports.tick(seconds=5)[0])
 
-    assert not run.success
+    _, reasons = failure_of(run)
+    assert set(reasons) == {"the report dps_date 2026-03-01 of S1.US", "exit_code"}
     assert reports.states() == ["failed", "loaded"]
     assert reports.instance.get_materialized_partitions(KEY) == {"S1.US"}
-    assert reports.tick() == []
+    assert reports.tick(days=1) == []
 
 
 def test_a_run_that_fails_for_a_while_is_requested_again_with_another_key(
     reports: Reports, upstream: ReportUpstream
 ) -> None:
     reports.request(accounts=["S1.US"])
-    reports.clock.now += timedelta(seconds=5)
     upstream.refuses = {"/reports/download": [(503, {"Retry-After": "900"})]}
 
-    (first,) = reports.tick()
+    (first,) = reports.tick(seconds=5)
     failed = reports.launch(first)
     at_once = reports.tick()
-    reports.clock.now += timedelta(seconds=61)
-    (second,) = reports.tick()
+    (second,) = reports.tick(seconds=61)
     loaded = reports.launch(second)
 
     assert (failed.success, loaded.success) == (False, True)
@@ -335,100 +266,70 @@ def test_a_run_that_fails_for_a_while_is_requested_again_with_another_key(
     assert reports.states() == ["loaded"]
 
 
-def test_a_run_that_is_killed_is_requested_again_and_one_under_way_is_not(reports: Reports) -> None:
-    reports.request(accounts=["S1.US"])
-    reports.clock.now += timedelta(seconds=5)
-    (first,) = reports.tick()
-    killed = reports.instance.create_run_for_job(
-        reports.defs.resolve_implicit_global_asset_job_def(),
-        status=dg.DagsterRunStatus.STARTED,
-        tags={**first.tags, "dagster/partition": "S1.US"},
-    )
-    reports.clock.now += timedelta(minutes=30)
+def test_a_run_that_is_killed_or_never_ends_is_requested_again_and_one_under_way_is_not(reports: Reports) -> None:
+    (account, *_) = accounts(reports.database)
+    reports.request(accounts=[account.account.title])
+    (first,) = reports.tick(seconds=5)
+    killed = reports.begin(first)
 
-    under_way = reports.tick()
+    under_way = reports.tick(minutes=30)
     reports.instance.report_run_failed(killed)
     (second,) = reports.tick()
-    loaded = reports.launch(second)
+    reports.begin(second)
+    (third,) = reports.tick(hours=4)
+    loaded = reports.launch(third)
 
     assert under_way == []
-    assert second.tags[RUN_TAG] != first.tags[RUN_TAG]
-    assert loaded.success
-    assert reports.states() == ["loaded"]
-
-
-def test_a_run_that_never_ends_counts_as_lost(reports: Reports) -> None:
-    reports.request(accounts=["S1.US"])
-    reports.clock.now += timedelta(seconds=5)
-    (first,) = reports.tick()
-    reports.instance.create_run_for_job(
-        reports.defs.resolve_implicit_global_asset_job_def(), status=dg.DagsterRunStatus.STARTED, tags=first.tags
-    )
-
-    reports.clock.now += timedelta(hours=4)
-
-    assert [request.partition_key for request in reports.tick()] == ["S1.US"]
+    assert len({each.tags[RUN_TAG] for each in (first, second, third)}) == 3
+    assert {each.partition_key for each in (first, second, third)} == {account.key}
+    assert (loaded.success, reports.states()) == (True, ["loaded"])
 
 
 def test_a_report_that_no_run_can_store_fails_in_the_end(reports: Reports) -> None:
     reports.request(accounts=["S1.US"])
-    reports.clock.now += timedelta(seconds=5)
     keys = []
-    for _ in range(20):
-        keys += [request.run_key for request in reports.tick()]
-        if reports.states() == ["failed"]:
-            break
-        reports.clock.now += timedelta(minutes=31)
+    while reports.states() != ["failed"]:
+        keys += [request.run_key for request in reports.tick(minutes=31)]
+        assert len(keys) < 20
     last = dg.RunRequest(run_key="last", partition_key="S1.US", tags={})
 
-    run = reports.launch(last)
+    sentence, _ = failure_of(reports.launch(last))
 
-    failure = run.failure_data_for_node("seller__report_rows")
     assert len(keys) == len(set(keys)) == 13
-    assert failure is not None
-    assert failure.user_failure_data is not None
-    assert "none of 12 runs stored its rows" in (failure.user_failure_data.description or "")
+    assert "none of 12 runs stored its rows" in sentence
 
 
 def test_an_account_without_a_partition_gets_no_run(reports: Reports) -> None:
     reports.instance.delete_dynamic_partition("accounts", "S1.US")
     reports.request()
-    reports.clock.now += timedelta(seconds=5)
 
-    first = reports.tick()
+    first = reports.tick(seconds=5)
     add_accounts(reports.instance, ["S1.US"])
 
-    assert [request.partition_key for request in first] == ["S2.NZ"]
-    assert [request.partition_key for request in reports.tick()] == ["S1.US"]
+    assert [request.partition_key for request in (*first, *reports.tick())] == ["S2.NZ", "S1.US"]
 
 
 def test_a_run_with_nothing_to_load_reports_what_is_stored(reports: Reports) -> None:
     by_hand = dg.RunRequest(run_key="by hand", partition_key="S1.US", tags={})
     before = reports.launch(by_hand)
     reports.request(accounts=["S1.US"])
-    reports.clock.now += timedelta(seconds=5)
-    (request,) = reports.tick()
-    loaded = reports.launch(request)
+    loaded = reports.launch(reports.tick(seconds=5)[0])
     after = reports.launch(by_hand)
 
-    assert before.success
-    assert after.success
+    assert (before.success, after.success) == (True, True)
     (nothing,), (report,), (again,) = (
         run.asset_materializations_for_node("seller__report_rows") for run in (before, loaded, after)
     )
-    assert (nothing.metadata["rows"].value, nothing.metadata["nothing_stored"].value) == (
-        0,
-        "No report was ever loaded; request one by the job request_reports.",
-    )
+    no_report = "No report was ever loaded; request one by the job request_reports."
+    assert (nothing.metadata["rows"].value, nothing.metadata["nothing_stored"].value) == (0, no_report)
     assert (again.tags, again.metadata["load_id"]) == (report.tags, report.metadata["load_id"])
 
 
 def test_the_schedule_and_the_sensor_run_without_being_switched_on(reports: Reports) -> None:
     schedule = reports.defs.resolve_schedule_def("request_reports_daily")
-    sensor = reports.defs.resolve_sensor_def("report_jobs")
 
     tick = schedule.evaluate_tick(dg.build_schedule_context(scheduled_execution_time=NOON))
 
     assert len(tick.run_requests or []) == 1
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    assert reports.defs.resolve_sensor_def("report_jobs").default_status is dg.DefaultSensorStatus.RUNNING
