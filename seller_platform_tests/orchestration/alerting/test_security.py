@@ -1,5 +1,6 @@
 """Tests that security events are reported once, grouped by kind, without losing messages."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
 from seller_platform_tests.support.served import execute
+from seller_platform_tests.support.ticks import tick
 
 
 @dataclass
@@ -26,14 +28,8 @@ class Watch:
     def tick(self, *, later: timedelta = timedelta(seconds=30)) -> str | None:
         self.passed += later
         definitions = alert_definitions(clock=lambda: datetime.now(UTC) + self.passed)
-        definition = definitions.resolve_sensor_def("security_events")
-        with (
-            dg.DagsterInstance.ephemeral() as instance,
-            dg.build_sensor_context(
-                instance, cursor=self.cursor, resources=dict(definitions.resources or {})
-            ) as context,
-        ):
-            result = definition.evaluate_tick(context)
+        with dg.DagsterInstance.ephemeral() as instance:
+            result = tick(definitions, "security_events", instance, self.cursor)
         self.cursor = result.cursor
         return result.skip_message
 
@@ -89,29 +85,18 @@ def test_a_lock_of_the_same_user_is_reported_once_an_hour(watch: Watch) -> None:
     assert reported == [["ann@"], ["bob@"], ["ann@"]]
 
 
-def test_a_webhook_that_is_away_delays_a_message_and_loses_none(watch: Watch) -> None:
+def test_an_event_waits_for_its_third_second_the_webhook_and_the_database(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch.passed, before, url = timedelta(minutes=-10), watch.cursor, os.environ["SELLER_PLATFORM_SERVICE_DATABASE_URL"]
+    watch.record("code_replayed")
     watch.receiver.answers = [410]
-    watch.record("code_replayed")
-
-    first = watch.tick()
-    watch.tick(later=timedelta(minutes=5))
-
-    assert first is not None
-    assert "1 message waits for the webhook" in first
-    assert len(watch.receiver.texts) == 1
-
-
-def test_an_event_younger_than_three_seconds_waits_for_the_next_tick(watch: Watch) -> None:
-    watch.passed = timedelta(minutes=-10)
-    watch.record("code_replayed")
 
     assert watch.tick(later=timedelta()) == "0 new events"
-    assert watch.tick(later=timedelta(minutes=11)) == "1 new event"
-
-
-def test_a_database_that_is_away_keeps_the_cursor(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = watch.cursor
     monkeypatch.setenv("SELLER_PLATFORM_SERVICE_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
-
-    assert "nothing" in str(watch.tick())
+    assert "nothing" in str(watch.tick(later=timedelta(minutes=11)))
     assert watch.cursor == before
+    monkeypatch.setenv("SELLER_PLATFORM_SERVICE_DATABASE_URL", url)
+    assert "1 message waits for the webhook" in str(watch.tick())
+    watch.tick(later=timedelta(minutes=5))
+    assert len(watch.receiver.texts) == 1

@@ -14,32 +14,18 @@ from seller_platform.contract import dataset_named
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.planning import make_plan
-from seller_platform.orchestration.assets.cost_periods import cost_definitions
+from seller_platform.orchestration.assets.cost_periods import cost_asset, cost_definitions
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
-from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop
 from seller_platform_tests.support.dagster_instance import newest_metadata
-from seller_platform_tests.support.platform import Platform, newest_checks
+from seller_platform_tests.support.platform import KEYS, Platform, failure_of, newest_checks, reported_partitions
 from seller_platform_tests.support.postgres import Databases
 
 INVENTORY = dataset_named("inventory")
-KEYS = sorted(independent_upstream.KEYS.values())
 NOTHING = dg.ResourceDefinition.none_resource()
 Page = Callable[[str, dict[str, str]], Any]
-
-
-@pytest.fixture
-def shop(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform with loaded accounts and inventories, whose upstream has costs."""
-    monkeypatch.setattr(platform.upstream, "page", _with_costs(platform.upstream.page))
-    (asset,) = cost_definitions().assets or ()
-    assert isinstance(asset, dg.AssetsDefinition)
-    platform.assets[COST_PERIODS.name] = asset
-    platform.discover()
-    assert platform.run([INVENTORY], KEYS[0], KEYS[-1]).success
-    return platform
 
 
 def _with_costs(page: Page) -> Page:
@@ -60,49 +46,35 @@ def _with_costs(page: Page) -> Page:
     return answer
 
 
-def test_the_costs_of_each_account_are_loaded_and_reported_separately(shop: Platform) -> None:
-    result = shop.run([COST_PERIODS], KEYS[0], KEYS[-1])
+def test_the_costs_of_each_account_follow_its_inventory_and_are_reported_separately(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform.upstream, "page", _with_costs(platform.upstream.page))
+    platform.assets[COST_PERIODS.name] = cost_asset()
+    platform.discover()
+    platform.run([INVENTORY], KEYS[1], KEYS[1])
 
-    assert result.success
-    assert shop.materialized(COST_PERIODS) == set(KEYS)
+    of_one = platform.run([COST_PERIODS], KEYS[0], KEYS[-1])
+    platform.run([INVENTORY], KEYS[0], KEYS[0])
+    of_both = platform.run([COST_PERIODS], KEYS[0], KEYS[-1])
+
+    _, reasons = failure_of(of_one)
+    assert (reported_partitions(of_one), set(reasons)) == ({KEYS[1]}, {KEYS[0], EXIT_CODE})
+    assert "sync --dataset inventory" in reasons[KEYS[0]]
+    assert (of_both.success, platform.materialized(COST_PERIODS)) == (True, set(KEYS))
     for key in KEYS:
-        metadata = newest_metadata(shop.instance, asset_key(COST_PERIODS), key)
+        metadata = newest_metadata(platform.instance, asset_key(COST_PERIODS), key)
         assert (metadata["rows"], metadata["verdict"], metadata["announced_total"]) == (23, "unverifiable", None)
         assert metadata["notes"] == {"products": 45, "unknown_products": 22}
-        assert metadata["upstream"] == f"{shop.upstream.url}/api"
-    assert all(each.passed for each in newest_checks(shop.instance, COST_PERIODS).values())
-    with shop.database.begin() as connection:
-        sums = connection.execute(
-            text(
-                "SELECT account, count(*), sum((cost_elements -> 0 ->> 'amount')::numeric) FROM seller.cost_periods "
-                "GROUP BY 1 ORDER BY 1"
-            )
-        ).all()
+        assert metadata["upstream"] == f"{platform.upstream.url}/api"
+    assert all(each.passed for each in newest_checks(platform.instance, COST_PERIODS).values())
+    amount = "sum((cost_elements -> 0 ->> 'amount')::numeric)"
+    statement = f"SELECT account, count(*), {amount} FROM seller.cost_periods GROUP BY 1 ORDER BY 1"
+    with platform.database.begin() as connection:
+        sums = connection.execute(text(statement)).all()
     assert [tuple(row) for row in sums] == [(key, 23, Decimal("28393.50")) for key in KEYS]
-
-
-def test_an_account_whose_products_are_unknown_is_named_and_stops_no_other(shop: Platform) -> None:
-    with shop.database.begin() as connection:
-        for table, column in (("seller.inventory", "account"), ("platform.slices", "account")):
-            connection.execute(text(f"DELETE FROM {table} WHERE {column} = :key"), {"key": KEYS[0]})
-
-    result = shop.run([COST_PERIODS], KEYS[0], KEYS[-1])
-
-    assert not result.success
-    assert shop.materialized(COST_PERIODS) == {KEYS[1]}
-    (failure,) = (event for event in result.all_events if event.is_step_failure)
-    named = failure.step_failure_data.user_failure_data
-    assert named is not None
-    assert set(named.metadata) == {KEYS[0], EXIT_CODE}
-    assert "sync --dataset inventory" in str(named.metadata[KEYS[0]].value)
-
-
-def test_the_inventory_comes_before_the_costs() -> None:
-    (asset,) = cost_definitions().assets or ()
-    assert isinstance(asset, dg.AssetsDefinition)
-
-    assert asset.dependency_keys == {asset_key(INVENTORY)}
-    assert asset.partitions_def == ACCOUNT_PARTITIONS
+    assert cost_asset().dependency_keys == {asset_key(INVENTORY)}
+    assert cost_asset().partitions_def == ACCOUNT_PARTITIONS
 
 
 @pytest.fixture
@@ -144,35 +116,24 @@ def _plan(shop: Shop, *skus: str) -> int:
     return planned.plan.id
 
 
-def test_the_job_writes_a_reviewed_plan_and_reports_what_holds(cost_shop: Shop) -> None:
+def test_the_job_writes_a_reviewed_plan_and_fails_where_a_cost_is_refused(cost_shop: Shop) -> None:
+    refused, reasons = failure_of(_write(cost_shop, _plan(cost_shop, SKUS[0], "misspelt")))
     plan = _plan(cost_shop, *SKUS)
+    written = _write(cost_shop, plan)
+    of_plan = f"SELECT DISTINCT state, written_by, run_id FROM platform.cost_writes WHERE plan = {plan}"
+    states = cost_shop.query(of_plan)
 
-    result = _write(cost_shop, plan)
-
-    assert result.success
+    assert written.success
     assert cost_shop.sums(SKUS[2]) == {"2026-01-01..2026-12-31": Decimal("2.50")}
-    (output,) = (event for event in result.all_events if event.is_successful_output)
+    (output,) = (event for event in written.all_events if event.is_successful_output)
     metadata = output.step_output_data.metadata
-    assert (metadata["plan"].value, metadata["skus"].value, metadata["holding"].value) == (plan, 3, 3)
+    assert (metadata["plan"].value, metadata["skus"].value, metadata["holding"].value) == (plan, 2, 2)
     writes = metadata["writes"]
     assert isinstance(writes, dg.TableMetadataValue)
     assert all(str(each.data["title"]).endswith(", US, USD") for each in writes.records)
-    assert cost_shop.query("SELECT DISTINCT state, written_by, run_id FROM platform.cost_writes") == [
-        ("holds", "dagster", result.run_id)
-    ]
-
-
-def test_the_job_fails_where_a_cost_is_refused_and_names_it(cost_shop: Shop) -> None:
-    plan = _plan(cost_shop, SKUS[0], "misspelt")
-
-    result = _write(cost_shop, plan)
-
-    assert not result.success
-    (failure,) = (event for event in result.all_events if event.is_step_failure)
-    named = failure.step_failure_data.user_failure_data
-    assert named is not None
-    assert "'misspelt' of S1.US" in (named.description or "")
-    assert (named.metadata["holding"].value, named.metadata[EXIT_CODE].value) == (1, 4)
+    assert states == [("holds", "dagster", written.run_id)]
+    assert "'misspelt' of S1.US" in refused
+    assert (reasons["holding"], reasons[EXIT_CODE]) == (1, 4)
 
 
 def test_the_job_needs_a_plan(cost_shop: Shop) -> None:

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import DATASETS
@@ -32,10 +31,3 @@ def test_descriptions_name_jobs_and_sensors_as_the_project_does() -> None:
     named = {name for each in described for name in re.findall(r"(?:job|sensor) `(\w+)`", each)}
     assert len(named) == 6
     assert all(name.startswith("shop_") for name in named)
-
-
-@pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
-def test_the_description_of_a_mart_names_its_inputs(mart: object) -> None:
-    description = describe_mart(mart)  # type: ignore[arg-type]
-
-    assert all(each.dataset.table in description for each in mart.inputs)  # type: ignore[attr-defined]

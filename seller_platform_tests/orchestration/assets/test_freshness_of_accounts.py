@@ -15,6 +15,7 @@ from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import store_receipt
 from seller_platform_tests.support.stored_rows import connect_accounts
+from seller_platform_tests.support.ticks import tick
 
 ORDERS, INVENTORY, BY_DATE = (dataset_named(name) for name in ("orders", "inventory", "sales_by_date"))
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -31,6 +32,7 @@ class Freshness:
     ) -> None:
         self.database, self.instance, self.now = database, instance, NOON
         self.cursor: str | None = None
+        self.last_event = 0
         self.resources = {"warehouse": WarehouseResource(database_url=url)}
         self.definitions = dg.Definitions.merge(
             freshness_definitions(datasets=datasets, clock=lambda: self.now), dg.Definitions(resources=self.resources)
@@ -49,19 +51,12 @@ class Freshness:
 
     def tick(self) -> dict[str, dg.AssetCheckEvaluation]:
         """Evaluate the sensor, and return what it reports."""
-        sensor = self.definitions.resolve_sensor_def(SENSOR)
-        last = self.last_event()
-        with dg.build_sensor_context(instance=self.instance, resources=self.resources, cursor=self.cursor) as context:
-            self.cursor = sensor.evaluate_tick(context).cursor
-        found = [each.event_log_entry.get_dagster_event().asset_check_evaluation_data for each in self.events(last)]
-        return {each.check_name: each for each in found}
-
-    def events(self, after: int = 0) -> Sequence[dg.EventLogRecord]:
-        kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION
-        return self.instance.event_log_storage.get_event_records(dg.EventRecordsFilter(kind, after_cursor=after))
-
-    def last_event(self) -> int:
-        return max((each.storage_id for each in self.events()), default=0)
+        self.cursor = tick(self.definitions, SENSOR, self.instance, self.cursor, self.resources).cursor
+        kind = dg.EventRecordsFilter(dg.DagsterEventType.ASSET_CHECK_EVALUATION, after_cursor=self.last_event)
+        records = self.instance.event_log_storage.get_event_records(kind)
+        self.last_event = max((each.storage_id for each in records), default=self.last_event)
+        evaluations = [each.event_log_entry.get_dagster_event().asset_check_evaluation_data for each in records]
+        return {each.check_name: each for each in evaluations}
 
     def execute(self, checks: Sequence[dg.AssetCheckKey]) -> Sequence[dg.AssetCheckEvaluation]:
         """Run checks alone, as the UI and the sensor do."""
@@ -141,22 +136,18 @@ def test_new_accounts_have_a_day_and_retired_ones_are_not_expected(freshness: Fr
     assert set(_late(retired)) == {US, JP}
 
 
-def test_what_the_upstream_does_not_offer_is_not_expected(freshness: Freshness) -> None:
+def test_what_the_upstream_does_not_offer_is_not_expected_and_checks_can_be_executed_at_once(
+    freshness: Freshness,
+) -> None:
     before = freshness.tick()
     freshness.read(BY_DATE, US, MARCH_SO_FAR, NOON - timedelta(days=2, hours=1))
-    freshness.now = NOON
     offered = freshness.tick()
+    freshness.now = NOON + timedelta(hours=30)
+    (executed,) = freshness.execute([dg.AssetCheckKey(FRESHNESS, check_name_of(ORDERS))])
 
     assert before[check_name_of(BY_DATE)].metadata["accounts"].value == 0
     assert _late(offered, BY_DATE) == [US]
-
-
-def test_the_checks_can_be_executed_at_once(freshness: Freshness) -> None:
-    freshness.now = NOON + timedelta(hours=30)
-
-    (evaluation,) = freshness.execute([dg.AssetCheckKey(FRESHNESS, check_name_of(ORDERS))])
-
-    assert (evaluation.passed, evaluation.partition, evaluation.metadata["late_accounts"].value) == (False, None, 2)
+    assert (executed.passed, executed.partition, executed.metadata["late_accounts"].value) == (False, None, 2)
 
 
 def test_every_refreshed_dataset_has_a_check() -> None:

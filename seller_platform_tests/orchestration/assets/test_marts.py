@@ -22,13 +22,10 @@ from seller_platform.orchestration.component import SellerPlatformComponent
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform.warehouse.marts.profit_bridge_monthly import bridge_of
-from seller_platform.warehouse.marts.rules.files import EntryPattern
-from seller_platform.warehouse.marts.rules.formulas import Formula, FormulaLine, Part
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import newest_metadata
-from seller_platform_tests.support.platform import HISTORY_START
+from seller_platform_tests.support.platform import HISTORY_START, failure_of, newest_checks, reported_partitions
 from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import copy_rows
 from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
@@ -36,7 +33,7 @@ from seller_platform_tests.support.ticks import Ticks, definitions_of_marts
 PROFIT, PLAN = mart_named("account_profit_daily"), mart_named("restock_plan")
 ACCOUNTS = ("S1.US", "S2.DE", "S3.JP")
 JANUARY, FEBRUARY, MARCH = (Window.month_of(date(2026, month, 1)) for month in (1, 2, 3))
-_EVERY_MART = pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
+OF_JANUARY = str(partition_key("S1.US", JANUARY))
 
 
 @dataclass
@@ -48,15 +45,12 @@ class Marts:
     definitions: dg.Definitions
     ticks: Ticks
 
-    def asset(self, mart: Mart) -> dg.AssetsDefinition:
-        return self.definitions.resolve_assets_def(asset_key(mart))
-
     def run(self, mart: Mart, first: str, last: str, config: dict[str, int] | None = None) -> dg.ExecuteInProcessResult:
         return self.definitions.resolve_implicit_global_asset_job_def().execute_in_process(
             instance=self.instance,
             asset_selection=[asset_key(mart)],
             raise_on_error=False,
-            run_config={"ops": {self.asset(mart).op.name: {"config": config}}} if config else {},
+            run_config={"ops": {f"marts__{mart.name}": {"config": config}}} if config else {},
             tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last},
         )
 
@@ -92,14 +86,24 @@ def _sell(database: Database, account: str, day: str, sales: str) -> None:
         copy_rows(driver, dataset_named("daily_product_sales"), [row], account=account, tags=("platform",))
 
 
-@_EVERY_MART
-def test_every_mart_is_an_asset_with_columns_lineage_and_checks(marts: Marts, mart: Mart) -> None:
-    asset = marts.asset(mart)
+@pytest.fixture(scope="module")
+def assets() -> dict[str, dg.AssetsDefinition]:
+    """The assets of all marts, by name."""
+    definitions = mart_definitions(HISTORY_START).assets or ()
+    return {each.key.path[-1]: each for each in definitions if isinstance(each, dg.AssetsDefinition)}
+
+
+@pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
+def test_every_mart_is_an_asset_with_columns_lineage_and_checks(
+    assets: dict[str, dg.AssetsDefinition], mart: Mart
+) -> None:
+    asset = assets[mart.name]
     spec = asset.get_asset_spec(asset_key(mart))
 
     schema, lineage = spec.metadata["dagster/column_schema"], spec.metadata["dagster/column_lineage"]
     assert spec.key.path == ["marts", mart.name]
     assert (spec.group_name, spec.description) == ("marts", describe_mart(mart))
+    assert all(each.dataset.table in str(spec.description) for each in mart.inputs)
     assert {"postgres", "sql"} <= set(spec.kinds)
     assert [column.name for column in schema.columns] == [column.name for column in mart_table_for(mart).columns]
     assert all(column.description for column in schema.columns)
@@ -117,12 +121,14 @@ def test_every_mart_is_an_asset_with_columns_lineage_and_checks(marts: Marts, ma
 
 
 def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: Marts) -> None:
+    marts.load("daily_product_sales", "S1.US")  # an account that is not registered stops no build
     _sell(marts.database, "S1.US", "2026-01-05", "10.00")
     _sell(marts.database, "S2.DE", "2026-02-05", "20.00")
 
     result = marts.run(PROFIT, partition_key("S1.US", JANUARY), partition_key("S2.DE", FEBRUARY))
+    covered = marts.run(mart_named("cost_coverage"), OF_JANUARY, OF_JANUARY)
 
-    assert result.success
+    assert (result.success, covered.success) == (True, True)
     partitions = {str(partition_key(key, month)) for key in ACCOUNTS[:2] for month in (JANUARY, FEBRUARY)}
     assert marts.instance.get_materialized_partitions(asset_key(PROFIT)) == partitions
     january, empty = (
@@ -131,78 +137,60 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
     )
     assert (january["rows"], january["dagster/partition_row_count"], empty["rows"]) == (1, 1, 0)
     assert january["dagster/uri"] == marts.database.uri
-    assert january["chart"].startswith(
-        "![Sales and profit by day, S1.US, January 2026, XXX per day: Product sales from"
-    )
+    title = "![Sales and profit by day, S1.US, January 2026, XXX per day: Product sales from"
+    assert january["chart"].startswith(title)
     assert "](data:image/svg+xml;base64," in january["chart"]
     assert "Nothing was sold and nothing was charged." in empty["chart"]
     assert january["digest"] != empty["digest"]
-    for check in PROFIT.all_checks:
-        (record,) = marts.instance.event_log_storage.get_asset_check_execution_history(
-            dg.AssetCheckKey(asset_key(PROFIT), check.name), limit=20
-        )
-        assert record.evaluation is not None
-        assert record.evaluation.description == f"{check.doc} That is true of 4 partitions."
-        assert (record.partition, record.evaluation.passed) == (None, True)
-        assert record.evaluation.target_materialization_data is not None
-
-
-def test_a_load_of_an_account_that_is_not_registered_stops_no_build(marts: Marts) -> None:
-    marts.load("daily_product_sales", "S1.US")
-
-    assert marts.run(PROFIT, partition_key("S1.US", JANUARY), partition_key("S1.US", JANUARY)).success
-
-
-def test_a_failed_check_shows_examples(marts: Marts) -> None:
-    _sell(marts.database, "S1.US", "2026-01-05", "10.00")
-
-    marts.run(mart_named("cost_coverage"), partition_key("S1.US", JANUARY), partition_key("S1.US", JANUARY))
-
-    check = dg.AssetCheckKey(asset_key(mart_named("cost_coverage")), "sales_are_covered")
-    record = marts.instance.event_log_storage.get_asset_check_execution_history(check, limit=1)[0]
-    assert record.evaluation is not None
-    assert (record.evaluation.passed, record.evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert record.evaluation.description is not None
-    assert "2026-01: Rows of marts.cost_coverage that contradict it: 1. Enter costs" in record.evaluation.description
-    assert record.evaluation.metadata["examples"].value == [
+    evaluations = newest_checks(marts.instance, PROFIT)
+    assert {name: each.description for name, each in evaluations.items()} == {
+        check.name: f"{check.doc} That is true of 4 partitions." for check in PROFIT.all_checks
+    }
+    assert all((each.partition, each.passed) == (None, True) for each in evaluations.values())
+    assert all(each.target_materialization_data for each in evaluations.values())
+    failed = newest_checks(marts.instance, mart_named("cost_coverage"))["sales_are_covered"]
+    assert (failed.passed, failed.severity) == (False, dg.AssetCheckSeverity.WARN)
+    contradicted = "2026-01: Rows of marts.cost_coverage that contradict it: 1. Enter costs"
+    assert contradicted in str(failed.description)
+    assert failed.metadata["examples"].value == [
         {"product_sales": "10.00", "sales_without_cost": "10.00", "share_covered": "0.00"}
     ]
 
 
 def test_a_partition_that_fails_is_named_and_the_others_are_built(marts: Marts) -> None:
-    _sell(marts.database, "S1.US", "2026-01-05", "10.00")
     _sell(marts.database, "S1.US", "2026-02-05", "200.00")
     with marts.database.begin() as connection:
         connection.execute(text("ALTER TABLE marts.account_profit_daily ADD CHECK (product_sales < 100)"))
 
-    result = marts.run(PROFIT, partition_key("S1.US", JANUARY), partition_key("S1.US", MARCH))
+    result = marts.run(PROFIT, OF_JANUARY, partition_key("S1.US", MARCH))
 
     february = str(partition_key("S1.US", FEBRUARY))
-    assert not result.success
-    assert marts.instance.get_materialized_partitions(asset_key(PROFIT)) == {
-        str(partition_key("S1.US", month)) for month in (JANUARY, MARCH)
-    }
-    failure = next(event for event in result.all_events if event.is_step_failure).step_failure_data
-    assert failure.user_failure_data is not None
-    assert set(failure.user_failure_data.metadata) == {february, "exit_code"}
-    assert "account_profit_daily of S1.US" in str(failure.user_failure_data.metadata[february].value)
+    _, reasons = failure_of(result)
+    assert reported_partitions(result) == {str(partition_key("S1.US", month)) for month in (JANUARY, MARCH)}
+    assert set(reasons) == {february, "exit_code"}
+    assert "account_profit_daily of S1.US" in reasons[february]
 
 
-def test_the_ui_shows_a_partition_as_outdated_once_an_input_changed(marts: Marts) -> None:
+def test_the_ui_shows_a_partition_as_outdated_once_an_input_or_its_definition_changed(marts: Marts) -> None:
     def load(version: str) -> StaleStatus:
-        for name, partition in (("accounts", None), ("transactions", january), ("cost_periods", "S1.US")):
+        for name, partition in (("accounts", None), ("transactions", OF_JANUARY), ("cost_periods", "S1.US")):
             tags = {"dagster/data_version": version if partition else "1", **partition_tags(partition)}
             event = dg.AssetMaterialization(asset_key(dataset_named(name)), partition=partition, tags=tags)
             marts.instance.report_runless_asset_event(event)
         loading = LoadingContextForTest(marts.instance)
         resolver = CachingStaleStatusResolver(marts.instance, marts.definitions.resolve_asset_graph(), loading)
-        return resolver.get_status(asset_key(PROFIT), str(january))
+        return resolver.get_status(asset_key(PROFIT), OF_JANUARY)
 
-    january = partition_key("S1.US", JANUARY)
     before = load("1")
-    assert marts.run(PROFIT, january, january).success
+    result = marts.run(PROFIT, OF_JANUARY, OF_JANUARY)
+    built, changed, former = load("1"), load("2"), load("1")
+    (event,) = result.get_asset_materialization_events()
+    tags = {**(event.materialization.tags or {}), "dagster/code_version": "before"}
+    other = dg.AssetMaterialization(asset_key(PROFIT), partition=OF_JANUARY, tags=tags)
+    marts.instance.report_runless_asset_event(other)
 
-    assert (before, load("1"), load("2")) == (StaleStatus.MISSING, StaleStatus.FRESH, StaleStatus.STALE)
+    assert (before, built, changed) == (StaleStatus.MISSING, StaleStatus.FRESH, StaleStatus.STALE)
+    assert (former, load("1")) == (StaleStatus.FRESH, StaleStatus.STALE)
 
 
 def test_parameters_are_the_configuration_of_the_asset(marts: Marts) -> None:
@@ -238,33 +226,29 @@ def test_nothing_is_built_before_its_inputs_are_loaded(marts: Marts) -> None:
     assert set.union(*third.values()) == {partition}
 
 
-def _built(marts: Marts) -> None:
-    """Load and build January to March of the first account, so that nothing is due."""
-    for month in (JANUARY, FEBRUARY, MARCH):
-        for dataset in ("daily_product_sales", "transactions", "orders"):
-            marts.load(dataset, "S1.US", month)
-    marts.load("inventory", "S1.US")
-    _build(marts, marts.tick())
-    assert marts.tick() == {}
-
-
 def _build(marts: Marts, requested: dict[str, set[str]]) -> None:
     for name, partitions in requested.items():
         for partition in partitions:
             marts.build(mart_named(name), partition)
 
 
-def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> None:
-    _built(marts)
+def test_a_changed_input_or_definition_requests_the_partitions_built_from_it(marts: Marts) -> None:
+    for month in (JANUARY, FEBRUARY, MARCH):
+        for dataset in ("daily_product_sales", "transactions", "orders"):
+            marts.load(dataset, "S1.US", month)
+    marts.load("inventory", "S1.US")
 
-    marts.load("daily_product_sales", "S1.US", FEBRUARY)
-    after_sales = marts.tick()
-    _build(marts, after_sales)
-    marts.load("transactions", "S1.US", MARCH)
-    after_ledger = marts.tick()
+    def after(*loads: tuple[str, str, Window]) -> dict[str, set[str]]:
+        """Build what is due, store loads, and return what is due then."""
+        _build(marts, marts.tick())
+        assert marts.tick() == {}
+        for each in loads:
+            marts.load(*each)
+        return marts.tick()
 
     january, february, march = (str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH))
-    assert after_sales == {
+    assert after(("accounts", "default", JANUARY)) == {}
+    assert after(("daily_product_sales", "S1.US", FEBRUARY)) == {
         "account_profit_daily": {february},
         "profit_bridge_monthly": {february},
         "product_performance_monthly": {february, march},  # it compares with the month before
@@ -273,33 +257,23 @@ def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> 
         "settlement_reconciliation": {february},
         "cost_coverage": {february},
     }
-    assert after_ledger == {
+    assert after(("transactions", "S1.US", MARCH)) == {
         "account_profit_daily": {march},
         "profit_bridge_monthly": {march},
         "product_performance_monthly": {march},
         "journal_entries": {march},
         "settlement_reconciliation": {january, february, march},  # it may pay for orders of other months
     }
-
-
-def test_new_costs_rebuild_all_months_of_the_account_and_of_no_other(marts: Marts) -> None:
-    _built(marts)
-
-    marts.load("cost_periods", "S1.US")
-    marts.load("cost_periods", "S2.DE")
-
-    months = {str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH)}
-    assert marts.tick() == dict.fromkeys(
-        ("account_profit_daily", "profit_bridge_monthly", "product_performance_monthly", "cost_coverage"), months
-    )
-
-
-def test_another_account_in_the_list_requests_nothing(marts: Marts) -> None:
-    _built(marts)
-
-    marts.load("accounts", "default")
-
-    assert marts.tick() == {}
+    of_costs = ("account_profit_daily", "profit_bridge_monthly", "product_performance_monthly", "cost_coverage")
+    costs = [("cost_periods", account, JANUARY) for account in ("S1.US", "S2.DE")]
+    assert after(*costs) == {name: {january, february, march} for name in of_costs}
+    assert after() == {}
+    with marts.database.begin() as connection:
+        of_profit = "UPDATE platform.derived_partitions SET version = 'before' WHERE name = 'account_profit_daily'"
+        connection.execute(text(of_profit))
+    marts.ticks.cursor = None  # the cursor of another code location
+    assert marts.tick() == {PROFIT.name: {january, february, march}}
+    assert after() == {}
 
 
 @pytest.mark.parametrize("run_id", ["run", None])
@@ -316,34 +290,6 @@ def test_a_build_of_a_command_is_reported_once_and_not_over_a_newer_one(marts: M
         shown = connection.execute(text("SELECT run_id FROM platform.problems WHERE kind = 'failed'")).scalars().all()
     assert (ids, stored) == (([], ["run"]) if run_id else ([str(newer.id)], [""]))
     assert shown == [run_id]
-
-
-def test_marts_of_another_definition_are_built_once_more(marts: Marts) -> None:
-    _built(marts)
-    with marts.database.begin() as connection:
-        connection.execute(
-            text("UPDATE platform.derived_partitions SET version = 'before' WHERE name = 'account_profit_daily'")
-        )
-    marts.ticks.cursor = None  # the cursor of another code location
-
-    requested = marts.tick()
-    _build(marts, requested)
-
-    assert requested == {PROFIT.name: {str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH)}}
-    assert marts.tick() == {}
-
-
-def test_a_formula_of_ones_own_changes_the_code_version_of_its_mart_alone() -> None:
-    own = Formula("own", {}, (FormulaLine("fees", Part.COUNTED, (EntryPattern("Fee"),)),), Part.COUNTED)
-    with_own = [bridge_of(own) if mart.name == "profit_bridge_monthly" else mart for mart in MARTS]
-
-    definitions = [mart_definitions(HISTORY_START, marts=marts) for marts in (MARTS, with_own)]
-
-    versions = [
-        {asset.key.path[-1]: asset.specs_by_key[asset.key].code_version for asset in each.assets or ()}  # type: ignore[union-attr]  # all are assets with a key
-        for each in definitions
-    ]
-    assert {name for name in versions[0] if versions[0][name] != versions[1][name]} == {"profit_bridge_monthly"}
 
 
 def test_a_formula_that_cannot_be_used_is_an_error_of_the_definitions(

@@ -20,11 +20,10 @@ from seller_platform.orchestration.assets.marts import mart_definitions
 from seller_platform.orchestration.assets.reporting import SENSOR, check_definitions, report
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.warehouse.marts import mart_named
-from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.platform import MONTHS, Platform
+from seller_platform_tests.support.platform import KEYS, MONTHS, Platform
+from seller_platform_tests.support.ticks import tick
 
 ORDERS, DAILY = map(dataset_named, ("orders", "daily_product_sales"))
-KEYS = sorted(independent_upstream.KEYS.values())
 
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.PreviewWarning", "ignore::dagster.BetaWarning")
 
@@ -46,27 +45,22 @@ def _materializations(platform: Platform) -> list[tuple[str, str, str | None]]:
     ]
 
 
-def test_loads_without_a_run_are_reported_once_with_their_data_version(platform: Platform) -> None:
+def test_loads_are_reported_once_those_of_a_step_by_the_step(platform: Platform) -> None:
     platform.discover()
     loads = _load(platform)
 
     with ThreadPoolExecutor(2) as reporters:
         running = [reporters.submit(report, platform.instance, platform.database) for _ in range(2)]
         counts = [each.result() for each in running]
+    reported = _materializations(platform)
+    result = platform.months(ORDERS, first=MONTHS[1], last=MONTHS[1])
 
     assert sorted(counts) == [0, len(KEYS)]
-    assert sorted(_materializations(platform)) == sorted(
+    assert sorted(reported) == sorted(
         ("", str(load), str(partition_key(key, MONTHS[0]))) for load, key in zip(loads, KEYS, strict=True)
     )
-
-
-def test_a_step_reports_its_own_loads(platform: Platform) -> None:
-    platform.discover()
-
-    result = platform.months(ORDERS, last=MONTHS[0])
-
     assert report(platform.instance, platform.database) == 0
-    assert {run_id for run_id, _, _ in _materializations(platform)} == {result.run_id}
+    assert {run_id for run_id, _, _ in _materializations(platform)} == {"", result.run_id}
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE])
@@ -103,16 +97,12 @@ def test_the_sensor_reports_loads_and_adds_their_partitions(platform: Platform) 
     platform.instance.delete_dynamic_partition("accounts", KEYS[0])
     _load(platform)
     definitions = dg.Definitions.merge(
-        check_definitions([ORDERS]),
-        dg.Definitions(assets=[platform.assets["orders"]], resources=platform.resources),
+        check_definitions([ORDERS]), dg.Definitions([platform.assets["orders"]], resources=platform.resources)
     )
 
-    def tick() -> str | None:
-        with dg.build_sensor_context(platform.instance, resources=platform.resources) as context:
-            return definitions.resolve_sensor_def(SENSOR).evaluate_tick(context).skip_message
+    messages = [str(tick(definitions, SENSOR, platform.instance).skip_message) for _ in range(2)]
 
-    assert str(tick()).startswith("2 loads were reported")
-    assert str(tick()).startswith("0 loads were reported")
+    assert [message.partition(",")[0] for message in messages] == ["2 loads were reported", "0 loads were reported"]
     assert set(platform.instance.get_dynamic_partitions("accounts")) == set(KEYS)
     with platform.database.begin() as connection:
         statement = text("SELECT count(*) FROM platform.slices WHERE load_id IS DISTINCT FROM reported_load_id")
