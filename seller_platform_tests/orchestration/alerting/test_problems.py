@@ -159,7 +159,7 @@ def wait_for(shop: Shop, error: SellerPlatformError | None, *, month: Window = M
         keep_try(connection, profit, state, run_id="run-1", digest=None if error else b"rows", error=refused)
 
 
-def test_a_cause_is_open_while_a_mart_waits_for_it_that_was_tried_this_week(shop: Shop) -> None:
+def test_a_cause_is_open_while_a_mart_waits_that_was_tried_this_week(shop: Shop) -> None:
     changed = [ListChangedError("orders", attempts=attempts, last="page 4") for attempts in (3, 4)]
     shop.fail(changed[0], KEYS[0])
     shop.tick()

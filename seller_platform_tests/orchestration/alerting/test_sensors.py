@@ -175,7 +175,7 @@ def test_a_crashed_run_is_resolved_when_its_partitions_are_materialized(shop: Sh
     assert shop.receiver.texts[1].startswith(f"Resolved: Run failed: seller/orders of {KEYS[0]}; {KEYS[1]}\n")
 
 
-def test_a_run_that_was_ended_from_outside_is_reported_and_forgotten_after_two_weeks(shop: Shop) -> None:
+def test_a_run_ended_from_outside_is_reported_and_forgotten_in_two_weeks(shop: Shop) -> None:
     @dg.job
     def idle() -> None:
         pass
@@ -188,7 +188,7 @@ def test_a_run_that_was_ended_from_outside_is_reported_and_forgotten_after_two_w
     assert message.startswith("Run failed: job idle\nThis run has been marked as failed from outside")
 
 
-def test_a_clock_that_is_behind_or_ahead_loses_no_failed_run_and_delays_no_message(shop: Shop) -> None:
+def test_a_clock_behind_or_ahead_loses_no_failed_run_and_no_message(shop: Shop) -> None:
     errors = [ListChangedError(name, attempts=3, last="page 4") for name in ("orders", "inventory", "costs")]
     for error, hours in zip(errors, (4, -4, 0), strict=True):
         shop.failures = {KEYS[0]: error}

@@ -251,7 +251,7 @@ def test_the_sensor_asks_seldom_where_a_day_has_few_requests(
     assert asked == [f"{count} of 2 connections were" for count in (2, 0, 2)]
 
 
-def test_a_missing_account_is_retired_and_returns_with_its_rows_and_a_list_of_none_is_held(
+def test_a_missing_account_is_retired_until_it_returns_and_none_are_held(
     installed: Installation,
 ) -> None:
     installed.upstreams["ben"].accounts = [AUSTRALIAN, GERMAN]

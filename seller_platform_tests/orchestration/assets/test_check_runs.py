@@ -214,7 +214,7 @@ def test_a_mart_changed_by_hand_fails_its_checks_until_it_is_built(runs: CheckRu
     assert f"{KEYS[0]}, 2026-01: " in str(after.description)
 
 
-def test_every_check_is_executed_without_its_asset_those_of_accounts_from_the_registry(runs: CheckRuns) -> None:
+def test_every_check_is_executed_without_its_asset(runs: CheckRuns) -> None:
     graph = runs.job.asset_layer.asset_graph
     alone = {key for key in graph.asset_check_keys if graph.get_execution_set_asset_and_check_keys(key) == {key}}
 

@@ -46,7 +46,7 @@ def _with_costs(page: Page) -> Page:
     return answer
 
 
-def test_the_costs_of_each_account_follow_its_inventory_and_are_reported_separately(
+def test_costs_follow_the_inventory_and_are_reported_by_account(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform.upstream, "page", _with_costs(platform.upstream.page))

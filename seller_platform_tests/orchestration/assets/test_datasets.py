@@ -115,7 +115,7 @@ def test_a_partition_that_fails_is_named_and_the_others_are_loaded(
     assert str(failed["fields_are_known"].description).startswith(f"2 of {len(EVERY_MONTH)} slices break this rule: ")
 
 
-def test_a_zone_that_changes_is_a_warning_and_one_that_is_none_stops_its_account_alone(platform: Platform) -> None:
+def test_a_changed_zone_warns_and_one_that_is_none_stops_its_account(platform: Platform) -> None:
     def failed() -> list[tuple[str, dg.AssetCheckSeverity, str]]:
         newest = newest_checks(platform.instance, ACCOUNTS).values()
         return [(each.check_name, each.severity, str(each.description)) for each in newest if not each.passed]

@@ -136,7 +136,7 @@ def test_new_accounts_have_a_day_and_retired_ones_are_not_expected(freshness: Fr
     assert set(_late(retired)) == {US, JP}
 
 
-def test_what_the_upstream_does_not_offer_is_not_expected_and_checks_can_be_executed_at_once(
+def test_what_is_not_offered_is_not_expected_also_by_an_executed_check(
     freshness: Freshness,
 ) -> None:
     before = freshness.tick()

@@ -266,7 +266,7 @@ def test_a_run_that_fails_for_a_while_is_requested_again_with_another_key(
     assert reports.states() == ["loaded"]
 
 
-def test_a_run_that_is_killed_or_never_ends_is_requested_again_and_one_under_way_is_not(reports: Reports) -> None:
+def test_a_run_that_is_killed_or_never_ends_is_requested_again(reports: Reports) -> None:
     (account, *_) = accounts(reports.database)
     reports.request(accounts=[account.account.title])
     (first,) = reports.tick(seconds=5)

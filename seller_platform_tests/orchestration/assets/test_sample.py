@@ -45,7 +45,7 @@ def _materialize(platform: Platform) -> tuple[dg.ExecuteInProcessResult, dict[st
     return result, {name: value.value for each in metadata for name, value in each.items()}
 
 
-def test_the_asset_says_how_many_slices_differ_at_most_and_loads_those_that_do(platform: Platform) -> None:
+def test_the_asset_says_how_many_slices_differ_at_most_and_loads_them(platform: Platform) -> None:
     with platform.database.begin() as connection:
         one_each = "SELECT min(ctid) FROM seller.transactions GROUP BY account"
         connection.execute(text(f"UPDATE seller.transactions SET description = 'x' WHERE ctid IN ({one_each})"))
