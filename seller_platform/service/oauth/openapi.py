@@ -190,14 +190,13 @@ OPERATIONS = (
         "authorize",
         "oauth",
         "Send the user's browser here, to log in and to approve.",
-        "It comes back to `redirect_uri` with `code` and `state`, or with `error` when the user denies or the "
-        "request is wrong; and with `iss`, the issuer of the metadata, which the client compares (RFC 9207). "
-        "Where the client or its redirect URL is not known, the user sees a page and is "
-        f"sent nowhere. A code works once, for {AUTHORIZATION_CODE_SECONDS // 60} minutes. PKCE is optional, "
-        "but required of a client without a secret; the method is S256.\n\nThe user chooses "
-        "accounts and scopes on the page: the token reads the ticked accounts, or all of the user's, also "
-        "later ones. `read` is always given; unknown values of `scope` are ignored. For a client without a "
-        "secret, the port of a redirect URL on 127.0.0.1 or [::1] may vary.",
+        "It comes back to `redirect_uri` with `code` and `state`, or with `error` when the user denies or the request "
+        "is wrong; and with `iss`, the issuer of the metadata, which the client compares (RFC 9207). Where the client "
+        "or its redirect URL is not known, the user sees a page and is sent nowhere. A code works once, for "
+        f"{AUTHORIZATION_CODE_SECONDS // 60} minutes. PKCE is optional, but required of a client without a secret; "
+        "the method is S256.\n\nThe user chooses accounts and scopes on the page: the token reads the ticked "
+        "accounts, or all of the user's, also later ones. `read` is always given; unknown values of `scope` are "
+        "ignored. For a client without a secret, the port of a redirect URL on 127.0.0.1 or [::1] may vary.",
         parameters=_QUERY,
         scope=None,
         others={
@@ -214,13 +213,12 @@ OPERATIONS = (
         "oauth",
         "Exchange a code or a refresh token for a token pair.",
         f"The access token works for {ACCESS_TOKEN_SECONDS // 86_400} days, the refresh token for "
-        f"{REFRESH_TOKEN_SECONDS // 86_400} days and once: of simultaneous requests with the same one "
-        "exactly one gets a pair, and the second use of a code or of a refresh token ends the whole grant. "
-        "So store the new refresh token before you use it.\n\nA client tells who it is by HTTP Basic or in "
-        "the body, not both. A public client sends its `client_id` alone, and the `code_verifier` of its "
-        "challenge.\n\nThe whole access ends a year after the approval, unless the service is set otherwise. "
-        "Then no token of it works any longer, and the answer to a refresh is `invalid_grant`: send the user "
-        "through the authorization again.",
+        f"{REFRESH_TOKEN_SECONDS // 86_400} days and once: of simultaneous requests with the same one exactly one "
+        "gets a pair, and the second use of a code or of a refresh token ends the whole grant. So store the new "
+        "refresh token before you use it.\n\nA client tells who it is by HTTP Basic or in the body, not both. A "
+        "public client sends its `client_id` alone, and the `code_verifier` of its challenge.\n\nThe whole access "
+        "ends a year after the approval, unless the service is set otherwise. Then no token of it works any longer, "
+        "and the answer to a refresh is `invalid_grant`: send the user through the authorization again.",
         TokenAnswer,
         method="POST",
         scope=None,

@@ -92,9 +92,8 @@ STATUS = Operation(
     "read_report_status",
     "reports",
     "Tell how far a report is.",
-    "The accounts selected must be those of the request, or more. A report that failed stays failed: the "
-    "message says why, and a new request makes another. A report that is another user's, or expired, is not "
-    "found.",
+    "The accounts selected must be those of the request, or more. A report that failed stays failed: the message says "
+    "why, and a new request makes another. A report that is another user's, or expired, is not found.",
     ReportProgress,
     (*SELECTION, replace(REPORT_ID, required=True)),
     (401, 404, 422, 503),
@@ -112,11 +111,10 @@ DOWNLOAD = Operation(
     "download_report",
     "reports",
     "Download a completed report.",
-    "The rows come as they are in the lists: as one JSON array, or with `format=csv` as CSV (RFC 4180, UTF-8, "
-    "with a header), in which a cell that a spreadsheet would run as a formula begins with an apostrophe. While "
-    "the report is being written the answer is 409, with `Retry-After`; without it the report failed. A "
-    "download may be repeated as long as the report is kept. The accounts selected must be those of the "
-    "request, or more.",
+    "The rows come as they are in the lists: as one JSON array, or with `format=csv` as CSV (RFC 4180, UTF-8, with a "
+    "header), in which a cell that a spreadsheet would run as a formula begins with an apostrophe. While the report "
+    "is being written the answer is 409, with `Retry-After`; without it the report failed. A download may be repeated "
+    "as long as the report is kept. The accounts selected must be those of the request, or more.",
     parameters=(*SELECTION, replace(REPORT_ID, required=True), FORMAT),
     refusals=(401, 404, 409, 422, 503),
     others={200: ("Success.", {JSON: _ROWS, "text/csv": str})},
@@ -130,15 +128,14 @@ def request_operation(limits: ReportLimits) -> Operation:
         "request_report",
         "reports",
         "Request a report: parameters in the query or as fields of a JSON body.",
-        "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is "
-        "written in the background; ask for its status, download it when it is completed, within "
+        "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is written "
+        "in the background; ask for its status, download it when it is completed, within "
         f"{count_of(limits.kept_days, 'day')} of the request. Its rows are those of one moment and never change. A "
-        "request that is sent "
-        "twice makes two reports, unless both have the same `Idempotency-Key`.\n\n"
-        f"A user may have {count_of(limits.open_reports, 'report')} under way, and "
-        f"{limits.stored_bytes >> 20} MiB of stored ones; a request beyond is answered 429. Users take turns: one with "
-        "many reports does not keep others waiting.\n\nAmounts are not converted. Where the "
-        "accounts of a group keep several currencies, each row of daily product sales has `currency`, too.",
+        "request that is sent twice makes two reports, unless both have the same `Idempotency-Key`.\n\nA user may "
+        f"have {count_of(limits.open_reports, 'report')} under way, and {limits.stored_bytes >> 20} MiB of stored "
+        "ones; a request beyond is answered 429. Users take turns: one with many reports does not keep others "
+        "waiting.\n\nAmounts are not converted. Where the accounts of a group keep several currencies, each row of "
+        "daily product sales has `currency`, too.",
         AcceptedReport,
         (*_FIELDS, KEY),
         (401, 403, 404, 409, 413, 415, 422, 503),
