@@ -35,11 +35,7 @@ _GRACE_SECONDS = 1  # the command ends within two seconds
 _BACKLOG = 2048
 _IDLE_SECONDS = 60  # longer than a proxy keeps its connections: it must not send on one that ends
 _OTHER_FILES = 256  # files of a process beside the connections of its clients
-_LEVELS = {
-    "seller_platform.service": "INFO",
-    "uvicorn": "WARNING",
-    "psycopg.pool": "ERROR",
-}
+_LEVELS = {"seller_platform.service": "INFO", "uvicorn": "WARNING", "psycopg.pool": "ERROR"}
 
 
 @dataclass(frozen=True)

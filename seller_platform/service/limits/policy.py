@@ -108,8 +108,7 @@ def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) ->
         per_user=rate(settings.service_requests_per_user, DEFAULT_PER_USER),
         reports=report_limits_of(settings),
         costs=CostLimits(
-            of_product=settings.service_cost_periods_per_product,
-            of_account=settings.service_cost_periods_per_account,
+            of_product=settings.service_cost_periods_per_product, of_account=settings.service_cost_periods_per_account
         ),
     )
 

@@ -43,14 +43,7 @@ from seller_platform.service.lists.page_queries import (
     read_page,
     read_state,
 )
-from seller_platform.service.lists.pins import (
-    AS_OF_PARAMETER,
-    Pin,
-    next_link,
-    read_pin,
-    subject_of,
-    write_pin,
-)
+from seller_platform.service.lists.pins import AS_OF_PARAMETER, Pin, next_link, read_pin, subject_of, write_pin
 from seller_platform.service.lists.replica import Need, computed_headers, require_read, unknown_to_replica
 from seller_platform.service.lists.rules import rules_for
 from seller_platform.service.lists.state import database_of

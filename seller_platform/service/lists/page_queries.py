@@ -22,14 +22,7 @@ from seller_platform.contract import LOCAL_DAY, Column, Dataset, Kind
 from seller_platform.service.access import SelectedAccounts, Selector
 from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
-from seller_platform.service.lists.state import (
-    LATER_LOADS,
-    RATES,
-    ListState,
-    NeededDays,
-    state_columns,
-    state_items,
-)
+from seller_platform.service.lists.state import LATER_LOADS, RATES, ListState, NeededDays, state_columns, state_items
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.schema.tables import HISTORY, SELLER
 
@@ -371,9 +364,7 @@ async def read_page(connection: Connection, selected: SelectedAccounts, query: P
 async def read_state(connection: Connection, selected: SelectedAccounts, query: PageQuery) -> ListState:
     """Return the state that `read_page` would show, without reading rows."""
     statement = sql.SQL(_STATE).format(
-        chosen=_chosen(query.dataset),
-        state=state_items(query.dataset),
-        state_columns=state_columns(query.other_states),
+        chosen=_chosen(query.dataset), state=state_items(query.dataset), state_columns=state_columns(query.other_states)
     )
     row = await (await connection.execute(statement, query.values(selected), prepare=False)).fetchone()
     assert row is not None

@@ -33,13 +33,7 @@ from seller_platform.service.pages.sessions import (
     session_of,
     user_of,
 )
-from seller_platform.service.pages.throttle import (
-    MOST_OF_A_USER,
-    MOST_OF_AN_ADDRESS,
-    Attempt,
-    begin_attempt,
-    forgive,
-)
+from seller_platform.service.pages.throttle import MOST_OF_A_USER, MOST_OF_AN_ADDRESS, Attempt, begin_attempt, forgive
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
 from seller_platform.service.users.passwords import verify_password
@@ -125,12 +119,7 @@ class Login:
         return redirect(login_for(_local(form.get("next", ""))))
 
     async def _log_in(
-        self,
-        connection: Connection,
-        request: Request,
-        session: BrowserSession,
-        user_id: int,
-        destination: str,
+        self, connection: Connection, request: Request, session: BrowserSession, user_id: int, destination: str
     ) -> Response:
         """Open a session in place of the one before the login, and redirect to the destination."""
         response = redirect(destination)
@@ -183,10 +172,7 @@ def login_for(destination: str) -> str:
 
 
 async def verified_user(
-    connect: Callable[[], AbstractAsyncContextManager[Connection]],
-    request: Request,
-    email: str,
-    password: str,
+    connect: Callable[[], AbstractAsyncContextManager[Connection]], request: Request, email: str, password: str
 ) -> StoredUser | None:
     """Return the user of an e-mail address if the password is right, or None; a failure counts.
 

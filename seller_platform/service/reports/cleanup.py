@@ -59,9 +59,5 @@ async def delete_expired(connection: Connection, *, kept_days: int) -> dict[str,
     Args:
         kept_days: For how many days reports are kept.
     """
-    values = {
-        "longer": KEPT_LONGER,
-        "report_kept": timedelta(days=kept_days),
-        "keys_kept": timedelta(hours=KEPT_HOURS),
-    }
+    values = {"longer": KEPT_LONGER, "report_kept": timedelta(days=kept_days), "keys_kept": timedelta(hours=KEPT_HOURS)}
     return {kind: (await connection.execute(statement, values)).rowcount for kind, statement in _DELETIONS.items()}

@@ -83,12 +83,7 @@ PERIOD_OF: Mapping[str | None, LiteralString] = {
 }
 """The first day of the period that the row `stored` belongs to."""
 
-STEP: Mapping[str, LiteralString] = {
-    "Date": "1 day",
-    "Week": "7 days",
-    "Month": "1 month",
-    "Year": "1 year",
-}
+STEP: Mapping[str, LiteralString] = {"Date": "1 day", "Week": "7 days", "Month": "1 month", "Year": "1 year"}
 """The length of a period that a row of a date view stands for."""
 
 LABEL: Mapping[str, LiteralString] = {

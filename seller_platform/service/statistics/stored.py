@@ -101,8 +101,5 @@ async def _is_stored(
     if dataset.is_divisible:
         return not await find_gaps(connection, selected, [Need(dataset, START.name, days)], now)
     parts = list(Window(requested.first, min(requested.last, today) + timedelta(days=1)).months())
-    values |= {
-        "first_days": [part.start for part in parts],
-        "end_days": [part.end for part in parts],
-    }
+    values |= {"first_days": [part.start for part in parts], "end_days": [part.end for part in parts]}
     return await (await connection.execute(_IS_EXACT, values)).fetchone() == (True,)

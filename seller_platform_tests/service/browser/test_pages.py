@@ -6,14 +6,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from seller_platform_tests.support.served import (
-    ANN,
-    CALLBACK,
-    PASSWORD,
-    Served,
-    execute,
-    issue_token,
-)
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, issue_token
 
 pytestmark = pytest.mark.browser
 

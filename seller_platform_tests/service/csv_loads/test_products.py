@@ -15,15 +15,7 @@ from seller_platform.errors import ProductFileError
 from seller_platform.service.csv_loads.products import LoadedProducts, load_products
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import (
-    ACCOUNTS,
-    ANN,
-    Served,
-    connect,
-    insert_rows,
-    list_accounts,
-    stored,
-)
+from seller_platform_tests.support.served import ACCOUNTS, ANN, Served, connect, insert_rows, list_accounts, stored
 
 DAILY, INVENTORY, COSTS, LEDGER = map(
     dataset_named, ("daily_product_sales", "inventory", "cost_periods", "transactions")

@@ -14,13 +14,7 @@ from seller_platform.errors import RateFileError
 from seller_platform.service.csv_loads.rates import LoadedRates, load_rates
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import mark_loaded
-from seller_platform_tests.support.served import (
-    ANN,
-    Served,
-    connect,
-    insert_rows,
-    stored,
-)
+from seller_platform_tests.support.served import ANN, Served, connect, insert_rows, stored
 
 DAILY = dataset_named("daily_product_sales")
 HEADER = "day,currency,per_euro"

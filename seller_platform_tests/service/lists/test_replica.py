@@ -15,8 +15,7 @@ from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
 
 ORDERS, DAILY, LEDGER, INVENTORY, COSTS, BY_PRODUCT = map(
-    dataset_named,
-    ("orders", "daily_product_sales", "transactions", "inventory", "cost_periods", "sales_by_product"),
+    dataset_named, ("orders", "daily_product_sales", "transactions", "inventory", "cost_periods", "sales_by_product")
 )
 US, DE = "S1.US", "S1.DE"
 FIRST, TODAY, TOMORROW = date(2026, 3, 1), date(2026, 3, 9), date(2026, 3, 10)  # in the time zone of US

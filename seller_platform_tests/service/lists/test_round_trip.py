@@ -15,11 +15,7 @@ from seller_platform_tests.support.served import ANN, LAST_DAY, Served, execute,
 def test_what_is_served_is_what_is_stored(service: Served) -> None:
     (shop,) = load_sandbox(service.database, accounts=1, months=2, today=LAST_DAY).accounts
     grant_accounts(service.database, ANN, [shop.key])
-    account, month, today = (
-        KnownAccount(shop.key, "default", shop),
-        Window.month_of(LAST_DAY),
-        Window.day(LAST_DAY),
-    )
+    account, month, today = (KnownAccount(shop.key, "default", shop), Window.month_of(LAST_DAY), Window.day(LAST_DAY))
     compared = {}
 
     with SellerApi(service.base_url, auth=TokenAuth(issue_token(service.database, ANN))) as api:

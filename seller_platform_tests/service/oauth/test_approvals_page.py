@@ -6,15 +6,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from seller_platform_tests.support.served import (
-    ANN,
-    BOB,
-    Served,
-    execute,
-    issue_token,
-    stored,
-    submit,
-)
+from seller_platform_tests.support.served import ANN, BOB, Served, execute, issue_token, stored, submit
 
 HOME = "/admin/applications"
 

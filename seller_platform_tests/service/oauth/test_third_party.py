@@ -19,13 +19,7 @@ from sellerlegend_api.exceptions import AuthenticationError, NotFoundError
 from sellerlegend_api.exceptions import ValidationError as RefusedError
 
 from seller_platform_tests.support.known_rows import BOWL, LONG_DAY, MUG
-from seller_platform_tests.support.served import (
-    ANN,
-    CALLBACK,
-    PASSWORD,
-    Served,
-    submit,
-)
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, submit
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 _ACCOUNT: dict[str, Any] = {"account_title": "Shop US"}

@@ -12,16 +12,7 @@ import pytest
 
 from seller_platform.contract.tokens import code_challenge
 from seller_platform.service.oauth.applications import add_application, add_public_application
-from seller_platform_tests.support.served import (
-    ANN,
-    CALLBACK,
-    PASSWORD,
-    Served,
-    callback_of,
-    execute,
-    stored,
-    submit,
-)
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, callback_of, execute, stored, submit
 
 VERIFIER = "v" * 43
 
