@@ -788,6 +788,10 @@ class ContractViolationError(UpstreamError):
         super().__init__(f"{what}: {problem}", with_step=True)
 
 
+class RowsMissingError(ContractViolationError):
+    """An answer has nothing where the rows should be."""
+
+
 class UnusableAccountError(ContractViolationError):
     """An account cannot be read: it has no known time zone, or nothing that selects it."""
 

@@ -16,6 +16,7 @@ class ListQuery:
     """Requests one page of a list.
 
     Attributes:
+        account: None for the list of accounts itself.
         window: The days of the rows; None for a list that takes no days.
         value: The value of the filter that splits the list; None for the unfiltered list.
         per_page: Rows of a full page; None for the most that the list allows.
@@ -23,7 +24,7 @@ class ListQuery:
     """
 
     dataset: Dataset
-    account: Account
+    account: Account | None = None
     window: Window | None = None
     value: str | None = None
     page: int = 1
@@ -38,14 +39,16 @@ class ListQuery:
     @property
     def params(self) -> dict[str, str]:
         """The parameters by name, in the order in which they are sent."""
-        params = dict(self.dataset.parameters) | self.account.selection
+        params = dict(self.dataset.parameters) | (self.account.selection if self.account else {})
         if self.window is not None:
             params |= {"start_date": self.window.start.isoformat(), "end_date": self.window.last_day.isoformat()}
         if self.dataset.page_sizes:
             params["per_page"] = str(self.page_size)
         if self.dataset.split_by and self.value is not None:
             params[self.dataset.split_by.parameter] = self.value
-        return params | {"page": str(self.page)} | ({AS_OF: self.as_of} if self.as_of else {})
+        if self.dataset.is_paged or self.page > 1:
+            params["page"] = str(self.page)
+        return params | ({AS_OF: self.as_of} if self.as_of else {})
 
     def pin_of(self, link: Mapping[str, str]) -> str | None:
         """Return the moment that a link to the next page pins the list to.

@@ -47,6 +47,8 @@ REPLACED_TEXT, UNREADABLE_VALUES, EXCESS_DIGITS = "replaced_text", "unreadable_v
 """The names of notes about rows that are stored although something is wrong with them."""
 CONTRADICTION = "contradiction"
 """The name of the note that says how the counts of a list contradict its pages."""
+UNKNOWN_PRODUCTS = "unknown_products"
+"""The name of the note that counts the products that the upstream does not know."""
 
 NO_PAGES: Mapping[bytes, PageFacts] = MappingProxyType({})
 

@@ -1,19 +1,18 @@
 """Lenient decoding: reads pages value by value, in every spelling that upstreams use."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of
+from seller_platform.client.decoding.envelopes import KEYED, NO_JSON, CutBody
+from seller_platform.client.decoding.strict import Shape
 from seller_platform.client.decoding.values import Reader, reader_of, shape_of, text_of
-from seller_platform.client.http.responses import ERROR_FIELDS, digits_kept, not_json
-from seller_platform.contract import Column, Dataset, Source
-from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
+from seller_platform.client.http.responses import not_json
+from seller_platform.contract import Column, Dataset
 from seller_platform.errors import ContractViolationError, DayMissingError
 
 _NULL = b"null"
@@ -21,7 +20,6 @@ _PERIOD, _FIRST_DAY = "dates", "from_date"
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
-_SCALAR = msgspec.json.Decoder(int | float | str | None)
 
 
 @dataclass(frozen=True)
@@ -32,66 +30,25 @@ class LenientRows:
     extras: Mapping[int, str]
     unreadable: Mapping[int, Mapping[str, str]]
     unknown_fields: frozenset[str]
-    envelope: Envelope
     shape: Shape
 
 
-def lenient_rows(dataset: Dataset, body: bytes, zone: ZoneInfo, rows_field: str) -> LenientRows:
-    """Return the rows that a body holds. A value that is none of its column's kind is null, and noted as unreadable.
+def lenient_rows(dataset: Dataset, cut: CutBody, zone: ZoneInfo) -> LenientRows:
+    """Return the rows of a body. A value that is none of its column's kind is null, and noted as unreadable.
 
     Raises:
         ContractViolationError: A row is no object; it is named by its position, from 1.
         DayMissingError: The day of a row is missing or cannot be read.
-        UnreadableBodyError: The body is not JSON, or carries an error.
+        UnreadableBodyError: The rows are not JSON.
     """
+    reader = _RowReader(dataset, zone)
     try:
-        container, sent, envelope = _opened(dataset, body, rows_field)
-        reader = _RowReader(dataset, zone)
+        sent = list(_OBJECT.decode(cut.rows).values()) if cut.container == KEYED else _ARRAY.decode(cut.rows)
         rows = [reader.read(position, row) for position, row in enumerate(sent)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NO_JSON as error:
         raise not_json(error) from None
-    return LenientRows(
-        rows, reader.extras, reader.unreadable, frozenset(reader.unknown), envelope, reader.shape(container)
-    )
-
-
-def _opened(dataset: Dataset, body: bytes, rows_field: str) -> tuple[str, Sequence[msgspec.Raw], Envelope]:
-    """Return the kind of the container, the rows in it, and the envelope."""
-    if body.lstrip()[:1] == b"[":
-        bare = _ARRAY.decode(body)
-        if dataset.source is not Source.PRODUCT_LOOKUP:
-            raise ContractViolationError(dataset.name, f"the answer is an array, not an object with {rows_field}")
-        return "bare", bare, Envelope()
-    page = _OBJECT.decode(body)
-    errors = {name: digits_kept(bytes(page.get(name, b"null"))) for name in ERROR_FIELDS}
-    counts = {name: _scalar(page.get(name)) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)}
-    envelope, sent = envelope_of(SimpleNamespace(**errors, **counts)), bytes(page.get(rows_field, b""))
-    match sent[:1]:
-        case b"[":
-            return "array", _ARRAY.decode(sent), envelope
-        case b"{":
-            return "keyed", list(_OBJECT.decode(sent).values()), envelope
-    problem = f"{rows_field} is {shape_of(sent)}" if sent else f"there is no {rows_field}"
-    raise ContractViolationError(dataset.name, f"{problem} in the answer, but the rows should be there")
-
-
-def repeated_name(body: bytes, rows_field: str) -> str | None:
-    """Return a name that the object of rows has twice; None where it has none."""
-    sent = bytes(_OBJECT.decode(body)[rows_field])
-    if msgspec.json.encode(_OBJECT.decode(sent)) == sent:  # most are written like that
-        return None
-    try:
-        pairs: list[tuple[str, object]] = digits_kept(sent, object_pairs_hook=list)
-    except RecursionError as error:
-        raise not_json(error) from None
-    return next((name for name, count in Counter(name for name, _ in pairs).items() if count > 1), None)
-
-
-def _scalar(sent: msgspec.Raw | None) -> int | float | str | None:
-    try:
-        return None if sent is None else _SCALAR.decode(sent)
-    except msgspec.ValidationError:
-        return None
+    shape = reader.shape(cut.container)
+    return LenientRows(rows, reader.extras, reader.unreadable, frozenset(reader.unknown), shape)
 
 
 @dataclass(frozen=True)

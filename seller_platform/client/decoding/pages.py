@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal, InvalidOperation, Overflow, localcontext
 from functools import cached_property, partial
 from operator import add, attrgetter, itemgetter
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 from zoneinfo import ZoneInfo
 
-import msgspec
-
-from seller_platform.client.decoding.known_pages import CutBody, PageKeys
-from seller_platform.client.decoding.lenient import lenient_rows, repeated_name
+from seller_platform.client.decoding.envelopes import KEYED, NO_JSON, CutBody
+from seller_platform.client.decoding.known_pages import PageKeys
+from seller_platform.client.decoding.lenient import lenient_rows
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
 from seller_platform.client.decoding.strict import Shape, strict_decoder
 from seller_platform.client.decoding.values import LARGEST_EXPONENT, LEAST_EXPONENT
@@ -22,10 +21,17 @@ from seller_platform.contract.cost_periods import decimals_of
 from seller_platform.contract.currencies import minor_digits
 from seller_platform.contract.loads import EXCESS_DIGITS, REPLACED_TEXT, UNREADABLE_VALUES, PageFacts
 from seller_platform.contract.wire import ROWS
-from seller_platform.errors import ContractViolationError, DayMissingError, ErrorAnswerError, UnreadableBodyError
+from seller_platform.errors import (
+    ContractViolationError,
+    DayMissingError,
+    RequestRefusedError,
+    RowsMissingError,
+    UnreadableBodyError,
+)
 
 Row = tuple[Any, ...]
 Defects = Mapping[str, Mapping[int, Mapping[str, str]]]
+KnownPages = Mapping[bytes, PageFacts]
 
 _EXTRA = "extra"
 _EXACT = Context(prec=150_000, Emax=LARGEST_EXPONENT, traps=[InvalidOperation, Overflow])
@@ -45,6 +51,7 @@ class Page:
             row, the columns with the value that was sent, which is empty where the stored value shows it.
         as_of: The moment that the upstream's link to the next page pins the list to; None without such a link.
         key: Recognizes the page when it is sent again; None where it cannot be recognized.
+        refusal: Why there is no such page; it has no rows then.
     """
 
     rows: Sequence[Row]
@@ -57,6 +64,7 @@ class Page:
     defects: Defects = field(default_factory=dict)
     as_of: str | None = None
     key: bytes | None = None
+    refusal: RequestRefusedError | RowsMissingError | None = None
 
 
 @dataclass(eq=False)
@@ -104,6 +112,15 @@ def decoded(page: Page) -> Page:
     return replace(rows.page, as_of=page.as_of) if isinstance(rows, LateRows) and rows.facts is None else page
 
 
+class _Request(NamedTuple):
+    """What a page was requested for."""
+
+    window: Window | None
+    number: int
+    value: str | None
+    slice_value: tuple[str]
+
+
 class PageDecoder:
     """Decodes the pages of one dataset.
 
@@ -114,6 +131,7 @@ class PageDecoder:
         rows_field: The field of the envelope that holds the rows.
         known: Pages that were decoded before, by key.
         currency: The account's currency, which amounts have that name no other.
+        complete: Completes a page, given the value of the filter that was requested.
     """
 
     def __init__(
@@ -123,8 +141,9 @@ class PageDecoder:
         slice_value: object,
         *,
         rows_field: str = ROWS,
-        known: Mapping[bytes, PageFacts] | None = None,
+        known: KnownPages | None = None,
         currency: str | None = None,
+        complete: Callable[[Page, str | None], Page] | None = None,
     ) -> None:
         self.dataset, self.zone = dataset, zone
         self._rows_field, self._slice_value = rows_field, (str(slice_value),)
@@ -139,118 +158,112 @@ class PageDecoder:
             if column.kind is Kind.MONEY
         ]
         self._currency = currency
-        self._doubted: set[tuple[Window | None, int]] = set()
+        self._guesses, self._complete = True, complete
         self._known = known if known is not None else {}
         self._keys = PageKeys(dataset, zone, slice_value) if known is not None else None
 
-    def decode(self, body: bytes, window: Window | None = None, *, number: int = 1, value: str | None = None) -> Page:
+    def decode(
+        self,
+        body: bytes,
+        window: Window | None = None,
+        *,
+        number: int = 1,
+        value: str | None = None,
+        most: int | None = None,
+    ) -> Page:
         """Return the page that a body holds.
 
         Args:
             window: The days that were requested; a row of another day is refused.
             number: The number of the page. Upstreams may end a list without a total by an empty object.
             value: The value of the filter that was requested.
+            most: Where the total is larger, the rows are only counted. That takes a tenth of the time of decoding them,
+                and such a page is seldom stored.
 
         Raises:
+            RowsMissingError: It has nothing where the rows should be.
             ContractViolationError: A row has no day, or one of another window; it is named by its position, from 1.
-            UnreadableBodyError: The body is not JSON, carries an error, or has nothing where the rows should be.
+            UnreadableBodyError: The body is not JSON, carries an error, or has a name twice for the first time.
         """
         if not body:  # of status 204 or 205; with any other, an empty body is a fault
             return Page([])
-        cut = CutBody.of(body) if self._keys is not None else None
-        if cut is None or self._keys is None:
-            return self._decoded(body, None, window, number)
-        key = self._keys.key(cut.rows, window, value)
-        facts = self._known.get(key)
-        if facts is None:
-            return self._decoded(body, (cut, key), window, number)
-        page_of = partial(self._decoded, cut=None, window=window, number=number)
-        return Page(LateRows(facts.rows, body, page_of, facts), {}, *cut.envelope(), facts.unknown_fields, key=key)
-
-    def counted(self, body: bytes, page_size: int | None, page_of: Callable[[bytes], Page]) -> Page | None:
-        """Return page 1 of a list that is longer than a page, its rows counted only; None for any other page.
-
-        Counting rows takes a tenth of the time of decoding them, and such a page is seldom stored.
-
-        Args:
-            page_of: Decodes it.
-
-        Args:
-            page_size: The rows of a full page.
-            decode: Returns the page decoded.
-
-        """
-        cut = CutBody.of(body) if self._rows_field == ROWS else None
-        if cut is None:
-            return None
-        try:
-            envelope = cut.envelope()
-        except ErrorAnswerError:
-            return None
-        count = cut.count() if envelope.total is not None and envelope.total > (page_size or 0) else None
-        return Page(LateRows(count, body, page_of), {}, *envelope) if count else None
-
-    def _decoded(self, body: bytes, cut: tuple[CutBody, bytes] | None, window: Window | None, number: int) -> Page:
-        """Return the page that a body holds.
-
-        Args:
-            cut: The body cut at its rows, and the key of the page.
-        """
         slice_value = self._slice_value if window is None else (window.start.isoformat(),)
-        page = self._strict_page(body, cut and cut[0], slice_value)
-        if page is None and cut is not None:  # another array may follow that of the rows
-            page = self._strict_page(body, None, slice_value)
-            cut = cut if page is None else None
-        is_array = page is not None and self._shape.rows == "array"
-        if page is None:
+        return self._decoded(_Request(window, number, value, slice_value), self._known, most, body)
+
+    def _decoded(self, request: "_Request", known: KnownPages, most: int | None, body: bytes) -> Page:
+        cut = CutBody.guessed(body, self._rows_field) if self._guesses else None
+        page = cut and self._fast_page(request, known, most, body, cut)
+        if not page:
             storable = variants(body)
             if storable != [body]:
-                first, *others = (self._decoded(variant, None, window, number) for variant in storable)
+                first, *others = (self._decoded(request, {}, None, variant) for variant in storable)
                 replaced = {REPLACED_TEXT: self._differences(first, *others)} if others else {}
-                return replace(first, defects={**first.defects, **replaced})
-            lenient = lenient_rows(self.dataset, body, self.zone, self._rows_field)
-            self._shape = lenient.shape
-            rows = self._with_days(lenient.rows, slice_value)
-            unreadable = {UNREADABLE_VALUES: lenient.unreadable} if lenient.unreadable else {}
-            defects = {**self._excess_digits(rows), **unreadable}
-            page = Page(rows, lenient.extras, *lenient.envelope, lenient.unknown_fields, defects)
-            is_array = cut is not None and cut[0].count() is not None
-        if cut and is_array:
-            page = replace(page, key=cut[1])
-        if self._shape.rows == "keyed":
-            if not page.rows and page.total is None and number == 1:
-                problem = f"an empty object as {self._rows_field}, and no total that says that it is empty"
-                raise UnreadableBodyError(problem)
-            self._check_names(body, window, number)
-        if window is not None and self._day is not None:
-            self._check_window(page.rows, window)
-        return page
+                return replace(first, defects={**first.defects, **replaced}, key=None)
+            if not cut or cut.count() is None:
+                self._guesses, cut = False, CutBody.of(body, self.dataset, self._rows_field)
+                page = self._fast_page(request, known, most, body, cut)
+            page = page or self._lenient_page(request, cut)
+        if isinstance(page.rows, LateRows):
+            return page
+        if not page.rows and page.total is None and self._shape.container == KEYED and request.number == 1:
+            raise UnreadableBodyError(f"an empty object as {self._rows_field}, and no total that says that it is empty")
+        if request.window is not None and self._day is not None:
+            self._check_window(page.rows, request.window)
+        return self._complete(page, request.value) if self._complete else page
 
-    def _strict_page(self, body: bytes, cut: CutBody | None, slice_value: tuple[str]) -> Page | None:
-        """Return the page; None where a row or a value needs the lenient decoder, or the cut is not at the rows."""
-        decoder = strict_decoder(self.dataset, self._shape) if self._rows_field == ROWS else None
-        if decoder is None:
+    def _fast_page(
+        self, request: "_Request", known: KnownPages, most: int | None, body: bytes, cut: CutBody
+    ) -> Page | None:
+        """Return the page if it is known, only counted, or of one strict form."""
+        if most is not None and (cut.envelope.total or 0) > most and (count := cut.count()):
+            return Page(LateRows(count, body, partial(self._decoded, request, known, None)), {}, *cut.envelope)
+        key = self._keys.key(cut, request.window, request.value) if self._keys else None
+        if facts := known.get(key or b""):
+            rows = LateRows(facts.rows, body, partial(self._decoded, request, {}, None), facts)
+            return Page(rows, {}, *cut.envelope, facts.unknown_fields, key=key)
+        # In most lists each row has every field; then names need only be counted to see that none stands twice.
+        for shape in dict.fromkeys((self._shape, replace(self._shape, is_complete=False))):
+            decoder = strict_decoder(self.dataset.columns, self.dataset.day, shape)
+            if decoder is None or shape.container != cut.container:
+                return None
+            try:
+                values = decoder.decode(cut.rows)
+            except NO_JSON:
+                continue
+            self._shape = shape
+            cut.check_rows(len(values), len(self._columns) if shape.is_complete else None)
+            strict = self._strict_rows(body, values, request.slice_value)
+            return strict and Page(strict[0], {}, *cut.envelope, defects=strict[1], key=key)
+        return None
+
+    def _strict_rows(self, body: bytes, values: list[Row], slice_value: tuple[str]) -> tuple[list[Row], Defects] | None:
+        """Return the rows with their days, and their defects; None where a value needs the lenient decoder."""
+        if b"\\" in body and b"\\u0000" in body:  # the first search is faster, and seldom finds one
             return None
         try:
-            if cut is None or self._shape.rows != "array":
-                values, envelope = decoder.decode(body)
-            else:
-                values, envelope = decoder.decode_rows(cut.rows), cut.envelope()
-            if b"\\" in body and b"\\u0000" in body:  # the first search is faster, and seldom finds one
-                return None
             for position, column in self._columns:
                 # The day of a timestamp is computed below, which checks it.
                 if column.kind in _CHECKS and not (column.kind is Kind.TIMESTAMP and position == self._day):
                     _CHECKS[column.kind](list(map(itemgetter(position), values)))
             defects = self._excess_digits(values)
             if self._day is None:
-                return Page([row + slice_value for row in values], {}, *envelope, defects=defects)
+                return [row + slice_value for row in values], defects
             days = list(map(itemgetter(self._day), values))
             if self._local_days:
                 days = self._local_days.of_all(days)
-            return Page(list(map(add, values, zip(days))), {}, *envelope, defects=defects)
-        except (msgspec.DecodeError, RecursionError, ValueError, ArithmeticError):
+            return list(map(add, values, zip(days))), defects
+        except (ValueError, ArithmeticError):
             return None
+
+    def _lenient_page(self, request: "_Request", cut: CutBody) -> Page:
+        lenient = lenient_rows(self.dataset, cut, self.zone)
+        cut.check_rows(len(lenient.rows), None)
+        self._shape = lenient.shape
+        rows = self._with_days(lenient.rows, request.slice_value)
+        unreadable = {UNREADABLE_VALUES: lenient.unreadable} if lenient.unreadable else {}
+        defects = {**self._excess_digits(rows), **unreadable}
+        key = self._keys.key(cut, request.window, request.value) if self._keys else None
+        return Page(rows, lenient.extras, *cut.envelope, lenient.unknown_fields, defects, key=key)
 
     def _excess_digits(self, rows: Sequence[Row]) -> Defects:
         """Return the amounts with more decimals than their currency has, as defects.
@@ -294,22 +307,6 @@ class PageDecoder:
                 raise DayMissingError(self.dataset.name, problem) from None
             rows.append((*row, day))
         return rows
-
-    def _check_names(self, body: bytes, window: Window | None, number: int) -> None:
-        """Return unless two rows of an object have the same name, of which JSON readers return one.
-
-        Raises:
-            UnreadableBodyError: The page is such an object for the first time.
-            ContractViolationError: It was one before.
-        """
-        name = repeated_name(body, self._rows_field)
-        if name is None:
-            return
-        problem = f"{self._rows_field} is an object that has the name {name!r} twice"
-        if (window, number) in self._doubted:
-            raise ContractViolationError(self.dataset.name, f"{problem}; it was sent again like that")
-        self._doubted.add((window, number))
-        raise UnreadableBodyError(problem)
 
     def _check_window(self, rows: Sequence[Row], window: Window) -> None:
         start, end = window.start.isoformat(), window.end.isoformat()

@@ -9,11 +9,13 @@ from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import whole_number
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.responses import check_no_error, json_object
-from seller_platform.client.lists.row_defects import RowDefects
+from seller_platform.client.lists.row_sink import KeptRows
+from seller_platform.client.lists.slice_reader import read_list
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.loads import UNREADABLE_VALUES, CountVerdict, LoadFacts
-from seller_platform.contract.wire import USER_ACCOUNTS, USER_ME
+from seller_platform.contract.list_query import ListQuery
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract.wire import USER_ME
 from seller_platform.errors import ContractViolationError
 
 _ROWS = "accounts"
@@ -72,29 +74,20 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
         UpstreamUnavailableError: The upstream gave no good answer.
         RequestRefusedError: It refused for good.
     """
-    decoder = PageDecoder(ACCOUNTS, ZoneInfo("UTC"), connection, rows_field=_ROWS)
-    answer, page = api.request("GET", USER_ACCOUNTS, decode=decoder.decode)
-    for position, row in enumerate(page.rows, start=1):
+    decoder, kept = PageDecoder(ACCOUNTS, ZoneInfo("UTC"), connection, rows_field=_ROWS), KeptRows()
+    facts = read_list(api, ListQuery(ACCOUNTS), decoder, kept, ACCOUNTS.name)
+    for position, row in enumerate(kept.rows, start=1):
         if row[0] is None:
-            sent = page.defects.get(UNREADABLE_VALUES, {}).get(position - 1, {}).get("id", "missing or null")
-            raise ContractViolationError(ACCOUNTS.name, f"row {position} of the page: id is {sent}")
-    order = sorted(range(len(page.rows)), key=lambda position: int(page.rows[position][0]))
-    rows = [page.rows[position] for position in order]
+            raise ContractViolationError(ACCOUNTS.name, f"row {position}: its id is missing, null or no number")
+    order = sorted(range(kept.count), key=lambda position: int(kept.rows[position][0]))
+    rows = [kept.rows[position] for position in order]
     accounts = _with_own_keys([_account(row) for row in rows])
-    defects = RowDefects(ACCOUNTS)
-    defects.add(page.rows, page.defects, page=1)
-    defects.check(ACCOUNTS.name, len(rows))
-    notes = defects.notes
-    if page.unknown_fields:
-        notes["unknown_fields"] = sorted(page.unknown_fields)
     if unusable := {account.key: account.problem for account in accounts if account.problem is not None}:
-        notes["unusable_accounts"] = unusable
-    return Discovered(
-        accounts,
-        rows,
-        {number: page.extras[position] for number, position in enumerate(order) if position in page.extras},
-        LoadFacts(answer.requests, 1, len(answer.body), len(rows), CountVerdict.MATCH, notes),
-    )
+        facts = replace(facts, notes={**facts.notes, "unusable_accounts": unusable})
+    if facts.announced is None:  # the API promises all of them in one answer, without a total
+        facts = replace(facts, announced=len(rows), verdict=CountVerdict.MATCH)
+    extras = {number: kept.extras[position] for number, position in enumerate(order) if position in kept.extras}
+    return Discovered(accounts, rows, extras, facts)
 
 
 def _without_error(body: bytes) -> Mapping[str, Any]:

@@ -1,25 +1,22 @@
 """Cost periods of products: reads them SKU by SKU, writes and deletes them."""
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
-from functools import partial
 from uuid import uuid4
 
 import msgspec
 
 from seller_platform.client.decoding.local_days import zone_of
-from seller_platform.client.decoding.pages import Defects, PageDecoder, Row
+from seller_platform.client.decoding.pages import Page, PageDecoder, Row
 from seller_platform.client.decoding.values import exact_number, text_of
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.http.concurrency import in_threads
-from seller_platform.client.lists.row_defects import RowDefects
-from seller_platform.client.lists.row_sink import RowSink
-from seller_platform.contract import Account
+from seller_platform.client.lists.prefetch import naming
+from seller_platform.client.lists.row_sink import KeptRows, RowSink
+from seller_platform.client.lists.slice_reader import read_list
+from seller_platform.contract import Account, SplitFilter
 from seller_platform.contract.cost_periods import (
     AMOUNT,
     COST_ELEMENT,
@@ -39,8 +36,9 @@ from seller_platform.contract.cost_periods import (
     with_cents,
 )
 from seller_platform.contract.datasets.costs import COST_PERIODS, PERIODS_OF_ONE_SKU
-from seller_platform.contract.loads import UNREADABLE_VALUES, CountVerdict, LoadFacts
-from seller_platform.errors import ContractViolationError, RequestRefusedError, UpstreamUnavailableError
+from seller_platform.contract.list_query import ListQuery
+from seller_platform.contract.loads import UNKNOWN_PRODUCTS, UNREADABLE_VALUES, LoadFacts
+from seller_platform.errors import ContractViolationError, RequestRefusedError
 
 LOOK_AHEAD = 8
 _NOT_FOUND = 404
@@ -54,29 +52,18 @@ class LookedUp:
 
     Attributes:
         rows: The values of the dataset's columns in order, and last the day of the snapshot.
-        extras: JSON text of the fields unknown to the contract, by the row's position.
-        defects: What is wrong with the rows, as of a page.
         is_known: Whether the upstream has the product; an unknown one has no rows.
     """
 
     sku: str
     rows: Sequence[Row] = ()
-    extras: Mapping[int, str] = field(default_factory=dict)
-    unknown_fields: frozenset[str] = frozenset()
-    defects: Defects = field(default_factory=dict)
     is_known: bool = True
-    requests: int = 1
-    bytes: int = 0
 
 
 def read_cost_periods(
-    api: SellerApi,
-    account: Account,
-    skus: Sequence[str],
-    snapshot_day: date,
-    sink: RowSink,
+    api: SellerApi, account: Account, skus: Sequence[str], snapshot_day: date, sink: RowSink
 ) -> LoadFacts:
-    """Read the cost periods of these products into the sink.
+    """Read the cost periods of these products into the sink, as one list for each of them.
 
     A product that the upstream does not know has no periods.
 
@@ -85,78 +72,47 @@ def read_cost_periods(
         UpstreamUnavailableError: It did not answer; the product is named.
         RequestRefusedError: It refused for good, or has neither the products nor the endpoint.
     """
-    requests = read_bytes = unknown_products = 0
-    unknown_fields: set[str] = set()
-    keys: Counter[tuple[object, ...]] = Counter()
-    defects = RowDefects(COST_PERIODS)
-    lookup = CostLookup(api, account, snapshot_day)
-    for page, product in enumerate(in_threads(lookup.find, skus, LOOK_AHEAD), start=1):
-        sink.write(product.rows, tags=(), extras=product.extras, page=page)
-        defects.add(product.rows, product.defects, page=page)
-        requests, read_bytes = requests + product.requests, read_bytes + product.bytes
-        unknown_products += not product.is_known
-        unknown_fields |= product.unknown_fields
-        keys.update(row[:2] for row in product.rows)
-    if skus and unknown_products == len(skus):
-        requests += lookup.check_is_offered()
-    defects.check(f"{COST_PERIODS.name} of {account.key}", keys.total())
-    duplicates = sum(count for count in keys.values() if count > 1)
-    notes: dict[str, object] = {"products": len(skus), "unknown_products": unknown_products, **defects.notes}
-    if duplicates:
-        notes["duplicate_keys"] = duplicates
-    if unknown_fields:
-        notes["unknown_fields"] = sorted(unknown_fields)
-    return LoadFacts(requests, len(skus), read_bytes, None, CountVerdict.UNVERIFIABLE, notes)
+    facts = _read(api, account, skus, snapshot_day, sink)
+    if skus and facts.notes[UNKNOWN_PRODUCTS] == len(skus):
+        return replace(facts, requests=facts.requests + _requests_to_offer(api, account))
+    return facts
 
 
-class CostLookup:
-    """Requests the cost periods of an account's products; threads may share it.
+def find_cost_periods(api: SellerApi, account: Account, sku: str) -> LookedUp:
+    """Return the upstream's answer about a product.
 
-    Args:
-        snapshot_day: The day of the snapshot, the last value of each row.
+    Raises:
+        ContractViolationError: It sent what the API does not allow.
+        UpstreamUnavailableError: It did not answer.
+        RequestRefusedError: It refused for good, for another reason than an unknown product.
     """
+    kept = KeptRows()
+    facts = _read(api, account, [sku], date.min, kept)
+    return LookedUp(sku, kept.rows, is_known=not facts.notes[UNKNOWN_PRODUCTS])
 
-    def __init__(self, api: SellerApi, account: Account, snapshot_day: date) -> None:
-        self._api, self._account, self._day = api, account, snapshot_day
-        self._zone = zone_of(account)
 
-    def find(self, sku: str) -> LookedUp:
-        """Return the upstream's answer about a product.
+def _read(api: SellerApi, account: Account, skus: Sequence[str], snapshot_day: date, sink: RowSink) -> LoadFacts:
+    decoder = PageDecoder(PERIODS_OF_ONE_SKU, zone_of(account), snapshot_day, complete=_exact_periods)
+    of_products = replace(PERIODS_OF_ONE_SKU, split_by=SplitFilter(SKU, tuple(skus), required=True))
+    name = f"{COST_PERIODS.name} of {account.key}"
+    facts = read_list(api, ListQuery(of_products, account), decoder, sink, name, look_ahead=LOOK_AHEAD)
+    return replace(facts, notes={"products": len(skus), UNKNOWN_PRODUCTS: 0, **facts.notes})
 
-        Raises:
-            ContractViolationError: It sent what the API does not allow.
-            UpstreamUnavailableError: It did not answer.
-            RequestRefusedError: It refused for good, for another reason than an unknown product.
-        """
-        decoder = PageDecoder(PERIODS_OF_ONE_SKU, self._zone, self._day)
-        try:
-            with _naming(sku):
-                answer, product = self._api.request(
-                    "GET",
-                    COST_PERIODS.path,
-                    {**self._account.selection, SKU: sku},
-                    decode=partial(_decoded, sku, decoder),
-                )
-        except RequestRefusedError as error:
-            if error.status == _NOT_FOUND:
-                return LookedUp(sku, is_known=False)
-            raise
-        return replace(product, requests=answer.requests, bytes=len(answer.body))
 
-    def check_is_offered(self) -> int:
-        """Return how many requests showed that the endpoint exists and accepts the account.
+def _requests_to_offer(api: SellerApi, account: Account) -> int:
+    """Return how many requests showed that the endpoint exists and accepts the account.
 
-        An endpoint refuses a request without a product as incomplete; a missing endpoint answers 404.
+    An endpoint refuses a request without a product as incomplete; a missing endpoint answers 404.
 
-        Raises:
-            RequestRefusedError: There is no such endpoint.
-        """
-        try:
-            return self._api.get(COST_PERIODS.path, self._account.selection).requests
-        except RequestRefusedError as error:
-            if error.status in (400, 422):
-                return 1
-            raise
+    Raises:
+        RequestRefusedError: There is no such endpoint.
+    """
+    try:
+        return api.get(COST_PERIODS.path, account.selection).requests
+    except RequestRefusedError as error:
+        if error.status in (400, 422):
+            return 1
+        raise
 
 
 def read_periods(product: LookedUp) -> Periods:
@@ -185,7 +141,7 @@ def write_periods(api: SellerApi, account: Account, sku: str, periods: Periods) 
         RequestRefusedError: It refused for good.
         UpstreamUnavailableError: It gave no good answer, and may have stored them.
     """
-    with _naming(sku):
+    with naming(sku):
         sent, key = periods_sent(sku, periods), str(uuid4())
         api.request("POST", COST_PERIODS.path, account.selection, sent, decode=bytes, idempotency_key=key)
 
@@ -199,7 +155,7 @@ def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPerio
     """
     dates = {} if period is None else {FROM_DATE: str(period.from_date), TO_DATE: str(period.to_date)}
     try:
-        with _naming(sku):
+        with naming(sku):
             # It may be sent again, and then finds nothing left to delete.
             api.request("DELETE", COST_PERIODS.path, {**account.selection, SKU: sku, **dates}, decode=bytes)
     except RequestRefusedError as error:
@@ -226,9 +182,8 @@ def _element(sku: str, first: str, sent: Mapping[str, object]) -> CostElement:
     )
 
 
-def _decoded(sku: str, decoder: PageDecoder, body: bytes) -> LookedUp:
-    """Return the answer about one product, in every form that upstreams send."""
-    page = decoder.decode(body)
+def _exact_periods(page: Page, sku: str | None) -> Page:
+    """Return the page of one product with its SKU in each row, and with exact amounts."""
     unknown, unreadable = set(page.unknown_fields), dict(page.defects.get(UNREADABLE_VALUES, {}))
     rows = []
     for position, (sent_sku, first, last, sent, day) in enumerate(page.rows):
@@ -240,7 +195,7 @@ def _decoded(sku: str, decoder: PageDecoder, body: bytes) -> LookedUp:
             unreadable[position] = {**unreadable.get(position, {}), COST_ELEMENTS: wrong}
         rows.append((sku, first, last, elements, day))
     defects = {**page.defects, **({UNREADABLE_VALUES: unreadable} if unreadable else {})}
-    return LookedUp(sku, rows, page.extras, frozenset(unknown), defects)
+    return replace(page, rows=rows, unknown_fields=frozenset(unknown), defects=defects)
 
 
 def _exact_elements(sent: str | None, unknown: set[str]) -> tuple[str | None, str | None]:
@@ -267,22 +222,3 @@ def _exact_elements(sent: str | None, unknown: set[str]) -> tuple[str | None, st
             element[AMOUNT] = msgspec.Raw(b"null")
             wrong.append(text_of(amount))
     return msgspec.json.encode(elements).decode(), " and ".join(wrong) or None
-
-
-@contextmanager
-def _naming(sku: str) -> Iterator[None]:
-    """Add the product to the messages of errors that leave the block."""
-    try:
-        yield
-    except UpstreamUnavailableError as error:
-        raise error.named(f"{error.request} of SKU {sku!r}") from error
-    except RequestRefusedError as error:
-        raise RequestRefusedError(
-            f"{error.request} of SKU {sku!r}",
-            error.status,
-            error.message,
-            error.parameters,
-            retry_after_seconds=error.retry_after_seconds,
-        ) from error
-    except ContractViolationError as error:
-        raise ContractViolationError(f"{error.what} of SKU {sku!r}", error.problem) from error

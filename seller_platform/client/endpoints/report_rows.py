@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from seller_platform.client.decoding.envelopes import check_names
 from seller_platform.client.decoding.values import reader_of, shape_of, text_of
 from seller_platform.client.endpoints.json_stream import JsonText
 from seller_platform.client.http.characters import MARK, sent_bytes, storable_json, variants, variants_of_texts
@@ -91,6 +92,7 @@ class ReportReader:
             sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
         except msgspec.ValidationError:
             raise self._violation(f"it is {shape_of(row)}, not an object") from None
+        check_names(row, len(sent))
         values: list[Any] = [None] * len(_SENT)
         others: dict[str, object] = {}
         for name, value in sent.items():
@@ -186,19 +188,21 @@ def json_rows(text: JsonText) -> Iterator[str]:
         yield from text.elements()
         text.end()
         return
-    has_rows = False
+    names: set[str] = set()
     for name in text.names():
-        if name == ROWS and not has_rows:
+        if name in names:
+            raise UnreadableBodyError(f"an object that has the name {name!r} twice")
+        names.add(name)
+        if name == ROWS:
             if text.peek() != "[":
                 raise ContractViolationError("the report", f"its {ROWS} is no array, but its rows should be there")
-            has_rows = True
             yield from text.elements()
         elif name in ERROR_FIELDS:
             check_no_error({name: digits_kept(storable_json(sent_bytes(text.value())))})
         else:
             text.value()
     text.end()
-    if not has_rows:
+    if ROWS not in names:
         raise ContractViolationError("the report", f"there is no {ROWS} in the answer, but its rows should be there")
 
 

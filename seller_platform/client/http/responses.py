@@ -17,7 +17,7 @@ from xxhash import xxh3_128_digest
 from seller_platform.client.http.characters import storable_json
 from seller_platform.client.http.pauses import pause_seconds
 from seller_platform.clocks import Clock
-from seller_platform.contract.wire import ERROR_WORD, MESSAGE, STATUS
+from seller_platform.contract.wire import ERROR_WORD, MESSAGE, PARAMETERS, STATUS
 from seller_platform.errors import (
     CutBodyError,
     ErrorAnswerError,
@@ -41,6 +41,9 @@ _NO_ERROR = frozenset({"", "0", "false", "none", "null"})
 
 WITHOUT_BODY = (204, 205)
 """Statuses whose answers have no body (RFC 9110 sections 15.3.5 and 15.3.6)."""
+
+_MESSAGES = (MESSAGE, "error_description", "detail", "title")
+"""Where services write why they refuse (RFC 6749 section 5.2, RFC 9457 section 3.1)."""
 
 ERROR_FIELDS = (ERROR_WORD, STATUS, MESSAGE)
 """The fields of an answer that `check_no_error` looks at."""
@@ -238,7 +241,6 @@ def _refusal(answer: RawAnswer, request: str, pause: float | None) -> RequestRef
         message = f"it redirects to {where}, and SELLER_API_BASE_URL must name the final address"
         return RequestRefusedError(request, answer.status, message)
     body = json_object(answer.body)
-    text = next((body[name] for name in ("message", "error_description", "error") if body.get(name)), None)
     errors = body.get("errors")
     parameters = {
         shortened(str(name)): [shortened(str(text)) for text in (texts if isinstance(texts, list) else [texts])][:5]
@@ -247,7 +249,7 @@ def _refusal(answer: RawAnswer, request: str, pause: float | None) -> RequestRef
     return RequestRefusedError(
         request,
         answer.status,
-        (shortened(text) if isinstance(text, str) else "it gave no reason") + answer.through,
+        (message_of(body) or "it gave no reason") + answer.through,
         parameters,
         retry_after_seconds=pause,
     )
@@ -272,7 +274,7 @@ def json_object(body: bytes) -> Mapping[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def digits_kept(sent: bytes, **options: Any) -> Any:
+def digits_kept(sent: str | bytes, **options: Any) -> Any:
     """Return the value of JSON with the texts of its numbers, which Python reads up to 4,300 digits."""
     return json.loads(sent, parse_int=str, parse_float=str, **options)
 
@@ -293,6 +295,13 @@ def check_no_error(answer: Mapping[str, Any]) -> None:
     has_error = error.strip().casefold() not in _NO_ERROR if isinstance(error, str) else bool(error)
     if not has_error and not (isinstance(status, str) and status.strip().casefold() == ERROR_WORD):
         return
-    inner = error.get(MESSAGE) if isinstance(error, Mapping) else error
-    texts = (text for text in (answer.get(MESSAGE), inner) if isinstance(text, str))
-    raise ErrorAnswerError(next((shortened(text) for text in texts if text), ""))
+    raise ErrorAnswerError(message_of(answer))
+
+
+def message_of(answer: Mapping[str, Any]) -> str:
+    """Return the message of a decoded answer that is an error, on one line; nothing where it has none."""
+    errors = answer.get(PARAMETERS)
+    inner = answer.get(ERROR_WORD) or (errors[0] if isinstance(errors, list) and errors else None)
+    levels = (level for level in (answer, inner) if isinstance(level, Mapping))
+    texts = (*(level.get(name) for level in levels for name in _MESSAGES), inner)
+    return next((shortened(text) for text in texts if isinstance(text, str) and text.strip()), "")

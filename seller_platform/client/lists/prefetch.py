@@ -1,18 +1,47 @@
 """Prefetch: requests pages ahead in a few threads, and decodes and yields them in order."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Self
 
-from seller_platform.client.decoding.pages import Page, PageDecoder
+from seller_platform.client.decoding.pages import LateRows, Page, PageDecoder
 from seller_platform.client.http.api import Answer, SellerApi
+from seller_platform.contract import Source
 from seller_platform.contract.list_query import ListQuery
-from seller_platform.errors import UnreadableBodyError
+from seller_platform.errors import (
+    ContractViolationError,
+    RequestRefusedError,
+    RowsMissingError,
+    UnreadableBodyError,
+    UpstreamUnavailableError,
+)
+
+_NOT_FOUND = 404
+
+
+@contextmanager
+def naming(sku: str) -> Iterator[None]:
+    """Add the product to the messages of errors that leave the block."""
+    try:
+        yield
+    except UpstreamUnavailableError as error:
+        raise error.named(f"{error.request} of SKU {sku!r}") from error
+    except RequestRefusedError as error:
+        raise RequestRefusedError(
+            f"{error.request} of SKU {sku!r}",
+            error.status,
+            error.message,
+            error.parameters,
+            retry_after_seconds=error.retry_after_seconds,
+        ) from error
+    except ContractViolationError as error:
+        raise ContractViolationError(f"{error.what} of SKU {sku!r}", error.problem) from error
 
 
 class PageFetcher:
@@ -44,10 +73,7 @@ class PageFetcher:
 
     def one(self, query: ListQuery) -> Page:
         """Return one page."""
-        decode = partial(self._decoder.decode, window=query.window, number=query.page, value=query.value)
-        answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
-        self.unknown_fields |= page.unknown_fields
-        return self._counted(query, answer, page)
+        return self._page(query, partial(self._api.get, query.dataset.path, query.params))
 
     def each(self, queries: Iterable[ListQuery], *, as_firsts: bool = False) -> Iterator[Page]:
         """Yield the pages in the order of their queries.
@@ -70,28 +96,45 @@ class PageFetcher:
                 if not under_way:
                     return
                 query, future = under_way.popleft()
-                answer, page_of = future.result(), partial(self._decoded, query)
-                page = None
-                if as_firsts and query.window is not None and query.dataset.is_divisible:
-                    page = self._decoder.counted(answer.body, query.page_size, page_of)
-                page = self._counted(query, answer, page_of(answer.body) if page is None else page)
+                counts = as_firsts and query.window is not None and query.dataset.is_divisible
+                page = self._page(query, future.result, (query.page_size or 0) if counts else None)
         finally:
             for _, future in under_way:
                 future.cancel()
 
-    def _decoded(self, query: ListQuery, body: bytes) -> Page:
-        """Return the page of a body; if it cannot be read, request it again."""
-        try:
-            page = self._decoder.decode(body, query.window, number=query.page, value=query.value)
-        except UnreadableBodyError:
-            self.body_bytes -= len(body)
-            return self.one(query)
-        self.unknown_fields |= page.unknown_fields
-        return page
+    def _page(self, query: ListQuery, get: Callable[[], Answer], most: int | None = None) -> Page:
+        """Return a page; if its body cannot be read, request it again.
 
-    def _counted(self, query: ListQuery, answer: Answer, page: Page) -> Page:
-        self.requests += answer.requests
+        Args:
+            most: Where the total is larger, the rows are only counted.
+        """
+        decode = partial(self._decoder.decode, window=query.window, number=query.page, value=query.value)
+        is_product = query.dataset.source is Source.PRODUCT_LOOKUP
+        with naming(query.value or "") if is_product else nullcontext():
+            try:
+                answer = get()
+                try:
+                    page, requests = decode(answer.body, most=most), answer.requests
+                except UnreadableBodyError:
+                    requests = answer.requests
+                    answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
+                    requests += answer.requests
+            except (RequestRefusedError, RowsMissingError) as error:
+                is_unknown = is_product and isinstance(error, RequestRefusedError) and error.status == _NOT_FOUND
+                if query.page == 1 and not is_unknown:
+                    raise
+                self.requests += 1
+                return Page((), refusal=error)
+        self.requests += requests
         self.body_bytes += len(answer.body)
         self.is_computed |= answer.is_computed
+        self.unknown_fields |= page.unknown_fields
+        if isinstance(page.rows, LateRows) and page.rows.facts is None:
+            page.rows.page_of = partial(self._late, query, answer)
         as_of = query.pin_of(answer.next_query)
         return replace(page, as_of=as_of) if as_of else page
+
+    def _late(self, query: ListQuery, answer: Answer, body: bytes) -> Page:
+        """Return a page that was only counted, decoded."""
+        self.body_bytes -= len(body)
+        return self._page(query, lambda: replace(answer, requests=0))

@@ -11,7 +11,7 @@ page to the next with a moment that the list is pinned to. Then all pages are of
 A single page that contradicts its total is requested again: with the same rows its total is wrong.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -25,7 +25,7 @@ from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CONTRADICTION
 from seller_platform.contract.wire import AS_OF
 from seller_platform.counts import count_of
-from seller_platform.errors import ContractViolationError, RequestRefusedError
+from seller_platform.errors import ContractViolationError, RequestRefusedError, RowsMissingError
 
 _FILL = 0.9
 """How full a page may be by plan: some days have more rows than others."""
@@ -34,7 +34,8 @@ _MOST_PAGES = 2_000
 """A list that goes on after so many pages, and after those that it announced, has no end."""
 
 _GONE = 410
-_NO_SUCH_PAGE = (400, 404, 410, 416, 422)
+_NO_SUCH_PAGE = (400, 404, 410, 416, 422, None)
+"""The statuses of an answer for a page that does not exist; None for a good one that has no rows."""
 
 
 class WalkEndedError(Exception):
@@ -72,6 +73,10 @@ class ReadResult:
             {**other.notes, **self.notes},
         )
 
+    def contradicted(self, contradiction: str) -> "ReadResult":
+        """Return the result with a note about counts that contradict each other; an empty one adds none."""
+        return replace(self, notes={CONTRADICTION: contradiction, **self.notes}) if contradiction else self
+
 
 @dataclass(frozen=True)
 class ListPart:
@@ -92,33 +97,26 @@ class ListReader:
     Args:
         query: Requests the first page of the whole slice, unfiltered.
         memory: Pages of an earlier reading; None where every page is decoded.
-        place: Completes the day of rows that lack it.
 
     Attributes:
-        pages: Pages with rows in the attempt under way.
+        pages: Pages written in the attempt under way.
+        unknown: Values of a required filter that the upstream does not know.
         defects: What is wrong with its rows.
         follows_links: Whether pages are requested of the moment that the upstream links to.
     """
 
-    def __init__(
-        self,
-        fetcher: PageFetcher,
-        query: ListQuery,
-        sink: RowSink,
-        memory: PageMemory | None,
-        place: Callable[[Sequence[Row]], Sequence[Row]] | None = None,
-    ) -> None:
-        self.fetcher, self.query, self.sink, self._memory, self._place = fetcher, query, sink, memory, place
-        self.pages, self.defects, self.follows_links = 0, RowDefects(query.dataset), True
+    def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink, memory: PageMemory | None) -> None:
+        self.fetcher, self.query, self.sink, self._memory, self.follows_links = fetcher, query, sink, memory, True
         key = query.dataset.key_positions
         self._key: Callable[[Row], object] | None = itemgetter(*key) if key else None
         # A ledger has no key, so the whole row is compared; equal rows cost a second reading.
         self._identity: Callable[[Any], Any] = itemgetter(*key or (slice(None),))
         self._keys_of_known: dict[bytes, list[int]] = {}
+        self.restart()
 
     def restart(self) -> None:
         """Forget what was read so far."""
-        self.pages = 0
+        self.pages = self.unknown = 0
         self.defects = RowDefects(self.query.dataset)
         self.sink.restart()
 
@@ -148,6 +146,12 @@ class ListReader:
         return result
 
     def _read(self, part: ListPart, first: Page) -> ReadResult:
+        if first.refusal is not None:
+            self.unknown += 1
+            self._write(part, first)
+            return ReadResult(announced=None)
+        if first.total and not first.rows:  # a fault, perhaps
+            first = self.fetcher.one(part.query)
         # The pages of one moment are read once, so that smaller windows would take more requests.
         smaller = [] if first.as_of else _smaller(part, first)
         if not smaller:
@@ -158,54 +162,30 @@ class ListReader:
             announced = count_of(first.total or 0, "row", "was")
             doubt = f"{announced} announced for the whole window, {total} for its parts"
             result = replace(result, doubt=result.doubt or doubt)
-        return replace(result, announced=first.total)
+        return replace(result, announced=first.total).contradicted(contradiction_of(first, part.query))
 
     def _read_pages(self, part: ListPart, first: Page) -> ReadResult:
         """Read a list page by page; those that its counts announce are fetched ahead."""
-        pages, duplicates = _Pages(part.query, first, self._keys), 0
-        try:
-            for page in self._following(replace(part.query, as_of=first.as_of), first, pages):
-                if pages.add(page) or page is first:
-                    duplicates = self._write(part, page)
-                elif pages.have_ended:
-                    break
-        except RequestRefusedError as error:
-            if first.as_of and (error.status == _GONE or AS_OF in error.parameters):
-                raise WalkEndedError(error.message) from None
-            raise
+        query, pages, duplicates = replace(part.query, as_of=first.as_of), _Pages(part.query, first, self._keys), 0
+        ahead = self.fetcher.each(replace(query, page=number) for number in range(2, pages.announced + 1))
+        page: Page | None = first
+        while page is not None:
+            if pages.add(page) or page is first:
+                duplicates = self._write(part, page)
+            elif pages.have_ended:
+                break
+            number = pages.count + 1
+            page = next(ahead, None)
+            if page is None and pages.expect_more:
+                page = self.fetcher.one(replace(query, page=number))
+            if page is not None and page.refusal is not None:
+                _check_end(page.refusal, query, is_announced=number <= (first.last_page or 1))
+            if page is not None and page.rows and number > max(_MOST_PAGES, pages.announced):
+                raise ContractViolationError(query.dataset.name, f"the list has no end: page {number - 1} has rows")
         if pages.contradict_total:
             again = self.fetcher.one(part.query)
             pages.are_confirmed = (again.total, [*again.rows]) == (first.total, [*first.rows])
         return pages.result(duplicates)
-
-    def _following(self, query: ListQuery, first: Page, pages: "_Pages") -> Iterator[Page]:
-        yield first
-        if first.total and not first.rows:  # a fault, perhaps
-            yield self.fetcher.one(query)
-        number, announced = 1, (replace(query, page=number) for number in range(2, pages.announced + 1))
-        try:
-            for number, page in enumerate(self.fetcher.each(announced), start=2):  # noqa: B007  # used after an error
-                yield page
-        except RequestRefusedError as error:
-            # Where pages are smaller than the first, a total announces more of them than there are.
-            if not _has_no_page(error, query) or number < (first.last_page or 1):
-                raise
-            yield Page(rows=())
-        number = pages.announced
-        while pages.expect_more:
-            number += 1
-            if number > max(_MOST_PAGES, pages.announced):
-                raise ContractViolationError(query.dataset.name, f"the list has no end: page {number - 1} has rows")
-            yield self._beyond(replace(query, page=number))
-
-    def _beyond(self, query: ListQuery) -> Page:
-        """Return a page after those that are announced; many upstreams refuse one that does not exist."""
-        try:
-            return self.fetcher.one(query)
-        except RequestRefusedError as error:
-            if not _has_no_page(error, query):
-                raise
-            return Page(rows=())
 
     def _keys(self, page: Page) -> list[int]:
         """Return the hashes of the rows' keys. Those of known pages are computed once."""
@@ -223,7 +203,6 @@ class ListReader:
         if self._memory is not None and page.key and isinstance(rows, LateRows) and rows.facts is not None:
             self._memory.write_late(page.key, rows.body, rows.decode, tags=part.tags, page=self.pages)
             return rows.facts.duplicate_keys
-        rows = rows if self._place is None else self._place(rows)
         is_plain = self.defects.add(rows, page.defects, page=self.pages)
         self.sink.write(rows, tags=part.tags, extras=page.extras, page=self.pages)
         duplicates = len(rows) - len(set(map(self._key, rows))) if self._key else 0
@@ -232,14 +211,43 @@ class ListReader:
         return duplicates
 
 
-def _has_no_page(error: RequestRefusedError, query: ListQuery) -> bool:
-    return not query.as_of and error.status in _NO_SUCH_PAGE
+def _check_end(refusal: RequestRefusedError | RowsMissingError, query: ListQuery, *, is_announced: bool) -> None:
+    """Return if a list may end where a page is refused: many upstreams refuse one that does not exist.
+
+    Where pages are smaller than the first, a total announces more of them than there are.
+
+    Raises:
+        WalkEndedError: The list was pinned to a moment.
+        RequestRefusedError: The page exists.
+        RowsMissingError: The page exists.
+    """
+    status = refusal.status if isinstance(refusal, RequestRefusedError) else None
+    if query.as_of and isinstance(refusal, RequestRefusedError) and (status == _GONE or AS_OF in refusal.parameters):
+        raise WalkEndedError(refusal.message)
+    if query.as_of or is_announced or status not in _NO_SUCH_PAGE:
+        raise refusal
 
 
 def is_full(page: Page, query: ListQuery) -> bool:
     """Whether page 1 may be full. The upstream may use smaller pages than were asked for."""
     size = page.per_page or min(query.dataset.page_sizes, default=query.page_size or 0)
-    return bool(page.rows) and len(page.rows) >= size
+    return 0 < size <= len(page.rows)
+
+
+def contradiction_of(first: Page, query: ListQuery) -> str:
+    """Return how the total and the last page contradict each other by page 1; nothing if they do not."""
+    size, rows = first.per_page or query.page_size, len(first.rows)
+    if first.total is None or not first.last_page or (first.total > rows and rows != size):
+        return ""
+    return _contradiction([first.last_page], -(-first.total // rows) if rows else 0)
+
+
+def _contradiction(last_pages: Iterable[int], pages: int) -> str:
+    for last_page in last_pages:
+        if last_page != max(1, pages):
+            by_rows = count_of(pages, "page")
+            return f"the list has {count_of(last_page, 'page')} by its last_page, and {by_rows} by its rows"
+    return ""
 
 
 def _smaller(part: ListPart, first: Page) -> list[ListPart]:
@@ -265,6 +273,7 @@ class _Pages:
         keys: Returns the hashes of the keys of a page's rows.
 
     Attributes:
+        count: How many pages were added.
         announced: The number of the last page by the counts of the first.
         have_ended: Whether two pages in a row brought no rows; after one of them, the counts may announce more.
         are_confirmed: Whether a second answer for the only page was the same.
@@ -275,36 +284,37 @@ class _Pages:
         of_total = -(-first.total // len(first.rows)) if first.total and first.rows else 1
         self.announced = max(1, of_total, first.last_page or 1)
         self.have_ended = self.are_confirmed = False
-        self._last, self._added_last, self._count = first, False, 0
+        self._last, self._added_last, self.count = first, False, 0
         self._rows: list[int] = []
         self._seen: set[int] = set()
         self._keys: set[int] = set()
         self._totals: list[int] = []
+        self._last_pages: list[int] = []
         self._pins: list[str | None] = []
-        self._last_page, self._wrong_number = 0, ""
+        self._wrong_number = ""
 
     def add(self, page: Page) -> bool:
         """Record a page; False where it brings no rows: it has none, or repeats an earlier page."""
-        self._count += 1
+        self.count += 1
         # Most lists have one page, of which no keys are needed.
-        added = bool(page.rows) and (self._count == 1 or not self._repeats(page))
-        self.have_ended = not added and not self._added_last and self._count > 1
+        added = bool(page.rows) and (self.count == 1 or not self._repeats(page))
+        self.have_ended = not added and not self._added_last and self.count > 1
         self._last, self._added_last = page, added
         self._pins.append(page.as_of)
         # Beyond the end of a list, upstreams announce no rows and no pages.
-        if page.total is not None and (added or page.total or self._count == 1):
+        if page.total is not None and (added or page.total or self.count == 1):
             self._totals.append(page.total)
-        if added or self._count == 1:
-            self._last_page = max(self._last_page, page.last_page or 0)
+        if page.last_page and (added or self.count == 1):
+            self._last_pages.append(page.last_page)
         if added:
             self._rows.append(len(page.rows))
-            if page.current_page not in (None, self._count) and not self._wrong_number:
-                self._wrong_number = f"page {self._count} says that it is page {page.current_page}"
+            if page.current_page not in (None, self.count) and not self._wrong_number:
+                self._wrong_number = f"page {self.count} says that it is page {page.current_page}"
         return added
 
     def _repeats(self, page: Page) -> bool:
         """Whether an earlier page has the same rows, in any order."""
-        for each in (self._first, page) if self._count == 2 else (page,):
+        for each in (self._first, page) if self.count == 2 else (page,):
             keys = self._keys_of(each)
             fingerprint = hash(tuple(sorted(keys)))
             if fingerprint in self._seen:
@@ -323,7 +333,7 @@ class _Pages:
             return True
         if self._first.as_of is not None:
             return self._last.as_of is not None
-        if not self._totals or self._last_page > len(self._rows):
+        if max(self._last_pages, default=0) > len(self._rows) or (not self._totals and self._query.dataset.is_paged):
             return True
         return is_full(self._first, self._query) and self._rows[-1] >= self._rows[0]
 
@@ -347,16 +357,12 @@ class _Pages:
         is_certain = not rows or (len(self._rows) == 1 and (is_whole or self.are_confirmed))
         doubt = None
         if len(set(self._totals)) > 1:
-            doubt = f"the total went from {self._totals[0]} to {self._totals[-1]}"
-        elif not is_pinned and not is_certain:
+            moved = next(total for total in self._totals if total != self._totals[0])
+            doubt = f"the total went from {self._totals[0]} to {moved}"
+        contradiction = doubt or _contradiction(self._last_pages, len(self._rows))
+        if not (doubt or is_pinned or is_certain):
             what = "several pages" if len(self._rows) > 1 else "one page with another total"
             doubt = f"a list of {what} is read until two readings agree"
-        pages = max(1, len(self._rows))
-        contradiction = "" if announced == rows else self._wrong_number
-        if self._last_page > pages or (announced is None and 0 < self._last_page < pages):
-            by_rows = count_of(pages, "page")
-            contradiction = (
-                f"the list has {count_of(self._last_page, 'page')} by its last_page, and {by_rows} by its rows"
-            )
+        contradiction = contradiction or ("" if announced == rows else self._wrong_number)
         notes = {CONTRADICTION: contradiction} if contradiction else {}
         return ReadResult(rows, announced, doubt, rows - len(self._keys) if self._keys else duplicates, notes)

@@ -1,4 +1,4 @@
-"""The protocols of the objects that receive the rows of a slice and remember its pages."""
+"""Receives the rows of a slice, and remembers its pages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -27,6 +27,38 @@ class RowSink(Protocol):
         self, rows: Sequence[tuple[Any, ...]], *, tags: Sequence[str | None], extras: Mapping[int, str], page: int
     ) -> None:
         """Append the rows of one page."""
+
+
+class KeptRows:
+    """Keeps the rows of a short list in memory.
+
+    Attributes:
+        rows: The rows since the last restart.
+        extras: JSON text of their fields unknown to the contract, by the row's position.
+    """
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget every row."""
+        self.rows: list[tuple[Any, ...]] = []
+        self.extras: dict[int, str] = {}
+
+    @property
+    def count(self) -> int:
+        """Rows since the last restart."""
+        return len(self.rows)
+
+    @property
+    def digest(self) -> bytes:
+        """The sorted rows as text."""
+        return repr(sorted(map(repr, self.rows))).encode()
+
+    def write(self, rows: Sequence[tuple[Any, ...]], *, extras: Mapping[int, str], **_: object) -> None:
+        """Append the rows of one page."""
+        self.extras |= {self.count + position: extra for position, extra in extras.items()}
+        self.rows += rows
 
 
 class PageMemory(Protocol):

@@ -1,24 +1,28 @@
 """Reads the rows of one slice, again and again until none can have been missed."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
 
 from seller_platform.client.decoding.local_days import zone_of
-from seller_platform.client.decoding.pages import PageDecoder, Row
+from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.placed_rows import placed_rows
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.reader import ListReader, ReadResult, WalkEndedError
 from seller_platform.client.lists.row_sink import PageMemory, RowSink
 from seller_platform.client.lists.split_lists import SplitListReader
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.list_query import ListQuery
-from seller_platform.contract.loads import CONTRADICTION, CountVerdict, LoadFacts
+from seller_platform.contract.loads import CONTRADICTION, UNKNOWN_PRODUCTS, CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
 from seller_platform.counts import count_of
-from seller_platform.errors import DayMissingError, ListChangedError, UpstreamUnavailableError
+from seller_platform.errors import (
+    ContractViolationError,
+    DayMissingError,
+    ListChangedError,
+    UpstreamUnavailableError,
+)
 
 ATTEMPTS = 3
 
@@ -51,35 +55,44 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
         ContractViolationError: The upstream sent what the API does not allow, or too many values cannot be read.
         UpstreamUnavailableError: It did not answer, or announced rows and sent none.
     """
-    plans = _plans(dataset, window)
+    name = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
+    zone, slice_value = zone_of(account), window.start if window else snapshot_day
+    known, currency = memory.known if memory else None, account.currency_code
+    decoder = PageDecoder(dataset, zone, slice_value, known=known, currency=currency)
+    query = ListQuery(dataset, account, window)
     try:
-        return _read(api, dataset, account, window, snapshot_day, sink, memory, plans, look_ahead)
+        return read_list(api, query, decoder, sink, name, _plans(dataset, window), memory, look_ahead)
     except DayMissingError as error:
         if window is None or not dataset.is_computed:
-            raise DayMissingError(_name(dataset, account, window), error.problem) from None
-    days, place = [list(window.split(1))] * ATTEMPTS, partial(placed_rows, dataset)
-    facts = _read(api, dataset.asked_by_day(), account, window, snapshot_day, sink, None, days, look_ahead, place)
+            raise DayMissingError(name, error.problem) from None
+    by_day = dataset.asked_by_day()
+    decoder = PageDecoder(by_day, zone, None, currency=currency, complete=partial(_with_day, dataset))
+    plans = [list(window.split(1))] * ATTEMPTS
+    facts = read_list(api, ListQuery(by_day, account), decoder, sink, name, plans, None, look_ahead)
     return replace(facts, requests=facts.requests + 1, notes={**facts.notes, "asked_by_day": window.days})
 
 
-def _read(  # noqa: PLR0917  # the facts of `read_slice`
+def read_list(  # noqa: PLR0917  # facts of different types
     api: SellerApi,
-    dataset: Dataset,
-    account: Account,
-    window: Window | None,
-    snapshot_day: date | None,
+    query: ListQuery,
+    decoder: PageDecoder,
     sink: RowSink,
-    memory: PageMemory | None,
-    plans: Iterable[Sequence[Window | None]],
-    look_ahead: int,
-    place: Callable[[Sequence[Row]], Sequence[Row]] | None = None,
+    name: str,
+    plans: Iterable[Sequence[Window | None]] = ((None,),) * ATTEMPTS,
+    memory: PageMemory | None = None,
+    look_ahead: int = 4,
 ) -> LoadFacts:
-    zone, slice_value = zone_of(account), window.start if window else snapshot_day
-    known = memory.known if memory else None
-    decoder = PageDecoder(dataset, zone, slice_value, known=known, currency=account.currency_code)
+    """Read a list into the sink, as `read_slice` does.
+
+    Args:
+        query: Requests its first page.
+        name: Names the list in errors.
+        plans: The windows of each attempt.
+    """
     with PageFetcher(api, decoder, look_ahead) as fetcher:
-        reader = ListReader(fetcher, ListQuery(dataset, account, window), sink, memory, place)
-        source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
+        reader = ListReader(fetcher, query, sink, memory)
+        split_by = query.dataset.split_by
+        source = SplitListReader(reader) if split_by and not split_by.required else reader
         previous: tuple[bytes, int | None] | None = None
         for number, windows in enumerate(plans, start=1):
             reader.restart()
@@ -90,18 +103,40 @@ def _read(  # noqa: PLR0917  # the facts of `read_slice`
                 continue
             fingerprint = (sink.digest, result.announced)
             if result.doubt is None or fingerprint == previous:
-                if not sink.count and (result.announced or CONTRADICTION in result.notes):
-                    rows = count_of(result.announced or 1, "row", "was")
-                    problem = f"{rows} announced of {account.key} and none was sent"
-                    raise UpstreamUnavailableError(f"GET {dataset.path}", problem, attempts=number)
-                reader.defects.check(_name(dataset, account, window), sink.count)
+                contradiction = result.notes.get(CONTRADICTION)
+                if not sink.count and (result.announced or contradiction):
+                    rows = f"{count_of(result.announced or 0, 'row', 'was')} announced"
+                    owner = query.account.key if query.account else name
+                    problem = (
+                        f"{rows} of {owner} and none was sent"
+                        if result.announced
+                        else f"no row of {owner} was sent: {contradiction}"
+                    )
+                    raise UpstreamUnavailableError(f"GET {query.dataset.path}", problem, attempts=number)
+                reader.defects.check(name, sink.count)
                 return _facts(result, number, fetcher, reader)
             previous, doubt = fingerprint, result.doubt
-    raise ListChangedError(_name(dataset, account, window), attempts=number, last=doubt)
+    raise ListChangedError(name, attempts=number, last=doubt)
 
 
-def _name(dataset: Dataset, account: Account, window: Window | None) -> str:
-    return f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
+def _with_day(dataset: Dataset, page: Page, _: str | None) -> Page:
+    """Return the page of one day, whose row comes with the day that was asked for as its last value.
+
+    Args:
+        dataset: The list as it is declared, with the column of its day.
+
+    Raises:
+        ContractViolationError: There are several rows, or one of another day.
+    """
+    position = next(number for number, column in enumerate(dataset.columns) if column.name == dataset.day)
+    if len(page.rows) > 1:
+        problem = f"{page.rows[0][-1]} has {count_of(len(page.rows), 'row')}, but a day has one"
+        raise ContractViolationError(dataset.name, problem)
+    for row in page.rows:
+        if row[position] not in (None, row[-1]):
+            problem = f"{dataset.day} is {row[position]} in the row of {row[-1]} that was asked for"
+            raise ContractViolationError(dataset.name, problem)
+    return replace(page, rows=[(*row[:position], row[-1], *row[position + 1 :]) for row in page.rows])
 
 
 def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window | None]]:
@@ -125,6 +160,8 @@ def _facts(result: ReadResult, attempts: int, fetcher: PageFetcher, reader: List
     if result.announced not in (None, reader.sink.count) or CONTRADICTION in result.notes:
         verdict = CountVerdict.MISMATCH
     notes = {**result.notes, **reader.defects.notes}
+    if reader.unknown:
+        notes[UNKNOWN_PRODUCTS] = reader.unknown
     if attempts > 1:
         notes["attempts"] = attempts
     if result.duplicate_keys:

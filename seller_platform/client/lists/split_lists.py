@@ -9,7 +9,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from seller_platform.client.decoding.pages import Page
-from seller_platform.client.lists.reader import ListPart, ListReader, ReadResult, is_full
+from seller_platform.client.lists.reader import ListPart, ListReader, ReadResult, contradiction_of, is_full
 from seller_platform.contract import Window
 from seller_platform.counts import count_of
 
@@ -54,7 +54,7 @@ class SplitListReader:
             tags = (value,) if self._split_by.tag else ()
             parts = [ListPart(replace(self._query, window=window, value=value), tags) for window in windows]
             results.append(self._reader.read_all(parts, firsts[number : number + 1] or None))
-        return self._compared(whole, results, windows)
+        return self._compared(whole, results, windows).contradicted(contradiction_of(whole, self._whole))
 
     def _ignores(self, whole: Page, firsts: Sequence[Page]) -> bool:
         """Whether the lists of all values are about as long as the unfiltered one, and share most of its rows.

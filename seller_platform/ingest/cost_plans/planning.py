@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cache
 from uuid import uuid4
 
 from seller_platform.client.endpoints.cost_periods import (
     LOOK_AHEAD,
-    CostLookup,
     delete_periods,
+    find_cost_periods,
     read_periods,
     write_periods,
 )
@@ -108,14 +108,12 @@ class CostUpstream:
     def read(self, products: Iterable[Product]) -> dict[Product, _ReadPeriods]:
         """Return the present costs of products."""
         asked = list(products)
-        lookups = {}
-        for account in {account for account, _ in asked}:
-            registered = self._account(account)
-            lookups[account] = CostLookup(self._apis(registered.connection), registered.account, date.min)
+        registered = {account: self._account(account) for account, _ in asked}
+        apis = {each.connection: self._apis(each.connection) for each in registered.values()}
 
         def find(product: Product) -> _ReadPeriods:
-            account, sku = product
-            product_costs = lookups[account].find(sku)
+            account = registered[product[0]]
+            product_costs = find_cost_periods(apis[account.connection], account.account, product[1])
             return _ReadPeriods(read_periods(product_costs), product_costs.is_known)
 
         return dict(zip(asked, in_threads(find, asked, LOOK_AHEAD), strict=True))

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from seller_platform.client.endpoints.accounts import Discovered, User, fetch_accounts, fetch_user
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ContractViolationError
 from seller_platform_tests.client.http.test_api import in_turn
 from seller_platform_tests.support.http_upstream import api_of
@@ -79,8 +80,36 @@ def test_text_of_an_account_that_cannot_be_stored_is_replaced_and_named() -> Non
 
 
 def test_an_account_without_a_number_is_refused() -> None:
-    with pytest.raises(ContractViolationError, match="row 1 of the page: id is missing or null"):
-        discovered(ACCOUNT | {"id": None})
+    with pytest.raises(ContractViolationError, match="row 2: its id is missing, null or no number"):
+        discovered(ACCOUNT, ACCOUNT | {"id": None})
+
+
+@pytest.mark.parametrize(
+    ("counts", "requests", "verdict"),
+    [
+        ({}, ["None"], CountVerdict.MATCH),
+        ({"total": 5, "last_page": 3, "per_page": 2}, ["None", "2", "3"] * 2, CountVerdict.MATCH),
+        ({"total": 5}, ["None", "2", "3"] * 2, CountVerdict.MATCH),
+        ({"last_page": 3}, ["None", "2", "3"] * 2, CountVerdict.MATCH),
+        ({"total": 5, "last_page": 1}, ["None", "2", "3"] * 2, CountVerdict.MISMATCH),
+        ({"total": 9}, ["None", "2", "3", "4", "5"] * 2, CountVerdict.MISMATCH),
+    ],
+)
+def test_accounts_on_several_pages_are_read_to_their_end(
+    counts: dict[str, int], requests: list[str], verdict: CountVerdict
+) -> None:
+    accounts, pages = [ACCOUNT | {"id": number, "seller_id": f"S{number}"} for number in range(5 if counts else 2)], []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        pages.append(str(request.url.params.get("page")))
+        first = 2 * int(request.url.params.get("page", 1)) - 2
+        return httpx.Response(200, json={"accounts": accounts[first : first + 2], **counts})
+
+    with api_of(answer) as api:
+        seen = fetch_accounts(api, "default")
+
+    assert [account.id for account in seen.accounts] == [account["id"] for account in accounts]
+    assert (pages, seen.facts.verdict) == (requests, verdict)
 
 
 def test_the_same_account_twice_is_refused() -> None:

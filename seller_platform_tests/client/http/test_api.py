@@ -213,6 +213,27 @@ def test_a_refusal_is_final_and_names_the_parameter_to_fix() -> None:
     assert (caught.value.status, caught.value.parameters) == (422, {"per_page": ["must be 250"]})
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"message": "No such day"},
+        {"error": "No such day"},
+        {"error": "invalid", "error_description": "No such day"},
+        {"error": {"code": 7, "message": "No such day"}},
+        {"error": {"detail": " No such\nday "}, "message": ""},
+        {"errors": [{"title": "No such day"}]},
+        {"errors": ["No such day"]},
+        {"type": "about:blank", "status": 400, "detail": "No such day"},
+    ],
+)
+def test_a_refusal_has_the_message_of_the_upstream(body: dict[str, Any]) -> None:
+    with (
+        api_of(lambda request: httpx.Response(400, json=body)) as api,
+        pytest.raises(RequestRefusedError, match="the upstream answered 400: No such day"),
+    ):
+        api.get("/x")
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"errors": 3, "message": 5}', b'{"errors": {"a": 1}}'])
 def test_a_refusal_may_have_any_body(body: bytes) -> None:
     with api_of(lambda request: httpx.Response(404, content=body)) as api, pytest.raises(RequestRefusedError):

@@ -171,7 +171,7 @@ def test_two_periods_of_a_product_that_begin_on_one_day_are_reported(database: D
 
     assert receipt.rows == 2
     assert receipt.notes is not None
-    assert receipt.notes["duplicate_keys"] == 2
+    assert receipt.notes["duplicate_keys"] == 1
 
 
 def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Database) -> None:

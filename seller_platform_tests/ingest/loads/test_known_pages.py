@@ -127,22 +127,20 @@ def test_known_rows_beside_an_error_are_no_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "pages"),
     [
-        '{"data": [%s], "total": 1, "links": ["a"]}',
-        '{"links": ["a"], "data": [%s], "total": 1}',
-        '{"data": [], "data": [%s], "total": 1}',
-        '{"data": {"1": %s}, "total": 1}',
-        '{"total": 9, "data": [%s], "total": 1, "data": [%s]}',
+        ('{"data": [%s], "total": 1, "links": ["a"]}', 1),
+        ('{"links": ["a"], "data": [%s], "total": 1}', 1),
+        ('{"data": {"1": %s}, "total": 1}', 0),
     ],
 )
-def test_pages_of_another_form_are_decoded_each_time(body: str) -> None:
+def test_pages_are_remembered_where_their_rows_are_an_array(body: str, pages: int) -> None:
     row = '{"posted_date": "2026-03-05T00:00:00Z", "description": "[a]"}'
     text_ = body.replace("%s", row)
 
     first, facts = _read(lambda _: httpx.Response(200, text=text_), TRANSACTIONS)
 
-    assert (first.pages, first.count, facts.announced) == ({}, 1, 1)
+    assert (len(first.pages), first.count, facts.announced) == (pages, 1, 1)
 
 
 def test_brackets_in_texts_are_no_ends_of_the_rows() -> None:
