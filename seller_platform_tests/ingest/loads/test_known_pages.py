@@ -1,10 +1,8 @@
 """Tests that pages that are sent again change nothing that is stored, and are not decoded."""
 
 import json
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -24,9 +22,7 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.http_upstream import BERLIN, MovingList, api_of, day_of_order, order, orders, stock
-from seller_platform_tests.support.postgres import Databases
 
 ORDERS, STOCK, TRANSACTIONS = dataset_named("orders"), dataset_named("warehouse_stock"), dataset_named("transactions")
 MARCH = Window.month_of(date(2026, 3, 1))
@@ -154,14 +150,6 @@ def test_brackets_in_texts_are_no_ends_of_the_rows() -> None:
     assert before.digest == plain.digest
 
 
-@pytest.fixture
-def other_database(postgres: EmbeddedServer, databases: Databases) -> Iterator[Database]:
-    name = databases.lend()
-    with Database(postgres.url(name)) as opened:
-        yield opened
-    databases.take_back(name)
-
-
 @contextmanager
 def _shop(database: Database, source: MovingList, *, forgets: bool) -> Iterator[Callable[[Window], Receipt]]:
     def load(window: Window) -> Receipt:
@@ -182,31 +170,6 @@ def _stored(database: Database) -> list[object]:
             ).all()
             for schema in ("seller", "history")
         ]
-
-
-def test_loads_store_the_same_rows_with_known_pages_and_without(database: Database, other_database: Database) -> None:
-    """A second database forgets the pages before each load, so that it decodes all of them."""
-    source = MovingList(orders(300, minutes=140), day_of_order, 30, channel_of=lambda row: row["channel"])
-    for number, row in enumerate(source.rows):
-        row["channel"] = "platform" if number % 5 else "non-platform"
-    rng, windows = random.Random(7), [MARCH, MARCH, Window(MARCH.start, date(2026, 3, 15))]
-    with _shop(database, source, forgets=False) as load, _shop(other_database, source, forgets=True) as load_all:
-        for turn in range(12):
-            if turn % 3:
-                position = rng.randrange(len(source.rows))
-                match rng.randrange(3):
-                    case 0:
-                        source.rows[position] = source.rows[position] | {"order_total": f"{turn}.50"}
-                    case 1:
-                        source.rows.insert(position, source.rows[position] | {"platform_order_id": f"new-{turn}"})
-                    case 2:
-                        source.rows[position] = source.rows[position] | {"product_name": 'a\ttab \\ "quote"\n'}
-            window = rng.choice(windows)
-
-            receipt, expected = load(window), load_all(window)
-
-            assert replace(expected, started_at=receipt.started_at, finished_at=receipt.finished_at) == receipt
-            assert _stored(database) == _stored(other_database)
 
 
 def test_pages_are_known_to_the_next_load_and_go_with_their_receipt(database: Database) -> None:

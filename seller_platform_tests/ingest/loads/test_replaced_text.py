@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import date
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import ContractViolationError
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice
@@ -100,17 +98,6 @@ def test_a_page_with_replaced_text_is_noted_by_every_load(database: Database, se
     assert "\ufffd" in _stored(database)[0][0]
     noted = {"rows": 1, "first": [{"page": 1, "row": 1, "columns": ["product_name"]}]}
     assert [(each.notes or {}).get("replaced_text") for each in (first, again)] == [noted, noted]
-
-
-@pytest.mark.parametrize("is_known", [False, True])
-def test_a_page_without_such_text_is_decoded_once(is_known: bool) -> None:
-    """A replacement character that was sent is text like any other."""
-    body = _body([row | {"product_name": "\ufffd \ufffc \\u0000 \U0001f600"} for row in orders(2)], is_escaped=True)
-    page = PageDecoder(ORDERS, ZoneInfo(BERLIN.timezone), MARCH.start, known={} if is_known else None).decode(
-        body, MARCH
-    )
-
-    assert (page.defects, page.key is not None) == ({}, is_known)
 
 
 @pytest.mark.parametrize(

@@ -158,24 +158,6 @@ def test_a_report_of_three_hours_takes_at_most_forty_polls(steps: Steps) -> None
     assert steps.now - NOON <= timedelta(hours=3, minutes=11)
 
 
-@pytest.mark.parametrize("word", ["completed", "COMPLETED", " Done "])
-@pytest.mark.parametrize("pending", ["processing", "Queued", "WORKING", "cancelling"])
-def test_every_spelling_of_a_status_is_understood(
-    steps: Steps, caplog: pytest.LogCaptureFixture, word: str, pending: str
-) -> None:
-    steps.upstream.pending, steps.upstream.completed, steps.upstream.lasts = pending, word, timedelta(seconds=10)
-    steps.upstream.number = int
-    steps.request()
-
-    steps.poll(seconds=5)
-    in_between = steps.job()
-    job = steps.poll_until_it_ends(ticks=4)
-
-    assert (in_between.state, in_between.upstream_status) == (JobState.PENDING, " ".join(pending.split()))
-    assert (job.state, job.report_id) == (JobState.READY, "1")
-    assert [record for record in caplog.records if record.name == "seller_platform.ingest.loads.reports"] == []
-
-
 def test_an_unknown_status_is_waited_for_and_logged(steps: Steps, caplog: pytest.LogCaptureFixture) -> None:
     steps.upstream.pending, steps.upstream.lasts = "pondering", timedelta(seconds=20)
     steps.request()

@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import pytest
 import time_machine
-from psycopg import sql
 from sqlalchemy import event, text
 
 from seller_platform.contract import Account, Window, dataset_named
@@ -17,10 +16,9 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.difference import stored_rows
 from seller_platform.warehouse.loads.holds import Judge
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
-from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 TRANSACTIONS = dataset_named("transactions")
@@ -66,37 +64,8 @@ def _contents(database: Database, source: str) -> Counter[Content]:
         return Counter((order, day, amount) for order, day, amount in rows)
 
 
-def _loads_of_rows(database: Database) -> list[tuple[str, int]]:
-    with database.begin() as connection:
-        rows = connection.execute(text("SELECT order_id, load_id FROM seller.transactions ORDER BY 1, 2")).tuples()
-        return [(order, load) for order, load in rows]
-
-
 def _order(number: int, amount: str = "1.5", *, day: int = 0) -> Content:
     return f"order-{number}", date(2026, 3, 1 + day), Decimal(amount)
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_rows_without_a_hash_beside_others_are_compared_by_value(database: Database, times: int) -> None:
-    stayed, gone = [_order(1), *[_order(2)] * times, _order(3)], [_order(4)] * times
-    first = _load(database, [*stayed, *gone])
-    with database.begin() as connection:
-        unhashed = text("UPDATE seller.transactions SET row_hash = NULL WHERE order_id IN ('order-2', 'order-4')")
-        connection.execute(unhashed)
-        with driver_of(connection).cursor() as cursor:
-            addresses = stored_rows(cursor, TRANSACTIONS, sql.SQL("true")).addresses
-
-    second = _load(database, [*stayed, _order(5)])
-
-    assert len(addresses) == len(set(addresses)) == first.rows
-    assert _loads_of_rows(database) == [*((order, first.id) for order, *_ in stayed), ("order-5", second.id)]
-    assert _contents(database, "history.transactions") == Counter(gone)
-    assert second.sums is not None
-    assert second.sums["rows"] == len(stayed) + 1
-    assert not _load(database, [*stayed, _order(5)]).changed
-    with database.begin() as connection:
-        left = connection.execute(text("SELECT count(*) FROM seller.transactions WHERE row_hash IS NULL"))
-        assert left.scalar_one() == 0
 
 
 def test_a_load_is_undone_with_those_after_it_and_a_revert_can_be_reverted(database: Database) -> None:
@@ -131,21 +100,6 @@ def test_a_loader_whose_clock_is_ahead_changes_no_past_state(database: Database)
     assert (past, moments) == (states, sorted(moments))
     assert [_contents(database, f"history.transactions_as_of('{moment}')") for moment in between] == states[:-1]
     assert all(receipt.seconds >= 0 for receipt in receipts)
-
-
-def test_a_load_ends_after_those_before_it_whatever_the_clock_says(database: Database) -> None:
-    first = _load(database, [_order(1)], DAYS)
-    with database.begin() as connection:
-        ahead = connection.execute(
-            text("UPDATE platform.loads SET finished_at = finished_at + interval '1 hour' RETURNING finished_at")
-        ).scalar_one()
-
-    second, elsewhere = _load(database, [_order(2)], DAYS), _load(database, [], Window.day(date(2026, 5, 1)))
-
-    assert second.finished_at == ahead + timedelta(microseconds=1)
-    assert elsewhere.finished_at < ahead < second.finished_at
-    assert _contents(database, f"history.transactions_as_of('{ahead}')") == Counter({_order(1): 1})
-    assert first.finished_at < ahead
 
 
 @pytest.mark.parametrize("function", ["transactions_as_of(now())", "transactions_without('{1,2}')"])

@@ -194,30 +194,11 @@ def test_each_entry_is_in_the_first_line_that_names_it(shop: Shop, tmp_path: Pat
 
 
 _TYPES = (
-    "Order",
-    "Fee",
-    "Refund",
-    "Advertising",
-    "Transfer",
-    "Reimbursement",
-    "Storage fee",
-    "Tax",
-    "fee",
-    "%",
-    "",
-    None,
+    *("Order", "Fee", "Refund", "Advertising", "Transfer", "Reimbursement", "Storage fee", "Tax", "fee", "%", "", None),
 )
 _TEXTS = (
-    "Commission",
-    "Storage",
-    "Subscription",
-    "Advertising",
-    "a_b",
-    "a\\b*",
-    "100 %",
-    "Reimbursement of Ads",
-    "",
-    None,
+    *("Commission", "Storage", "Subscription", "Advertising", "a_b", "a\\b*", "100 %", "Reimbursement of Ads"),
+    *("", None),
 )
 _CENTS = st.integers(-(10**13), 10**13).map(lambda cents: Decimal(cents).scaleb(-2))
 _ENTRIES = st.lists(

@@ -48,18 +48,6 @@ def test_missing_days_rows_and_the_worst_verdict_are_shown(database: Database) -
     assert (stored.state, stored.reason) == ("loaded", None)
 
 
-def test_each_account_has_a_line_for_every_dataset_that_is_refreshed(database: Database) -> None:
-    _list_accounts(database, "S.JP", "T.JP")
-    _load(database, STOCK, Window.day(SINCE), 1, CountVerdict.MATCH, NOON)
-
-    states = {(each.dataset, each.account): each.state for each in coverage(database, since=SINCE)}
-
-    expected = {(dataset.name, key) for dataset in REFRESHED for key in ("S.JP", "T.JP")}
-    assert set(states) == {*expected, ("accounts", "default")}
-    assert {pair for pair, state in states.items() if state == "loaded"} == {("warehouse_stock", "S.JP")}
-    assert states["cost_periods", "T.JP"] == states["accounts", "default"] == "never loaded"
-
-
 def test_a_refused_slice_makes_its_line_refused_until_it_is_loaded(database: Database) -> None:
     _list_accounts(database, "S.JP")
     _load(database, TRANSACTIONS, MARCH, 1, CountVerdict.MATCH, NOON)
