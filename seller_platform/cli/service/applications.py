@@ -8,7 +8,7 @@ from seller_platform.cli.service.options import list_options, result_options, sa
 from seller_platform.cli.terminal.groups import CommandGroup
 from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract.wire import MCP
-from seller_platform.service.oauth.applications import add_application, add_public_application, applications_of
+from seller_platform.service.oauth.applications import add_application, applications_of
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -72,14 +72,13 @@ def application_add(
 ) -> None:
     """Register an application and print its id and secret; the secret is printed only once."""
     resource = MCP if is_for_agents else None
+    client_id, client_secret = add_application(database, name, *redirect_uris, resource=resource, is_public=public)
+    text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
     if public:
-        client_id = add_public_application(database, name, *redirect_uris, resource=resource)
         text = f"client id: {client_id}\nIt has no secret, and must use PKCE."
-        client_secret = None
-    else:
-        client_id, client_secret = add_application(database, name, *redirect_uris, resource=resource)
-        text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
-    added = AddedApplication(client_id=client_id, client_secret=client_secret, redirect_uris=list(redirect_uris))
+    added = AddedApplication(
+        client_id=client_id, client_secret=client_secret or None, redirect_uris=list(redirect_uris)
+    )
     say(output, text, added)
 
 

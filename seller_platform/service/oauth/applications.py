@@ -2,11 +2,10 @@
 
 import hmac
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum, auto
-from typing import Any
 from urllib.parse import urlsplit
 
 from psycopg.rows import class_row
@@ -107,25 +106,31 @@ _DELETE = "DELETE FROM service.applications WHERE client_id = %s AND owner_id = 
 
 
 def add_application(
-    database: Database, name: str, *redirect_uris: str, owner_id: int | None = None, resource: str | None = None
+    database: Database,
+    name: str,
+    *redirect_uris: str,
+    owner_id: int | None = None,
+    resource: str | None = None,
+    is_public: bool = False,
 ) -> tuple[str, str]:
     """Register an application, and return its id and its secret, of which only a hash is stored.
 
-    Raises:
-        InvalidApplicationError: The name or a redirect URI cannot be used.
-    """
-    secret = secrets.token_urlsafe(32)
-    values = {"owner_id": owner_id, "resource": resource, "secret_hash": hash_of(secret)}
-    return _add(database, name, redirect_uris, values), secret
-
-
-def add_public_application(database: Database, name: str, *redirect_uris: str, resource: str | None = None) -> str:
-    """Register an application without a secret, which must use PKCE (RFC 7636), and return its id.
+    Args:
+        is_public: It has no secret, which is returned as an empty text, and must use PKCE (RFC 7636).
 
     Raises:
         InvalidApplicationError: The name or a redirect URI cannot be used.
     """
-    return _add(database, name, redirect_uris, {"resource": resource})
+    check_application(name, redirect_uris)
+    client_id, secret = secrets.token_urlsafe(16), "" if is_public else secrets.token_urlsafe(32)
+    origin = Origin.OPERATOR if owner_id is None else Origin.OWNER
+    secret_hash = hash_of(secret) if secret else None
+    application = Application(client_id, name, redirect_uris, origin, owner_id, resource, secret_hash)
+    with database.begin() as connection:
+        driver_of(connection).execute(_STORE, _values(application))
+        kind, facts = EventKind.APPLICATION_REGISTERED, {"application": name, "redirect_uris": list(redirect_uris)}
+        record_operator_event(connection, kind, user_id=owner_id, client_id=client_id, details=facts)
+    return client_id, secret
 
 
 def applications_of(database: Database) -> Sequence[ApplicationSummary]:
@@ -162,17 +167,6 @@ async def replace_secret(connection: Connection, application: Application, secre
 async def delete_application(connection: Connection, client_id: str, *, owner_id: int) -> None:
     """Delete a user's application, with all codes and tokens issued to it."""
     await connection.execute(_DELETE, (client_id, owner_id))
-
-
-def _add(database: Database, name: str, redirect_uris: Sequence[str], values: Mapping[str, Any]) -> str:
-    check_application(name, redirect_uris)
-    client_id, owner_id = secrets.token_urlsafe(16), values.get("owner_id")
-    origin = Origin.OPERATOR if owner_id is None else Origin.OWNER
-    with database.begin() as connection:
-        driver_of(connection).execute(_STORE, _values(Application(client_id, name, redirect_uris, origin, **values)))
-        kind, facts = EventKind.APPLICATION_REGISTERED, {"application": name, "redirect_uris": list(redirect_uris)}
-        record_operator_event(connection, kind, user_id=owner_id, client_id=client_id, details=facts)
-    return client_id
 
 
 def _values(application: Application) -> dict[str, object]:

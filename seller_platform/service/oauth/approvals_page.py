@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
+from operator import attrgetter
 
 from starlette.responses import Response
 
@@ -109,13 +110,11 @@ async def end_application(request: SignedInRequest) -> Response:
 
 async def _approved_applications(request: SignedInRequest) -> Sequence[ApprovedApplication]:
     approvals = await fetch_records(request.connection, Approval, _APPROVED, (request.user.id,))
-    groups = [tuple(group) for _, group in groupby(approvals, lambda each: each.client_id)]
     return [
-        ApprovedApplication(
-            first.client_id, first.name, tuple(dict.fromkeys(map(target_of, first.redirect_uris))), group
+        ApprovedApplication(client_id, name, tuple(dict.fromkeys(map(target_of, redirect_uris))), tuple(group))
+        for (client_id, name, redirect_uris), group in groupby(
+            approvals, attrgetter("client_id", "name", "redirect_uris")
         )
-        for group in groups
-        for first in group[:1]
     ]
 
 

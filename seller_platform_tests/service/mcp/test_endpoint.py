@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from seller_platform.service.access import hash_of
-from seller_platform.service.oauth.applications import add_public_application
+from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.agent_hosts import HERE, Host
@@ -190,7 +190,7 @@ def test_a_reader_that_names_no_resource_gets_a_token_of_mcp(
 
 def test_a_client_registered_for_mcp_alone_gets_tokens_of_mcp(agents: Served, documents: Documents) -> None:
     host = Host(agents.base_url, documents)
-    host.client_id = add_public_application(agents.database, "Asker", HERE, resource="/mcp")
+    host.client_id, _ = add_application(agents.database, "Asker", HERE, resource="/mcp", is_public=True)
 
     pairs = [host.exchange(host.code(**asked)).json() for asked in ({}, {"scope": "read"}, {"scope": "openid"})]
     useless = httpx.get(host.authorization(scope="read costs:write"))

@@ -9,7 +9,7 @@ import pytest
 
 from seller_platform.contract.tokens import code_challenge
 from seller_platform.errors import InvalidApplicationError
-from seller_platform.service.oauth.applications import add_public_application
+from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.oauth.developers_page import MOST_APPLICATIONS
 from seller_platform.service.oauth.registration_rules import check_redirect_uri, is_registered, target_of
 from seller_platform_tests.support.served import ANN, CALLBACK, Served, execute, stored, submit
@@ -75,9 +75,8 @@ def test_a_new_secret_ends_the_one_so_far_and_is_made_once(service: Served) -> N
 
 def test_a_native_client_may_use_any_port_of_its_loopback_address(service: Served) -> None:
     registered = "http://127.0.0.1/callback"
-    public = replace(
-        service, client_id=add_public_application(service.database, "Native", registered), client_secret=""
-    )
+    client_id, secret = add_application(service.database, "Native", registered, is_public=True)
+    public = replace(service, client_id=client_id, client_secret=secret)
     pkce = {"code_challenge": code_challenge("v" * 43), "code_challenge_method": "S256"}
     here = "http://127.0.0.1:51004/callback"
     with service.logged_in() as browser:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from seller_platform.contract.tokens import code_challenge
-from seller_platform.service.oauth.applications import add_application, add_public_application
+from seller_platform.service.oauth.applications import add_application
 from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, callback_of, execute, stored, submit
 
 VERIFIER = "v" * 43
@@ -213,7 +213,8 @@ def test_a_challenge_that_cannot_be_used_goes_back_to_the_application(
 
 
 def test_a_public_client_needs_a_challenge_and_no_secret(service: Served) -> None:
-    public = replace(service, client_id=add_public_application(service.database, "Native", CALLBACK), client_secret="")
+    client_id, _ = add_application(service.database, "Native", CALLBACK, is_public=True)
+    public = replace(service, client_id=client_id, client_secret="")
     pkce = {"code_challenge": code_challenge(VERIFIER), "code_challenge_method": "S256"}
     with public.client() as browser:
         submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)

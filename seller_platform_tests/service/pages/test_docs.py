@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from seller_platform.service.oauth.applications import add_application, add_public_application
+from seller_platform.service.oauth.applications import add_application
 from seller_platform_tests.support.processes import free_port
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, submit
 from seller_platform_tests.support.skipping import skip_except_in_ci
@@ -40,10 +40,7 @@ def test_the_documented_commands_get_a_token_and_the_next_one(service: Served, i
     if not all(map(shutil.which, ("bash", "curl", "openssl"))):
         skip_except_in_ci("no bash, curl or openssl found; install the Debian packages of these names")
     redirect_uri = "http://127.0.0.1:8765/callback"
-    if is_public:
-        client_id, secret = add_public_application(service.database, "Documented", redirect_uri), ""
-    else:
-        client_id, secret = add_application(service.database, "Documented", redirect_uri)
+    client_id, secret = add_application(service.database, "Documented", redirect_uri, is_public=is_public)
     blocks = _blocks(service)
     steps = [blocks[f"commands of step {number}"] for number in range(1, 7)]
     first = steps[0].replace("your client id", client_id).replace("your client secret", secret)
