@@ -19,18 +19,16 @@ from seller_platform.contract.cost_periods import (
     unit_amount,
 )
 from seller_platform.contract.currencies import CURRENCIES
+from seller_platform.service.http.bodies import problem_of
 from seller_platform.service.http.parameters import Query, Text, about, is_storable, shown
 
 _MOST_PROBLEMS = 20
-# The problem of a body as msgspec names it, or as the types below do: the field in backticks, the problem, the path.
-_PROBLEM = re.compile(r"(?:Object missing required field )?(?:`(\w+)`)?\s*(.*?)\s*(?:- at `\$(.*)`)?", re.DOTALL)
 
 Note = Annotated[str, Meta(max_length=1_000)]
 Amount = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "exclusiveMaximum": int(LARGEST_AMOUNT)})]
 Units = Annotated[Decimal, Meta(extra_json_schema={"exclusiveMinimum": 0, "exclusiveMaximum": int(LARGEST_AMOUNT)})]
 _RATE = r"(?=.*[1-9])[0-9]{1,12}(\.[0-9]{1,20})?"
 Rate = Annotated[str, Meta(extra_json_schema={"pattern": f"^{_RATE}$"}, examples=["1"])]
-_WORDS = {"str": "text", "decimal": "number", "array": "list"}
 
 
 class CostElementInput(Struct):
@@ -133,13 +131,8 @@ def read_periods(body: Mapping[str, object], query: Query) -> tuple[CostPeriod, 
         try:
             periods.append(msgspec.convert(each, CostPeriodInput, builtin_types=(Decimal,)).period)
         except msgspec.ValidationError as error:
-            match = _PROBLEM.fullmatch(str(error))
-            assert match is not None  # every text matches
-            field, problem, path = match.groups("")
-            problem = problem.replace("Invalid RFC3339 encoded date", "must be a day, written YYYY-MM-DD")
-            problem = re.sub(r"\b(str|decimal|array)\b", lambda word: _WORDS[word[0]], problem.replace("`", ""))
-            problem = problem.replace("Expected", "must be") or "is required"
-            query.refuse(f"data[{position}]{path}{'.' * bool(field)}{field}", problem)
+            path, problem = problem_of(error)
+            query.refuse(f"data[{position}]{path}", problem)
             problems += 1
             if problems == _MOST_PROBLEMS:
                 break

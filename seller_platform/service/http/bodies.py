@@ -1,9 +1,11 @@
 """Reads the bodies of requests, forms and JSON, strictly."""
 
 import json
+import re
 from decimal import Decimal
 from typing import NoReturn
 
+import msgspec
 from starlette.requests import Request
 from starlette.types import Message
 
@@ -15,6 +17,9 @@ FORM = "application/x-www-form-urlencoded"
 LARGEST_JSON_BYTES = 1 << 20
 LARGEST_FORM_BYTES = 64 << 10
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+# The problem as msgspec names it, or a type of ours: the field in backticks, the problem, the path.
+_PROBLEM = re.compile(r"(?:Object missing required field )?(?:`(\w+)`)?\s*(.*?)\s*(?:- at `\$(.*)`)?", re.DOTALL)
+_WORDS = {"str": "text", "decimal": "number", "array": "list"}
 _UTF_8 = ("utf-8", "utf8", "us-ascii")
 
 
@@ -117,6 +122,16 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
             raise ValueError(f"names {shown(name)} twice in one object")
         fields[name] = value
     return fields
+
+
+def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return the path of what is wrong in a body, such as `.dates.from_date`, and the problem in words."""
+    match = _PROBLEM.fullmatch(str(error))
+    assert match is not None  # every text matches
+    field, problem, path = match.groups("")
+    problem = problem.replace("Invalid RFC3339 encoded date", "must be a day, written YYYY-MM-DD")
+    problem = re.sub(r"\b(str|decimal|array)\b", lambda word: _WORDS[word[0]], problem.replace("`", ""))
+    return f"{path}.{field}" if field else path, problem.replace("Expected", "must be") or "is required"
 
 
 async def _read_body(request: Request, largest: int) -> bytes:

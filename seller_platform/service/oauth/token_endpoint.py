@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import re
 from collections.abc import Mapping
 from datetime import UTC
 from functools import lru_cache, partial
@@ -15,7 +14,7 @@ from starlette.responses import Response
 
 from seller_platform.contract.tokens import scopes_of
 from seller_platform.errors import ApiError, BodyTooLargeError, TokenEndpointError, UnreadableCodingError
-from seller_platform.service.http.bodies import read_form
+from seller_platform.service.http.bodies import problem_of, read_form
 from seller_platform.service.http.documents import MOST_BASE_URLS, PublicDocument
 from seller_platform.service.http.parameters import is_storable, shown
 from seller_platform.service.http.responses import JSON, base_url_of, token_answer
@@ -35,6 +34,8 @@ from seller_platform.service.security_events import EventKind, record_event
 
 Form = TypeVar("Form")
 
+_GRANTS: Mapping[str, type[CodeExchange | Refresh]] = {"authorization_code": CodeExchange, "refresh_token": Refresh}
+
 _REFUSED_LATELY = """
 SELECT FROM service.security_events
 WHERE at > now() - interval '1 minute' AND kind = %s AND client_id = %s
@@ -53,7 +54,12 @@ async def issue_tokens(store: Store, request: Request) -> Response:
         application = await _authenticate_application(connection, request, form)
         record = partial(_record, connection, request, application)
         resource = _resource_of(request, form)
-        grant: CodeExchange | Refresh = _read(form, _grant_of(form))
+        grant_type = form.get("grant_type", "")
+        if grant_type not in _GRANTS:
+            kind = "unsupported_grant_type" if grant_type else "invalid_request"
+            problem = f"grant_type is {shown(grant_type)}; it must be {' or '.join(_GRANTS)}"
+            raise TokenEndpointError(kind, problem)
+        grant = _read(form, _GRANTS[grant_type])
         match grant:
             case CodeExchange(code=code, redirect_uri=redirect_uri, code_verifier=verifier):
                 async with connection.transaction():
@@ -129,20 +135,6 @@ async def _record(
     await record_event(connection, kind, user_id=user_id, client_id=client_id, request=request, details=details)
 
 
-def _grant_of(form: Mapping[str, str]) -> type[CodeExchange | Refresh]:
-    """Return the type of a form by its `grant_type`."""
-    match form.get("grant_type"):
-        case None:
-            raise TokenEndpointError("invalid_request", "grant_type is missing")
-        case "authorization_code":
-            return CodeExchange
-        case "refresh_token":
-            return Refresh
-        case other:
-            problem = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
-            raise TokenEndpointError("unsupported_grant_type", problem)
-
-
 async def _read_token_form(request: Request) -> dict[str, str]:
     try:
         return await read_form(request)
@@ -157,7 +149,7 @@ async def _authenticate_application(connection: Connection, request: Request, fo
     client_id, secret = _basic_credentials(request)
     if client_id is None:
         if "client_id" not in form:
-            raise TokenEndpointError("invalid_request", "client_id is missing")
+            raise TokenEndpointError("invalid_request", "client_id is required")
         client_id, secret = form["client_id"], form.get("client_secret")
     elif "client_secret" in form or form.get("client_id", client_id) != client_id:
         raise TokenEndpointError("invalid_request", "authenticate by the Authorization header or by the body, not both")
@@ -212,8 +204,8 @@ def _read(form: Mapping[str, str], kind: type[Form]) -> Form:
     try:
         return msgspec.convert(form, kind)
     except msgspec.ValidationError as error:
-        problem = re.sub(r"Object missing required field `(\w+)`", r"\1 is missing", str(error))
-        raise TokenEndpointError("invalid_request", re.sub(r"(.*) - at `\$\.(\w+)`", r"\2: \1", problem)) from None
+        path, problem = problem_of(error)
+        raise TokenEndpointError("invalid_request", f"{path.removeprefix('.')} {problem}") from None
 
 
 async def answer_metadata(request: Request) -> Response:
