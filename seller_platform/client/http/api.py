@@ -11,6 +11,7 @@ from typing import IO, Any, Protocol, Self, TypeVar
 import httpx
 import msgspec
 from opentelemetry.trace import Span, SpanKind
+from xxhash import xxh3_128_digest
 
 from seller_platform.client.http.bodies import ACCEPT_ENCODING, BodyLimits, StoredBody, read_answer, store_body
 from seller_platform.client.http.concurrency import RequestBudget
@@ -251,6 +252,7 @@ class SellerApi:
         decode: Callable[[bytes], Decoded],
         twice_is_harmless: bool = True,
         idempotency_key: str | None = None,
+        former: bytes = b"",
     ) -> tuple[Answer, Decoded]:
         """Return the answer to a request, and its decoded body.
 
@@ -262,6 +264,7 @@ class SellerApi:
             twice_is_harmless: Whether the upstream may act upon the request twice. If not, it is sent again only
                 where the upstream certainly did not act upon it.
             idempotency_key: Identifies the request, however often it is sent; some upstreams ignore it.
+            former: A body that came before and cannot be read.
 
         Raises:
             ContractViolationError: The same body came twice in a row, and cannot be read.
@@ -285,7 +288,8 @@ class SellerApi:
             except UnreadableBodyError as error:
                 raise PassingFault.of(error, raw.body) from None
 
-        raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless)
+        digest = xxh3_128_digest(former)
+        raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless, digest=digest)
         is_computed = raw.headers.get(COMPUTED_BY) == REPLICA
         next_query = next_query_of(raw, request.url)
         return Answer(raw.body, raw.status, next(tally), is_computed, next_query), decoded

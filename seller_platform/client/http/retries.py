@@ -86,19 +86,22 @@ class RetryPolicy:
     on_wait: OnWait | None = None
     notice_seconds: float = NOTICE_SECONDS
 
-    def run(self, request: str, attempt: Callable[[], Result], *, twice_is_harmless: bool = True) -> Result:
+    def run(
+        self, request: str, attempt: Callable[[], Result], *, twice_is_harmless: bool = True, digest: bytes = b""
+    ) -> Result:
         """Return the result of an attempt, which is repeated after each passing fault.
 
         Args:
             request: The name of the request, for messages.
             twice_is_harmless: Whether the upstream may act upon the request twice. If not, it is repeated only where
                 the upstream certainly did not act upon it.
+            digest: That of a body that came before and cannot be read.
 
         Raises:
             ContractViolationError: Two bodies in a row were the same, and cannot be read.
             UpstreamUnavailableError: The last fault, when attempts or seconds are used up.
         """
-        began, last, digest = self.clock.monotonic(), self.attempts, b""
+        began, last = self.clock.monotonic(), self.attempts
         last_at = self.clock.now() + timedelta(seconds=self.seconds)
 
         def pause_after(error: Exception) -> float | bool:

@@ -117,7 +117,8 @@ class PageFetcher:
                     page, requests = decode(answer.body, most=most), answer.requests
                 except UnreadableBodyError:
                     requests = answer.requests
-                    answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
+                    path, former = query.dataset.path, answer.body
+                    answer, page = self._api.request("GET", path, query.params, decode=decode, former=former)
                     requests += answer.requests
             except (RequestRefusedError, RowsMissingError) as error:
                 is_unknown = is_product and isinstance(error, RequestRefusedError) and error.status == _NOT_FOUND
