@@ -149,27 +149,18 @@ def test_what_was_written_is_read_back_in_the_fields_of_the_api(ann: httpx.Clien
     ("sent", "amount"),
     [
         ('"amount": 3', "3.00"),
-        ('"amount": 0', "0.00"),
         ('"amount": -0.0', "0.00"),
-        ('"amount": 0.1', "0.10"),
-        ('"amount": 1.10000', "1.10"),
         ('"amount": 2.675', "2.68"),
         ('"amount": 1e2', "100.00"),
         ('"amount": 12.5E-3', "0.01"),
         ('"amount": 123456789012.0123456789', "123456789012.01"),
-        ('"amount": 999999999999.99', "999999999999.99"),
-        ('"total_amount": 0.3', "0.30"),
         ('"total_amount": 100, "units": 8', "12.50"),
         ('"total_amount": 1, "units": 800', "0.00"),
         # Rounded once: with ten decimals in between it would be 0.01.
         ('"total_amount": 0.0499999999, "units": 10', "0.00"),
-        ('"total_amount": 10, "units": 3', "3.33"),
-        ('"total_amount": 20, "units": 3', "6.67"),
         ('"total_amount": 100, "units": 2.5', "40.00"),
         ('"total_amount": 19.99, "conversion_rate": "1.0835"', "21.66"),
-        ('"total_amount": 0.1, "conversion_rate": "3"', "0.30"),
         ('"total_amount": 7, "units": null, "conversion_rate": null, "amount": null', "7.00"),
-        ('"total_amount": 10, "units": 3, "amount": 3.33', "3.33"),
         ('"total_amount": 10, "units": 3, "amount": 3.334', "3.33"),
     ],
 )
@@ -220,13 +211,9 @@ def test_an_element_that_cannot_be_used_is_named_and_nothing_is_stored(shared: h
         ([5], "data[0]"),
         ([{"cost_elements": [_element()]}], "data[0].dates"),
         ([{**_period(), "cost_elements": []}], "data[0].cost_elements"),
-        ([{**_period(), "cost_elements": None}], "data[0].cost_elements"),
         ([{**_period(), "cost_elements": ["x"]}], "data[0].cost_elements[0]"),
         ([_period("2026-02-30")], "data[0].dates.from_date"),
-        ([_period("2026-1-01")], "data[0].dates.from_date"),
         ([{**_period(), "dates": {"from_date": None, "to_date": "2026-01-31"}}], "data[0].dates.from_date"),
-        ([{**_period(), "dates": {"from_date": "2026-01-01", "to_date": None}}], "data[0].dates.to_date"),
-        ([_period(last="2026-01-31T00:00:00")], "data[0].dates.to_date"),
         ([_period("2026-02-01", "2026-01-31")], "data[0].dates.from_date"),
         ([{**_period(), "dates": {"from_date": "2026-01-01", "to_date": 20260131}}], "data[0].dates.to_date"),
     ],
@@ -430,7 +417,6 @@ def test_a_dry_deletion_counts_and_deletes_nothing(ann: httpx.Client, shop: Serv
 @pytest.mark.parametrize(
     ("query", "body", "names"),
     [
-        ({"start_date": "2026-01-01", "end_date": "2026-01-31"}, None, ["end_date", "start_date"]),
         ({"From_Date": "2026-01-01"}, None, ["From_Date"]),
         ({"": "x", "a\0": "y", "z" * 50: ""}, None, ["", "'a\\x00'", f"'{'z' * 40}'..."]),
         ({}, {"data": [], "dates": None}, ["data", "dates"]),
@@ -464,7 +450,6 @@ def test_a_deletion_refuses_what_it_does_not_know(
         ({"from_date": "2026-01-01"}, "to_date"),
         ({"to_date": "2026-01-01"}, "from_date"),
         ({"from_date": "2026-01-02", "to_date": "2026-01-01"}, "from_date"),
-        ({"from_date": "x", "to_date": "2026-01-01"}, "from_date"),
     ],
 )
 def test_the_dates_of_a_deletion_go_together(shared: httpx.Client, dates: dict[str, str], parameter: str) -> None:

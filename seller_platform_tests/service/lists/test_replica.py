@@ -243,20 +243,6 @@ def test_a_report_is_written_of_days_that_were_read(  # noqa: PLR0917  # two fix
     assert request().status_code == 200
 
 
-def test_rates_and_parents_that_no_list_has_are_refused_alike(replica: Served, ann: httpx.Client) -> None:
-    for dataset in (DAILY, LEDGER):
-        mark_loaded(replica.database, dataset, US, MARCH)
-    _sell(replica, FIRST)
-
-    asked = {"currency": "GBP"}
-    parents = {"view_by": "product", "group_by": "parent_asin"}
-    for answer in (_list(ann, DAILY, **asked), _ask(ann, STATISTICS, **BY_DAY, **asked)):
-        assert "no list tells a copy of exchange rates" in _refusal(answer)
-    assert "does not know the parents" in _refusal(_ask(ann, STATISTICS, **parents))
-    own = _list(ann, DAILY, account_title="Shop DE", **asked)
-    assert (own.status_code, "reason" in own.json()) == (422, False)
-
-
 def test_today_is_that_of_the_account(replica: Served, ann: httpx.Client) -> None:
     connect(replica.database, DE)
     mark_loaded(replica.database, ORDERS, DE, MARCH)
