@@ -75,7 +75,7 @@ attributes:
   # accounts: [A1B2C3.US]
   # Whether the schedules are on when they are first loaded.
   schedules: true
-  # Whether sensors report what is wrong with slices, and failed runs and checks of the instance, to
+  # Whether sensors report what is wrong with slices, and failed runs of the instance, to the webhook
   # SELLER_PLATFORM_ALERT_WEBHOOK_URL.
   alerts: true
   # owners: ["team:data"]
@@ -146,7 +146,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
     schedules: bool = Field(default=True, description="Whether the schedules are on when they are first loaded.")
     alerts: bool = Field(
         default=True,
-        description="Whether sensors report what is wrong with slices, and the failed runs and checks of the instance, "
+        description="Whether sensors report what is wrong with slices, and the failed runs of the instance, "
         "to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
     )
     owners: Sequence[str] | None = Field(

@@ -39,14 +39,14 @@ class Failure:
     """What failed of one asset or job for one reason.
 
     Attributes:
-        kind: As in `platform.problems`, or `run failed` or `check failed`.
+        kind: As in `platform.problems`, or `run failed`.
         subject: The asset, or else the job.
         sentence: The reason.
         next_step: What to do, unless the sentence says it.
         parts: Some of the slices or partitions that failed.
         count: How many did.
         accounts: Keys of accounts that the sentence may name, and that do not belong to the cause.
-        open_until: Names what must succeed, so that it is resolved: runs or partitions.
+        open_until: The runs that must succeed, so that it is resolved.
     """
 
     kind: str
@@ -96,7 +96,7 @@ class Cause(msgspec.Struct):
         sentence: The reason of its first failure, which its message has.
         others: The newest reasons of other failures.
         failed_at: The newest failure.
-        open_until: For each subject, what must succeed: runs or partitions.
+        open_until: For each subject, the runs that must succeed.
     """
 
     title: str
@@ -125,11 +125,11 @@ class Alerts(Outbox, kw_only=True):
     """The cursor of a sensor: open causes, messages to send, and what was read of Dagster.
 
     Attributes:
-        read_to: The number of the last event. A former cursor of failed runs has a time, which is a larger number.
+        read_to: The number of the last event.
         undecided_runs: Failed runs that Dagster may start again by itself.
     """
 
-    read_to: float = 0
+    read_to: int = 0
     undecided_runs: list[str] = msgspec.field(default_factory=list)
     causes: dict[str, Cause] = msgspec.field(default_factory=dict)
 

@@ -37,7 +37,7 @@ def failures_of_runs(
     Args:
         has_settled: Whether a moment is long enough ago; younger events are left to the next tick.
     """
-    new = dg.RunStatusChangeRecordsFilter(DagsterEventType.RUN_FAILURE, after_storage_id=int(alerts.read_to))
+    new = dg.RunStatusChangeRecordsFilter(DagsterEventType.RUN_FAILURE, after_storage_id=alerts.read_to)
     for event in instance.fetch_run_status_changes(new, _RUNS_PER_TICK, ascending=True).records:
         if not has_settled(datetime.fromtimestamp(event.timestamp, UTC)):
             break

@@ -4,7 +4,6 @@ Alerts go to a webhook and to the log.
 
 - `problems` compares `platform.problems` with what it has reported.
 - `run_failures` reports runs that failed for another reason, but none that Dagster starts again by itself.
-- `check_failures` reports failed checks of the project's own assets.
 
 Open causes and undelivered messages are in the cursor of a sensor, so that a webhook that is away delays a message and
 loses none.
@@ -38,7 +37,6 @@ from seller_platform.orchestration.alerting.delivery import (
     redacted,
     secrets_of,
 )
-from seller_platform.orchestration.alerting.foreign_checks import failures_of_checks, newest_evaluation
 from seller_platform.orchestration.alerting.messages import failure_text, more_text, resolved_text, title_of
 from seller_platform.orchestration.alerting.runs import failures_of_runs, is_open, newest_failure
 from seller_platform.orchestration.alerting.security import security_sensor
@@ -53,10 +51,6 @@ from seller_platform.warehouse.postgres.location import warehouse_url
 
 _MESSAGES_PER_TICK = 10
 _FORGOTTEN_AFTER = timedelta(days=14)
-_NEEDS_A_SERVER = (
-    "alerts of checks need PostgreSQL as Dagster's storage; the SQLite files of a new project cannot be read across "
-    "runs. Set `storage` in dagster.yaml"
-)
 # Processes side by side may store events in another order than their numbers, and Dagster notes that it starts a run
 # again a moment after the run's failure: what is younger is left to the next tick.
 _SETTLES_AFTER = timedelta(seconds=3)
@@ -101,7 +95,6 @@ class _Watch:
         read: Returns failures; of a sensor that reads what is new in Dagster those that are new.
         still_open: Returns the keys of those causes that are open, by all causes and the keys of those of the failures.
         newest: Returns the number of the newest event; a sensor without a cursor begins after it.
-        needs_a_server: Whether it reads events across runs, which SQLite keeps in a file for each.
     """
 
     name: str
@@ -109,7 +102,6 @@ class _Watch:
     read: Callable[[Tick, Alerts], Sequence[Failure]]
     still_open: Callable[[Tick, Mapping[str, Cause], Collection[str]], Set[str]]
     newest: Callable[[dg.DagsterInstance], int] = lambda _: 0
-    needs_a_server: bool = False
 
 
 def alert_definitions(
@@ -133,14 +125,6 @@ def alert_definitions(
             lambda tick, causes, _: {key for key, cause in causes.items() if is_open(tick.instance, cause)},
             newest_failure,
         ),
-        _Watch(
-            "check_failures",
-            "failed checks of the project's own assets",
-            lambda tick, alerts: list(failures_of_checks(tick.instance, alerts, tick.has_settled)),
-            lambda _tick, causes, _failing: {key for key, cause in causes.items() if any(cause.open_until.values())},
-            newest_evaluation,
-            needs_a_server=True,
-        ),
     )
     sensors = [_sensor(watch, placement, tick_of) for watch in watches]
     return dg.Definitions(sensors=[*sensors, security_sensor(clock, placement)], resources={"alerts": _ALERTS})
@@ -157,8 +141,6 @@ def _sensor(
     )
     def evaluate(context: dg.SensorEvaluationContext, alerts: AlertsResource) -> dg.SensorResult:
         tick = tick_of(context.instance, alerts.settings)
-        if watch.needs_a_server and tick.instance.event_log_storage.is_run_sharded:
-            return dg.SensorResult(skip_reason=_NEEDS_A_SERVER)
         newest, messages, problem = watch.newest(tick.instance), list[tuple[int, str]](), ""
         stored = read_cursor(context.cursor, Alerts) or Alerts(read_to=newest)
         stored.read_to = min(stored.read_to, newest)  # the numbers of deleted events may come again
@@ -248,7 +230,7 @@ def _link(failure: Failure, dagster_url: str | None) -> str | None:
         return None
     if failure.run_id:
         return f"Run: {dagster_url}/runs/{failure.run_id}"
-    asset = f"{dagster_url}/assets/{failure.subject.partition(',')[0]}"
+    asset = f"{dagster_url}/assets/{failure.subject}"
     account, month = next(iter(failure.parts), ("", None))
     if month is None or failure.is_warning:
         return f"Checks: {asset}?view=checks"

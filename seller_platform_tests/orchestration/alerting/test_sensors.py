@@ -1,4 +1,4 @@
-"""Tests that failed runs and foreign checks are reported once, unless they failed for a problem of a slice."""
+"""Tests that failed runs are reported once, unless they failed for a problem of a slice."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,6 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
 )
 from seller_platform.orchestration.alerting.sensors import alert_definitions
-from seller_platform.orchestration.assets.events import judged
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.loads.refusals import keep_refusal
@@ -40,15 +39,12 @@ class Shop:
 
     Attributes:
         failures: The error of each failing partition.
-        checks: The failing checks.
     """
 
     instance: dg.DagsterInstance
     receiver: Receiver
     failures: dict[str, SellerPlatformError] = field(default_factory=dict)
-    checks: dict[str, str] = field(default_factory=dict)
     crashes: bool = False
-    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     passed: timedelta = timedelta()
     cursors: dict[str, str | None] = field(default_factory=dict)
 
@@ -73,7 +69,6 @@ class Shop:
         @dg.asset(
             key=asset_key,
             partitions_def=ACCOUNT_PARTITIONS,
-            check_specs=[dg.AssetCheckSpec("rows", asset=asset_key, partitions_def=ACCOUNT_PARTITIONS)],
             backfill_policy=dg.BackfillPolicy.multi_run(100),
             output_required=False,
         )
@@ -84,18 +79,6 @@ class Shop:
             for key in context.partition_keys:
                 if key not in failed:
                     yield dg.AssetMaterialization(asset_key, partition=key)
-                yield dg.AssetCheckEvaluation(
-                    asset_key=dg.AssetKey(asset_key),
-                    check_name="rows",
-                    passed=key not in self.checks and key not in failed,
-                    partition=key,
-                    severity=self.severity,
-                    description=str(failed.get(key) or self.checks.get(key)),
-                    target_materialization_data=None
-                    if key in failed
-                    else judged(context.instance, dg.AssetKey(asset_key)),
-                )
-            yield dg.Output(None, output_name=f"{'__'.join(asset_key)}_rows")
             if failed:
                 metadata: dict[str, str | int] = {**{key: str(error) for key, error in failed.items()}, EXIT_CODE: 4}
                 raise dg.Failure("some failed", metadata=metadata, allow_retries=False)
@@ -113,7 +96,6 @@ def shop(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         add_accounts(instance, KEYS)
         opened = Shop(instance, receiver)
         opened.tick("run_failures")
-        opened.tick("check_failures")
         yield opened
 
 
@@ -123,7 +105,7 @@ def away() -> UpstreamUnavailableError:
 
 def test_what_succeeds_or_failed_before_the_first_tick_sends_no_message(shop: Shop) -> None:
     shop.run(OWN, KEYS)
-    succeeded = [shop.tick("run_failures"), shop.tick("check_failures")]
+    succeeded = shop.tick("run_failures")
     shop.failures = {KEYS[0]: away()}
     shop.run(ORDERS, KEYS[:1])
     an_hour_ago = json.dumps({"read_to": datetime.now(UTC).timestamp() - 3600})
@@ -134,7 +116,7 @@ def test_what_succeeds_or_failed_before_the_first_tick_sends_no_message(shop: Sh
     sent = len(shop.receiver.documents)
     shop.run(ORDERS, KEYS[:1])
 
-    assert {*succeeded, *before} == {"no cause is open"}
+    assert {succeeded, *before} == {"no cause is open"}
     assert (sent, shop.tick("run_failures")) == (0, "1 cause is open")
 
 
@@ -285,25 +267,3 @@ def test_a_job_that_failed_is_resolved_by_a_later_success(shop: Shop) -> None:
         ["Run failed: job write_costs", "SKU A was refused"],
         ["Resolved: Run failed: job write_costs", "It was: SKU A was refused"],
     ]
-
-
-def test_a_failed_check_of_ones_own_is_reported_once_until_it_passes(shop: Shop) -> None:
-    for rows in (12, 14):
-        shop.checks = {KEYS[0]: f"mismatch: {rows} rows were stored, the list announced 13. Read the month again."}
-        shop.run(OWN, KEYS)
-        shop.run(ORDERS, KEYS)  # whose checks are ours: they are problems of slices
-        shop.tick("check_failures")
-    (message,) = shop.receiver.texts
-    assert message.startswith(f"Check failed: shop/orders, rows of {KEYS[0]}\nmismatch: 12 rows were stored")
-
-    shop.checks = {}
-    shop.run(OWN, KEYS[1:])
-    assert shop.tick("check_failures") == "1 cause is open"
-    shop.run(OWN, KEYS[:1])
-    assert shop.tick("check_failures") == "no cause is open"
-    shop.severity, shop.checks = dg.AssetCheckSeverity.WARN, {KEYS[0]: "The shop sent another colour."}
-    shop.run(OWN, KEYS)
-    shop.tick("check_failures")
-    _, resolved, warning = shop.receiver.texts
-    assert resolved.startswith("Resolved: Check failed: shop/orders, rows of")
-    assert warning.startswith(f"Warning: Check failed: shop/orders, rows of {KEYS[0]}\n")

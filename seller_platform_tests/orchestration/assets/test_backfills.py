@@ -73,7 +73,7 @@ class Shop:
     def alerts(self) -> list[str]:
         """Return the messages that the sensors send now."""
         before = len(self.receiver.texts)
-        for name in ("problems", "run_failures", "check_failures"):
+        for name in ("problems", "run_failures"):
             self.tick(name)
         return self.receiver.texts[before:]
 
