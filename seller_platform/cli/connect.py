@@ -12,9 +12,8 @@ import click
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Document, Output, json_option
-from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
-from seller_platform.cli.terminal.progress import erase
+from seller_platform.cli.terminal.progress import hidden
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.wire import SERVICE_STATUS, USER_ME
@@ -101,8 +100,8 @@ def connect(
             if no_browser or not webbrowser.open(url):
                 output.say("Open this address in a browser and approve the access:")
                 # The address has a line of its own; with --json it goes to standard error, apart from the document.
-                erase()
-                click.echo(url, err=output.as_json)
+                with hidden():
+                    click.echo(url, err=output.as_json)
             else:
                 output.say("Approve the access on the page that your browser shows.")
 
@@ -116,12 +115,8 @@ def connect(
         for each in accounts
     ]
     output.document(ConnectDocument(connection=connection, accounts=documents))
-    rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in accounts]
-    output.table(
-        f"Connected: {count_of(len(accounts), 'account')}",
-        ("account", "title", TableColumn("time zone", rank=2), TableColumn("currency", rank=1)),
-        rows,
-    )
+    title = f"Connected: {count_of(len(accounts), 'account')}"
+    output.table(title, documents, ("account", "title", "time_zone"))
     for each in accounts:
         if each.account.problem is not None:
             output.say(f"{UnusableAccountError(each.key, each.account.problem)}")

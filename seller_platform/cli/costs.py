@@ -11,12 +11,12 @@ from typing import Any
 from uuid import UUID
 
 import click
+import msgspec
 
 from seller_platform.cli.connect import open_stored_apis
 from seller_platform.cli.installation import open_served_installation, open_stored_installation
-from seller_platform.cli.output import Document, Moment, Outcome, Output, json_option, moment_text, printable
+from seller_platform.cli.output import Document, Moment, Outcome, Output, json_option, printable
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.counts import count_of
 from seller_platform.files import write_atomically
@@ -35,14 +35,7 @@ from seller_platform.warehouse.jobs.cost_plans import (
 from seller_platform.warehouse.jobs.cost_sheets import read_costs
 
 _CHANGES = ("period", "change", "element", "before", "after")
-_PROOFS = (
-    "account, SKU",
-    "state",
-    TableColumn("periods", rank=1),
-    TableColumn("written", rank=3),
-    TableColumn("read back", rank=4),
-    TableColumn("by", rank=2),
-)
+_PROOFS = ("sku", "state", "written_at", "read_back_at", "written_by")
 
 
 class ProductOfAccount(Document, frozen=True):
@@ -128,6 +121,17 @@ class ApplyDocument(CostPlanDocument, frozen=True):
     """
 
     was_applied: bool
+
+
+class _ElementChange(msgspec.Struct, frozen=True):
+    """How a plan changes a cost element of a period, as a record of a table."""
+
+    product: str
+    period: str
+    change: ChangeKind
+    element: str
+    before: str
+    after: str
 
 
 out_option = click.option(
@@ -266,32 +270,22 @@ def _show(planned: Planned, out: Path | None, output: Output) -> None:
 
 
 def _show_changes(stored: CostPlan, output: Output) -> None:
-    rows: list[Sequence[str] | str] = []
-    counted: Counter[ChangeKind] = Counter()
-    for write in stored.writes:
-        rows.append(f"{write.account} {printable(write.sku)}")
-        for change in changes_of(write):
-            counted[change.kind] += 1
-            lines = element_lines(change.before, change.after)
-            rows.append((f"  {change.period}", change.kind.value, *lines[0]))
-            rows.extend(("", "", *line) for line in lines[1:])
+    changes = [(f"{write.account} {write.sku}", change) for write in stored.writes for change in changes_of(write)]
+    lines = [
+        _ElementChange(product, str(change.period), change.kind, *line)
+        for product, change in changes
+        for line in element_lines(change.before, change.after)
+    ]
+    counted = Counter(change.kind for _, change in changes)
     counts = ", ".join(f"{counted[kind]} {kind.value}" for kind in ChangeKind)
-    output.table(f"Plan {stored.id}: {_count(stored.writes)}; periods: {counts}", _CHANGES, rows)
+    title = f"Plan {stored.id}: {_count(stored.writes)}; periods: {counts}"
+    output.table(title, lines, _CHANGES, lambda each: each.product)
 
 
 def _show_proofs(stored: CostPlan, output: Output) -> None:
-    rows = [
-        (
-            f"{write.account} {printable(write.sku)}",
-            write.state.value,
-            "–" if write.read_back is None else str(len(write.read_back)),
-            *("–" if each is None else moment_text(each) for each in (write.written_at, write.read_back_at)),
-            write.run_id or write.written_by or "–",
-        )
-        for write in stored.writes
-    ]
     holding = sum(write.state is WriteState.HOLDS for write in stored.writes)
-    output.table(f"Plan {stored.id}: {holding} of {_count(stored.writes)} hold", _PROOFS, rows)
+    title = f"Plan {stored.id}: {holding} of {_count(stored.writes)} hold"
+    output.table(title, map(_planned, stored.writes), _PROOFS, lambda each: each.account)
 
 
 def _facts(stored: CostPlan | None) -> dict[str, Any]:

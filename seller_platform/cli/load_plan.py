@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from seller_platform.cli.output import Document, Moment, Output, terminal_width
-from seller_platform.cli.terminal.layout import TableColumn, wrapped
+from seller_platform.cli.output import Document, Moment, Output, with_title
 from seller_platform.contract import DATASETS, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
@@ -16,16 +15,7 @@ from seller_platform.warehouse.connections.accounts import account_titles, conne
 from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.loads.expectations import Basis
 
-_COLUMNS = (
-    "slices",
-    "requests",
-    TableColumn("rows", rank=3),
-    TableColumn("seconds", rank=2),
-    "today",
-    "later",
-    TableColumn("basis", rank=1),
-)
-_ANY_WIDTH = 10_000
+_COLUMNS = ("dataset", "slices", "requests", "rows", "seconds", "today", "later")
 _MOST_ACCOUNTS = 100
 
 
@@ -99,7 +89,7 @@ def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> N
     if not slices:
         output.say("Nothing is due: every day that may have changed was read today.")
     titles = account_titles(database)
-    output.table_by_account("What a sync would take", _COLUMNS, rows, titles)
+    output.table("What a sync would take", rows, _COLUMNS, lambda each: with_title(each.account, titles))
     requests, seconds = sum(row.requests for row in rows), sum(row.seconds for row in rows)
     sentences = [
         f"About {count_of(requests, 'request')} in {count_of(round(seconds), 'second')} of loading; slices are loaded "
@@ -107,8 +97,7 @@ def show_plan(planner: Planner, slices: Sequence[DueSlice], output: Output) -> N
         *(f"{each}: {error}" for each, error in division.later.items() if isinstance(error, BudgetTooSmallError)),
         *map(_sentence, budgets),
     ]
-    for line in wrapped("\n".join(sentences), terminal_width() or _ANY_WIDTH):
-        output.line(line)
+    output.line("\n".join(sentences))
 
 
 def _rows(division: Division, of_all: str | None) -> list[PlannedSlices]:

@@ -5,18 +5,18 @@ import logging
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import chain
-from typing import IO, Annotated, Any, NoReturn, Protocol
+from enum import Enum
+from typing import IO, Annotated, Any, NoReturn, Protocol, TypeVar
 
 import click
 import msgspec
 
 from seller_platform.cli.terminal.colours import Colour, coloured
-from seller_platform.cli.terminal.layout import TableColumn, table_lines, wrapped
-from seller_platform.cli.terminal.progress import erase, progress
+from seller_platform.cli.terminal.layout import table_lines, wrapped
+from seller_platform.cli.terminal.progress import hidden, progress
 from seller_platform.commands import runnable
 from seller_platform.errors import SellerPlatformError
 from seller_platform.logs import are_json, facts
@@ -24,6 +24,7 @@ from seller_platform.logs import are_json, facts
 _LOG = logging.getLogger(__name__)
 _COMMAND = re.compile("`[^`]*`")
 _KEPT_SPACE = "\ue000"  # as wide as a space
+_Record = TypeVar("_Record", bound=msgspec.Struct)
 
 
 Moment = Annotated[
@@ -50,6 +51,13 @@ class CommandFailure(Document, frozen=True):
     message: str
     exit_code: int
     next_step: str
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """How many rows something has, as a record of a table."""
+
+    name: str
+    rows: int
 
 
 class ShowProgress(Protocol):
@@ -79,45 +87,44 @@ class Output:
         else:
             _write(_in_lines(runnable(text), sys.stderr), sys.stderr)
 
-    def table(self, title: str, columns: Sequence[str | TableColumn], rows: Sequence[Sequence[object] | str]) -> None:
-        """Print a table that fits the terminal; numbers are aligned right.
-
-        Args:
-            columns: Their names. A `TableColumn` with a rank may be left out where the terminal is narrow.
-            rows: The values of each row, or a heading of the rows after it.
-        """
-        if self.as_json:
-            return
-        texts = [
-            printable(row)
-            if isinstance(row, str)
-            else [printable(value) if isinstance(value, str) else value for value in row]
-            for row in rows
-        ]
-        lines = table_lines(columns, texts, terminal_width(), lambda text, colour: coloured(text, colour, sys.stdout))
-        self.heading(title)
-        _write("\n".join([*lines, ""]), sys.stdout)
-
-    def table_by_account(
+    def table(
         self,
         title: str,
-        columns: Sequence[str | TableColumn],
-        rows: Sequence[Any],
-        titles: Mapping[str, str],
+        records: Iterable[_Record],
+        columns: Sequence[str],
+        heading: Callable[[_Record], str] | None = None,
     ) -> None:
-        """Print a table grouped by account.
+        """Print a table of records that fits the terminal.
 
         Args:
-            columns: The attributes of the rows to print after `dataset`.
-            rows: Objects that have these attributes, `dataset` and `account`.
-            titles: The titles of accounts, by key.
+            columns: The fields to print, in this order; a column has the name that the field has in a document.
+            heading: Returns the heading below which a record stands.
         """
-        names = [column.name if isinstance(column, TableColumn) else column for column in columns]
-        of_accounts: dict[str, list[Sequence[object] | str]] = {}
-        for row in rows:
-            lines = of_accounts.setdefault(row.account, [with_title(row.account, titles)])
-            lines.append((f"  {row.dataset}", *(getattr(row, name) for name in names)))
-        self.table(title, ("dataset", *columns), list(chain.from_iterable(of_accounts.values())))
+        groups: dict[str | None, list[list[object]]] = {}
+        names: dict[str, str] = {}
+        for record in records:
+            names = names or {each.name: each.encode_name for each in msgspec.structs.fields(record)}
+            group = groups.setdefault(heading(record) if heading else None, [])
+            group.append([getattr(record, column) for column in columns])
+        cells = [row for group in groups.values() for row in group]
+        numbers = {
+            position for position in range(len(columns)) if any(isinstance(row[position], int | float) for row in cells)
+        }
+        heads = [names.get(column, column) for column in columns]
+        rows: list[Sequence[str] | str] = []
+        for text, group in groups.items():
+            rows += [] if text is None else [printable(text)]
+            rows += [[_cell(name, value) for name, value in zip(heads, row, strict=True)] for row in group]
+        self.cells(title, [name.replace("_", " ") for name in heads], rows, numbers)
+
+    def cells(
+        self, title: str, names: Sequence[str], rows: Sequence[Sequence[str] | str], numbers: Collection[int]
+    ) -> None:
+        """Print a table of texts, as `table_lines` takes them."""
+        if not self.as_json:
+            self.heading(title)
+            lines = table_lines(names, rows, terminal_width(), sys.stdout, numbers)
+            _write("\n".join([*lines, ""]), sys.stdout)
 
     def heading(self, text: str) -> None:
         """Print the title of what follows."""
@@ -261,8 +268,32 @@ def _in_lines(text: str, stream: IO[str]) -> str:
     return "\n".join(lines).replace(_KEPT_SPACE, " ")
 
 
+def _cell(name: str, value: object) -> str:
+    """Return a value of a field as people read it."""
+    match value:
+        case bool():
+            text = "yes" if value else "no"
+        case int():
+            text = str(value) if name.endswith(("_id", "number")) else f"{value:,}"
+        case float():
+            text = f"{value:,.1f}"
+        case datetime():
+            text = moment_text(value)
+        case Enum():
+            text = str(value.value)
+        case list():
+            text = ", ".join(_cell(name, each) for each in value)
+        case dict():
+            text = ", ".join(f"{key}: {_cell(key, each)}" for key, each in value.items())
+        case msgspec.Struct():
+            text = " -> ".join(map(str, msgspec.structs.astuple(value)))
+        case _:
+            text = "" if value is None else printable(str(value))
+    return text or "–"
+
+
 def _write(text: str, stream: IO[str]) -> None:
-    """Write a line, in place of the line of progress. Colours are in the text where the stream shows them."""
-    erase()
-    click.echo(text, file=stream, color=True)
-    stream.flush()
+    """Write a line, in place of the progress. Colours are in the text where the stream shows them."""
+    with hidden():
+        click.echo(text, file=stream, color=True)
+        stream.flush()

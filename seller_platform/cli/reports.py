@@ -3,7 +3,7 @@
 import shutil
 import sys
 import tempfile
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, get_args
 
@@ -20,7 +20,6 @@ from seller_platform.client.endpoints.reports import download_body
 from seller_platform.clocks import utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
-from seller_platform.counts import count_of
 from seller_platform.errors import ReportFailedError, RequestError, RetryableError, SellerPlatformError
 from seller_platform.files import replacing
 from seller_platform.ingest.loads.reports import (
@@ -45,7 +44,7 @@ from seller_platform.warehouse.jobs.report_jobs import (
 )
 from seller_platform.warehouse.loads.slices import Receipt
 
-_COLUMNS = ("number", "account", "report", "state", "age", "upstream")
+_COLUMNS = ("id", "account", "selector", "value", "state", "requested_at")
 _POLL_SECONDS, _MOST_POLLS = 40.0, 400
 _LARGEST_NUMBER = 2**63 - 1
 
@@ -160,7 +159,7 @@ def request(
     document = ReportRequestDocument(
         reports=msgspec.convert(jobs, list[RequestedReport], from_attributes=True), open_before=open_before
     )
-    output.table("Requested", _COLUMNS, [_row(job, now) for job in jobs])
+    output.table("Requested", document.reports, _COLUMNS)
     for key in open_before:
         output.say(f"{key}: a report with the same content is open; `seller-platform report list` shows it.")
     output.outcome(document, failures[0] if failures else None)
@@ -174,15 +173,16 @@ def request(
 )
 @json_option(ReportsDocument)
 def list_reports(*, chosen_accounts: tuple[str, ...], limit: int, output: Output) -> None:
-    """List the requested reports with their states and ages, the newest first."""
+    """List the requested reports with their states, the newest first."""
     with open_stored_installation() as installation, output.progress("Reading the reports", None):
         keys = [account.key for account in accounts_named(installation.database, chosen_accounts)]
-        jobs, now = newest_jobs(installation.database, keys, limit=limit), utc_now()
-    output.document(ReportsDocument(reports=msgspec.convert(jobs, list[RequestedReport], from_attributes=True)))
+        jobs = newest_jobs(installation.database, keys, limit=limit)
+    listed = msgspec.convert(jobs, list[RequestedReport], from_attributes=True)
+    output.document(ReportsDocument(reports=listed))
     if not jobs:
         output.say("No report was requested. Request one with `seller-platform report request`.")
         return
-    output.table("Reports", _COLUMNS, [_row(job, now) for job in jobs])
+    output.table("Reports", listed, _COLUMNS)
     for job in jobs:
         if job.problem is not None:
             output.line(f"{job.id}: {job.problem}")
@@ -287,16 +287,3 @@ def _write(body: BinaryIO, target: Path | None) -> None:
             shutil.copyfileobj(body, file)
     except OSError as error:
         raise RequestError(f"{target} cannot be written ({error.strerror}); name another file") from error
-
-
-def _row(job: ReportJob, now: datetime) -> tuple[object, ...]:
-    state = "given up" if job.state is JobState.GIVEN_UP else job.state.value
-    upstream = job.upstream_message or job.upstream_status
-    return str(job.id), job.account, f"{job.selector} {job.value}", state, _age(now - job.requested_at), upstream
-
-
-def _age(age: timedelta) -> str:
-    minutes = max(0, round(age.total_seconds() / 60))
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min" if minutes < 48 * 60 else count_of(minutes // (24 * 60), "day")

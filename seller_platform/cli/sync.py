@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.installation import (
     Installation,
     open_served_installation,
@@ -15,8 +16,7 @@ from seller_platform.cli.installation import (
     report_loads,
 )
 from seller_platform.cli.load_plan import PlanDocument, show_plan
-from seller_platform.cli.output import Document, Outcome, Output, json_option
-from seller_platform.cli.terminal.layout import TableColumn
+from seller_platform.cli.output import Document, Outcome, Output, json_option, with_title
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
@@ -52,14 +52,7 @@ if TYPE_CHECKING:
     from seller_platform.ingest.loads.loading import SliceResult
     from seller_platform.ingest.loads.planner import DueSlice, Planner
 
-_COLUMNS = (
-    TableColumn("slices", rank=2),
-    "rows",
-    TableColumn("announced", rank=4),
-    "verdict",
-    TableColumn("changed", rank=3),
-    TableColumn("seconds", rank=1),
-)
+_COLUMNS = ("dataset", "slices", "rows", "announced", "verdict", "changed")
 
 
 class LoadedSlices(Document, frozen=True):
@@ -157,7 +150,16 @@ account_option = click.option(
     "chosen_accounts",
     multiple=True,
     metavar="NAME",
+    shell_complete=account_keys,
     help="Only the account of this key or title; may be repeated.",
+)
+dataset_option = click.option(
+    "--dataset",
+    "chosen_datasets",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=dataset_names,
+    help="Only this dataset; may be repeated.",
 )
 
 
@@ -183,7 +185,7 @@ class SyncScope:
 
 @click.command()
 @account_option
-@click.option("--dataset", "chosen_datasets", multiple=True, metavar="NAME", help="Only this dataset; may be repeated.")
+@dataset_option
 @click.option(
     "--from",
     "first_month",
@@ -406,7 +408,7 @@ def report(
     order = [dataset.name for dataset in DATASETS]
     ordered = sorted(loads, key=lambda each: (each.dataset != ACCOUNTS.name, each.account, order.index(each.dataset)))
     if ordered:
-        output.table_by_account("Loaded", _COLUMNS, ordered, synced.titles)
+        output.table("Loaded", ordered, _COLUMNS, lambda each: with_title(each.account, synced.titles))
     for message in (*sorted(synced.not_offered), *said):
         output.say(message)
     document = document_type(loads=loads, not_offered=sorted(synced.not_offered), **more)

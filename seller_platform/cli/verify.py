@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from seller_platform.cli.installation import Installation, open_served_installation, report_loads
-from seller_platform.cli.output import Document, Outcome, Output, json_option
-from seller_platform.cli.sync import SliceOptions, SyncScope, account_option, datasets_named, months_of, planner_for
+from seller_platform.cli.output import Document, Outcome, Output, json_option, with_title
+from seller_platform.cli.sync import (
+    SliceOptions,
+    SyncScope,
+    account_option,
+    dataset_option,
+    datasets_named,
+    months_of,
+    planner_for,
+)
 from seller_platform.cli.terminal.colours import Colour
-from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     from seller_platform.ingest.loads.comparing import Comparison
 
 _RESULTS = ("equal", "different", "repaired", "held", "failed")
-_COLUMNS = (TableColumn("slices", rank=3), TableColumn("rows", rank=2), *_RESULTS)
+_COLUMNS = ("dataset", "slices", *_RESULTS)
 _NOT_COMPARED = {
     "report_rows": "a report is written once",
     "days that had not ended when they were read": "their rows are not expected to be equal",
@@ -93,7 +100,7 @@ class VerifyDocument(Outcome, frozen=True):
 
 @click.command()
 @account_option
-@click.option("--dataset", "names", multiple=True, metavar="NAME", help="Only this dataset; may be repeated.")
+@dataset_option
 @click.option("--from", "first_month", type=Month(), help="First month to compare.")
 @click.option("--to", "last_month", type=Month(), help="Last month to compare.")
 @click.option("--repair", "repairs", is_flag=True, help="Store what the upstream lists where it differs.")
@@ -101,7 +108,7 @@ class VerifyDocument(Outcome, frozen=True):
 def verify(
     *,
     chosen_accounts: tuple[str, ...],
-    names: tuple[str, ...],
+    chosen_datasets: tuple[str, ...],
     first_month: date | None,
     last_month: date | None,
     repairs: bool,
@@ -118,7 +125,7 @@ def verify(
     Days that may still change are compared, too, if they had ended when they were read: run `seller-platform sync`
     before. Where SELLER_API_REQUESTS_PER_DAY limits the requests, it compares what they suffice for, newest days first.
     """
-    selection = SliceOptions(chosen_accounts or None, names or None, first_month, last_month)
+    selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month)
     with open_served_installation() as installation:
         comparisons, changing, left_out = run_verification(installation, selection, output, repairs=repairs)
         titles = account_titles(installation.database)
@@ -214,7 +221,7 @@ def report(
     failures = {_named(each): str(each.error) for each in comparisons if each.error is not None}
     not_compared = {**_NOT_COMPARED, **left_out}
     if rows:
-        output.table_by_account("Stored rows and upstream", _COLUMNS, rows, titles)
+        output.table("Stored rows and upstream", rows, _COLUMNS, lambda each: with_title(each.account, titles))
     for name, difference in differences.items():
         since_then = "; the upstream may have changed it since it was read" if difference.may_have_changed else ""
         output.line(

@@ -13,9 +13,8 @@ import pytest
 from click.shell_completion import get_completion_class
 
 from seller_platform import __version__
-from seller_platform.cli.completion import COMPLETE, complete_names
+from seller_platform.cli.completion import COMPLETE
 from seller_platform.contract import REFRESHED, Account
-from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database, revisions
 from seller_platform_tests.support.command_line import COMMAND_LINE
 from seller_platform_tests.support.processes import environment, run
@@ -36,13 +35,11 @@ def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str
 
 def completed(line: str, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str] | None = None) -> dict[str, str]:
     """Return what zsh offers for the last word of a line, with the sentences beside it."""
-    monkeypatch.setenv(COMPLETE, "zsh_complete")
     for name, value in (variables or {}).items():
         monkeypatch.setenv(name, value)
     kind = get_completion_class("zsh")
     assert kind is not None
     *words, incomplete = line.split(" ")
-    complete_names(COMMAND_LINE, words)
     offered = kind(COMMAND_LINE, {}, "seller-platform", COMPLETE).get_completions(words[1:], incomplete)
     return {str(each.value): str(each.help) for each in offered}
 
@@ -66,15 +63,17 @@ def test_names_of_datasets_are_completed(line: str, monkeypatch: pytest.MonkeyPa
     assert completed(f"seller-platform {line}", monkeypatch) == {dataset.name: dataset.doc for dataset in REFRESHED}
 
 
-@pytest.mark.parametrize("line", ["sync --account ", "diff orders "])
-def test_accounts_are_completed_by_key_and_by_titles_that_name_one(
+@pytest.mark.parametrize(
+    "line", ["sync --account ", "diff orders ", "verify --account ", "explain orders x --account "]
+)
+def test_accounts_are_completed_to_their_keys_by_key_and_by_title(
     line: str, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
     offered = completed(f"seller-platform {line}", monkeypatch, variables)
 
-    assert offered.keys() == {"A0.market", "A1.market", "A2.market", "A3.market", TITLES[0], TITLES[1]}
-    assert offered["A0.market"] == "North Pine US"
-    assert completed(f"seller-platform {line}nor", monkeypatch, variables) == {"North Pine US": "A0.market"}
+    assert offered == {f"A{number}.market": title for number, title in enumerate(TITLES)}
+    assert completed(f"seller-platform {line}nor", monkeypatch) == {"A0.market": "North Pine US"}
+    assert completed(f"seller-platform {line}a2", monkeypatch).keys() == {"A2.market"}
 
 
 def test_completion_makes_no_folder_where_nothing_is_connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -96,19 +95,14 @@ def test_a_database_that_does_not_answer_ends_completion_without_an_error(
     assert completed("seller-platform sync --account A", monkeypatch, away) == {}
 
 
-def test_every_option_for_a_mart_completes_the_names_of_marts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from seller_platform.cli.completion import _NAMES
-
-    assert dict(_NAMES["mart"]()) == {mart.name: mart.doc for mart in MARTS}
-
-
 @pytest.mark.slow
-def test_bash_completes_a_title_as_one_word(variables: dict[str, str]) -> None:
-    typed = in_bash(["seller-platform", "sync", "--account", "K"], variables)
-    gone_on = in_bash(["seller-platform", "sync", "--account", r"Köhler\ \"Ha"], variables)
-
-    assert typed == gone_on
-    assert shlex.split(typed) == [TITLES[1]]
+@pytest.mark.parametrize(
+    ("words", "key"), [(["sync", "--account", r"Köhler\ \"Ha"], "A1.market"), (["--demo", "diff", "orders", "K"], "")]
+)
+def test_bash_replaces_a_title_by_its_key_and_writes_nothing_else(
+    words: list[str], key: str, variables: dict[str, str]
+) -> None:
+    assert in_bash(["seller-platform", *words], variables) == key
 
 
 def in_bash(words: Sequence[str], variables: dict[str, str]) -> str:

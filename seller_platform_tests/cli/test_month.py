@@ -52,7 +52,7 @@ def test_a_month_is_closed_listed_and_refused_where_it_was_never_loaded(variable
     assert [(each["result"], each["is_settled"]) for each in again["months"]] == [("closed before", True)]
     assert listed["months"] == [each["closed"] for each in again["months"]]
     assert listed["months"][0]["balance"] == {"JPY": "-20", "USD": "20.00"}
-    assert "20.00 USD" in shown.stdout
+    assert "USD: 20.00" in shown.stdout
 
 
 def test_a_closed_month_is_written_for_quickbooks_and_xero(variables: dict[str, str], tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_help_imports_no_large_library(tmp_path: Path) -> None:
 def test_a_reading_command_imports_no_large_library(tmp_path: Path, database_url: str) -> None:
     imported = _imported(_READING, environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url))
 
-    large = {*_LARGE, "alembic", "rich.console", "rich.progress"}
+    large = {*_LARGE, "alembic", "rich.progress"}
     assert "sqlalchemy" in imported["status"]
     assert {command: modules & large for command, modules in imported.items() if modules & large} == {}
 

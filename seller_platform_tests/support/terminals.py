@@ -14,8 +14,8 @@ from typing import IO
 from seller_platform_tests.support.fork_server import ForkedCommand
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
-_CODES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_ERASED = re.compile(r"[^\n]*\r\x1b\[2K")
+_CONTROLS = re.compile(r"(\r|\n|\x1b\[[0-9;?]*[A-Za-z])")
+_LINE_UP, _LINE_ERASED = "\x1b[1A", "\x1b[2K"
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,22 @@ class Shown:
     @property
     def text(self) -> str:
         """The text that is left on the screen, without colours; progress is erased."""
-        return _CODES.sub("", _ERASED.sub("", self.raw.replace("\r\n", "\n")))
+        lines, row, column = [""], 0, 0
+        for part in _CONTROLS.split(self.raw):
+            match part:
+                case "\r":
+                    column = 0
+                case "\n":
+                    row += 1
+                    lines += [""] * (row == len(lines))
+                case _ if part == _LINE_UP:
+                    row -= 1
+                case _ if part == _LINE_ERASED:
+                    lines[row] = ""
+                case _ if not part.startswith("\x1b"):
+                    lines[row] = f"{lines[row][:column]}{part}{lines[row][column + len(part) :]}"
+                    column += len(part)
+        return "\n".join(lines)
 
     @property
     def lines(self) -> list[str]:

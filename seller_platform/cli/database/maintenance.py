@@ -1,11 +1,12 @@
 """`seller-platform migrate` and `prune`: the schema of this version, and the deletion of old rows."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import starmap
 
 import click
 
 from seller_platform.cli.installation import open_installation, open_stored_installation
-from seller_platform.cli.output import Document, Outcome, Output, json_option
+from seller_platform.cli.output import Counted, Document, Outcome, Output, json_option
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, UNCHANGED_DAYS
@@ -134,5 +135,5 @@ def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dr
     rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
     rows += [(f"{name} of Dagster", count) for name, count in dagster.items()]
     rows += [] if files is None else [("files of exports", files)]
-    output.table("Would be removed" if dry_run else "Removed", ("what", "rows"), rows)
+    output.table("Would be removed" if dry_run else "Removed", starmap(Counted, rows), ("name", "rows"))
     output.outcome(PruneDocument(dry_run, pruned.rows, pruned.receipts, dict(dagster), files), error)

@@ -1,6 +1,5 @@
 """`seller-platform export`: writes Delta tables, as the assets `export/` do."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
@@ -8,11 +7,10 @@ from typing import Literal
 
 import click
 
-from seller_platform.cli.derived.marts import chosen_months, months_of, partition_options
+from seller_platform.cli.derived.marts import chosen_months, partition_options, show_partitions
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, MonthText, Outcome, Output, json_option
 from seller_platform.cli.sync import keys_of
-from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import Window
 from seller_platform.errors import (
     InexactNumberError,
@@ -28,8 +26,6 @@ from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import SOURCES, Selection, Source, relation_of, source_named
-
-_COLUMNS = ("account", "months", TableColumn("replaced", rank=1), "rows", "result")
 
 _Partition = tuple[str | None, Window | None]
 
@@ -184,19 +180,11 @@ def _absence(database: Database, source: Source, partitions: Sequence[_Partition
 
 def _report(document: ExportDocument, absent: NotLoadedError | None, output: Output) -> None:
     """Print what was written, what was not and why; and end with the failures, if any."""
-    groups: dict[tuple[str, str | None, str | None], list[ExportedPartition]] = defaultdict(list)
-    for each in document.partitions:
-        reason = each.reason if each.result == "skipped" else each.result
-        groups[each.table, each.account, reason].append(each)
-    lines: list[Sequence[object] | str] = []
-    for table in dict.fromkeys(each.table for each in document.partitions):
-        lines.append(table)
-        for (name, account, reason), parts in groups.items():
-            if name == table:
-                counts = [[each.replaced, each.rows] for each in parts if each.result == "exported"]
-                sums = map(sum, zip(*counts, strict=True)) if counts else (None,) * 2
-                lines.append((f"  {account or ''}", months_of(each.month for each in parts), *sums, reason))
-    output.table(f"Delta tables in {document.folder}", _COLUMNS, lines)
+    ended = [
+        (each.table, each.account, each.month, each.rows, (each.result == "skipped" and each.reason) or each.result)
+        for each in document.partitions
+    ]
+    show_partitions(output, f"Delta tables in {document.folder}", ended)
     failures = {each.name: each.reason or "" for each in document.partitions if each.result == "failed"}
     error = PartitionsFailedError(failures, done="exported") if failures else absent
     output.outcome(document, error)

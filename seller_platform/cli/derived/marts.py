@@ -9,12 +9,12 @@ from operator import attrgetter
 from typing import Literal
 
 import click
+import msgspec
 
 from seller_platform.cli.installation import Installation, open_stored_installation, report_loads
 from seller_platform.cli.output import Document, MonthText, Outcome, Output, json_option
 from seller_platform.cli.sync import account_option, keys_of
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.errors import (
@@ -34,7 +34,7 @@ from seller_platform.warehouse.marts.due import Derived, PartitionState, partiti
 from seller_platform.warehouse.monitoring.mart_inputs import build_unless_failed, inputs_of
 from seller_platform.warehouse.monitoring.slice_problems import slice_problems
 
-_COLUMNS = ("account", "months", TableColumn("partitions", rank=1), "rows", "result")
+_COLUMNS = ("account", "months", "rows", "result")
 
 
 class BuiltPartition(Document, frozen=True):
@@ -65,6 +65,16 @@ class BuildDocument(Outcome, frozen=True):
     partitions: list[BuiltPartition]
     failures: dict[str, str]
     failed_checks: list[str]
+
+
+class _AlikePartitions(msgspec.Struct, frozen=True):
+    """The partitions of an account that have the same result, as a record of a table."""
+
+    table: str
+    account: str
+    months: str
+    rows: int | None
+    result: str
 
 
 @dataclass(frozen=True)
@@ -207,17 +217,11 @@ def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], end
     document = BuildDocument(
         partitions=documents, failures=dict(ended.failures), failed_checks=list(ended.failed_checks)
     )
-    groups: dict[tuple[str, str, str], list[BuiltPartition]] = defaultdict(list)
-    for each in documents:
-        groups[each.mart, each.account, each.reason or each.result].append(each)
-    table: list[Sequence[object] | str] = []
-    for mart in dict.fromkeys(state.name for state in states):
-        table.append(mart)
-        for (name, account, reason), parts in groups.items():
-            if name == mart:
-                rows = sum(each.rows or 0 for each in parts) if parts[0].result == "built" else None
-                table.append((f"  {account}", months_of(each.month for each in parts), len(parts), rows, reason))
-    output.table("Marts", _COLUMNS, table)
+    show_partitions(
+        output,
+        "Marts",
+        [(each.mart, each.account, each.month, each.rows, each.reason or each.result) for each in documents],
+    )
     output.outcome(document, _problem(ended))
     if not due:
         output.say("Nothing was built. `--full` builds also what has not changed.")
@@ -234,6 +238,26 @@ def _document(state: PartitionState, ended: _Ended, *, is_due: bool) -> BuiltPar
         rows=rows,
         reason=state.reason if result == "skipped" else None,
     )
+
+
+def show_partitions(
+    output: Output, title: str, partitions: Iterable[tuple[str, str | None, str | None, int | None, str]]
+) -> None:
+    """Print what became of partitions: table, account, month, rows and result of each."""
+    groups: dict[tuple[str, str, str], list[tuple[str | None, int | None]]] = defaultdict(list)
+    for table, account, month, rows, result in partitions:
+        groups[table, account or "", result].append((month, rows))
+    records = [
+        _AlikePartitions(
+            table=table,
+            account=account,
+            months=months_of(month for month, _ in alike),
+            rows=None if alike[0][1] is None else sum(rows or 0 for _, rows in alike),
+            result=result,
+        )
+        for (table, account, result), alike in groups.items()
+    ]
+    output.table(title, records, _COLUMNS, lambda each: each.table)
 
 
 def months_of(months: Iterable[str | None]) -> str:

@@ -1,6 +1,6 @@
 """`seller-platform month`: closes months of accounts, and writes what was booked for programs of accounting."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Literal
@@ -12,7 +12,6 @@ from seller_platform.cli.installation import Installation, open_stored_installat
 from seller_platform.cli.output import Document, Moment, MonthText, Outcome, Output, json_option
 from seller_platform.cli.sync import account_option
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.cli.terminal.months import Month
 from seller_platform.contract import Window
 from seller_platform.errors import PartitionsFailedError, SellerPlatformError, WarehouseUnavailableError
@@ -22,16 +21,7 @@ from seller_platform.warehouse.books.import_files import PROGRAMS, import_files
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_named, accounts
 from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 
-_COLUMNS = (
-    "account",
-    "month",
-    "result",
-    "entries",
-    TableColumn("adjusting", rank=1),
-    "paid out",
-    "balance",
-    TableColumn("closed by", rank=2),
-)
+_COLUMNS = ("account", "month", "entries", "adjusting_entries", "paid_out", "balance", "closed_by")
 
 
 class ClosedMonthFacts(Document, frozen=True):
@@ -140,16 +130,22 @@ def close(*, month: date, chosen_accounts: tuple[str, ...], output: Output) -> N
         builds = [build for each in closings for build in each.builds]
         if builds:
             report_loads(installation, builds)
-    _show([each.closed for each in closings], output, [_result(each) for each in closings])
-    if not all(each.is_settled for each in closings):
-        output.say("Days that are not settled may still change; what changes is adjusted in the open month.")
     document = CloseDocument(
         months=[
-            MonthResult(closed=_facts(each.closed), result=_result(each), is_settled=each.is_settled)
+            MonthResult(
+                closed=_facts(each.closed),
+                result="closed" if each.is_new else "closed before",
+                is_settled=each.is_settled,
+            )
             for each in closings
         ],
         failures={key: str(error) for key, error in failures.items()},
     )
+    for result in ("closed", "closed before"):
+        if months := [each.closed for each in document.months if each.result == result]:
+            output.table(result.capitalize(), months, _COLUMNS)
+    if not all(each.is_settled for each in closings):
+        output.say("Days that are not settled may still change; what changes is adjusted in the open month.")
     output.outcome(document, _problem(failures))
 
 
@@ -161,9 +157,10 @@ def list_(*, chosen_accounts: tuple[str, ...], output: Output) -> None:
     with open_stored_installation() as installation:
         keys = [each.key for each in _chosen(installation, chosen_accounts)]
         months = closed_months(installation.database, keys if chosen_accounts else None)
-    output.document(ClosedMonthsDocument(months=[_facts(each) for each in months]))
+    document = ClosedMonthsDocument(months=[_facts(each) for each in months])
+    output.document(document)
     if months:
-        _show(months, output, ["closed"] * len(months))
+        output.table("Closed", document.months, _COLUMNS)
     else:
         output.say("No month is closed. Close one with `seller-platform month close MONTH`.")
 
@@ -207,7 +204,7 @@ def export(*, month: date, program: str, folder: Path, chosen_accounts: tuple[st
     written = [WrittenFile(path=str(folder / file.name), lines=file.lines) for file in files]
     output.document(FilesDocument(files=written))
     if written:
-        output.table("Files", ("path", "lines"), [(each.path, each.lines) for each in written])
+        output.table("Files", written, ("path", "lines"))
     else:
         output.say("No line was booked in the month, so no file was written.")
 
@@ -236,10 +233,6 @@ def _facts(month: ClosedMonth) -> ClosedMonthFacts:
     )
 
 
-def _result(closing: Closing) -> Literal["closed", "closed before"]:
-    return "closed" if closing.is_new else "closed before"
-
-
 def _problem(failures: dict[str, SellerPlatformError]) -> SellerPlatformError | None:
     """Return the error that ends the command: of a single account its own, else one for all."""
     if len(failures) == 1:
@@ -249,25 +242,3 @@ def _problem(failures: dict[str, SellerPlatformError]) -> SellerPlatformError | 
     texts = {key: str(error) for key, error in failures.items()}
     exit_code = max(error.exit_code for error in failures.values())
     return PartitionsFailedError(texts, exit_code, what="month", done="closed")
-
-
-def _show(months: Sequence[ClosedMonth], output: Output, results: Sequence[str]) -> None:
-    rows = [
-        (
-            each.account,
-            f"{each.month:%Y-%m}",
-            result,
-            each.entries,
-            each.adjusting_entries,
-            _amounts(each.paid_out),
-            _amounts(each.balance),
-            each.booked_by,
-        )
-        for each, result in zip(months, results, strict=True)
-    ]
-    if rows:
-        output.table("Months", _COLUMNS, rows)
-
-
-def _amounts(by_currency: Mapping[str, str]) -> str:
-    return ", ".join(f"{amount} {currency}" for currency, amount in sorted(by_currency.items()))

@@ -1,7 +1,6 @@
 """`seller-platform docs`: lists the pages of documentation, or shows one."""
 
 import json
-import os
 import shutil
 import sys
 from importlib.util import find_spec
@@ -97,9 +96,7 @@ def docs(*, page: str | None, prints_path: bool, notebook: Path | None, schema: 
     from seller_platform.cli.docs.rendering import rendered  # rich's Markdown is needed by no other output
 
     size = shutil.get_terminal_size()
-    text = rendered(
-        chosen, width=size.columns, has_colour="NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    )
+    text = rendered(chosen, width=size.columns)
     if text.count("\n") >= size.lines:
         click.echo_via_pager(text)
     else:

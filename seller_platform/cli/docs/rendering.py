@@ -1,21 +1,19 @@
 """Renders a page of documentation for the width of a terminal, without cutting a value."""
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import ClassVar
 
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown, MarkdownElement, TableElement
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from seller_platform.cli.terminal.layout import shared_widths
+from seller_platform.cli.terminal.layout import add_column, fitting_lines, new_console, new_table
 from seller_platform.documentation import PAGES, DocumentPage
 
 _WIDEST = 100
-_COLUMN_GAP = 3
 COMMENT = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
 """Where a generated part of a page begins or ends."""
 _IMAGE = re.compile(r"^!\[([^\]]*)\]\([^)]*\)$", re.MULTILINE)
@@ -28,19 +26,15 @@ class _Table(TableElement):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         names = [cell.content for cell in self.header.row.cells] if self.header and self.header.row else []
         rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
-        columns = dict(enumerate(zip(names, *rows, strict=True)))
-        least = {position: max(map(_longest_word, column)) for position, column in columns.items()}
-        natural = {position: max(cell.cell_len for cell in column) for position, column in columns.items()}
-        widths = shared_widths(least, natural, options.max_width - _COLUMN_GAP * len(columns))
-        if widths is not None:
-            table = Table(box=box.SIMPLE, pad_edge=False, collapse_padding=True)
-            for position, name in enumerate(names):
-                table.add_column(name, width=widths[position])
-            for row in rows:
-                table.add_row(*row)
-            yield table
-        else:
+        table = new_table()
+        for position, name in enumerate(names):
+            add_column(table, name, [row[position] for row in rows])
+        for row in rows:
+            table.add_row(*row)
+        if fitting_lines(new_console(options.max_width, console.file), table) is None:
             yield from self._blocks(names, rows)
+        else:
+            yield table
 
     def _blocks(self, names: list[Text], rows: list[list[Text]]) -> Iterator[Padding | Text]:
         for first, *others in rows:
@@ -55,17 +49,12 @@ class _PageMarkdown(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "table_open": _Table}
 
 
-def rendered(page: DocumentPage, *, width: int, has_colour: bool) -> str:
+def rendered(page: DocumentPage, *, width: int) -> str:
     """Return a page as lines of a terminal.
 
     Pictures are replaced by their descriptions, and links by their texts; the last line names the linked pages.
     """
-    console = Console(
-        width=min(width, _WIDEST),
-        force_terminal=has_colour,
-        color_system="standard" if has_colour else None,
-        highlight=False,
-    )
+    console = new_console(min(width, _WIDEST), sys.stdout)
     text = _IMAGE.sub(r"*(Picture: \1.)*", COMMENT.sub("", page.text))
     linked = _linked_pages(page, text)
     with console.capture() as capture:
@@ -81,7 +70,3 @@ def _linked_pages(page: DocumentPage, text: str) -> list[str]:
     by_path = {other.path.resolve(): other.name for other in PAGES}
     paths = [(page.path.parent / target).resolve() for _, target in _LINK.findall(text) if target]
     return [name for path, name in by_path.items() if path in paths and name != page.name]
-
-
-def _longest_word(text: Text) -> int:
-    return max((Text(word).cell_len for word in text.plain.split()), default=0)

@@ -1,15 +1,15 @@
 """`seller-platform explain`: the request, page, time and run of a stored row."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date
+from datetime import date
 from typing import Any
 
 import click
 
+from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.inspection.held import DescribedLoad, described
 from seller_platform.cli.installation import open_stored_installation
 from seller_platform.cli.output import Document, Moment, Output, json_option, moment_text, printable
-from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.counts import count_of
@@ -22,18 +22,10 @@ from seller_platform.warehouse.loads.provenance import explain as find_origins
 from seller_platform.warehouse.marts.journal_entries import JOURNAL_ENTRIES
 from seller_platform.warehouse.marts.rules.journal_accounts import accounts_of
 
-_OF_LINES = ("line", "account", "debit", "credit", "rows")
-_FORMER = ("stored from load", "until load", "differed in")
+_OF_LINES = ("line", "account_name", "debit", "credit", "rows")
+_FORMER = ("load_id", "gone_load_id", "differed")
 _NO_URL = "SELLER_PLATFORM_DAGSTER_URL is not set"
-_LOADS = (
-    "load",
-    "finished (UTC)",
-    TableColumn("window", rank=2),
-    TableColumn("rows", rank=3),
-    "verdict",
-    TableColumn("changed", rank=1),
-    "restated",
-)
+_LOADS = ("id", "finished_at", "first_day", "last_day", "rows", "verdict", "restatement")
 
 
 class ExplainedRequest(Document, frozen=True):
@@ -142,9 +134,11 @@ class ExplainDocument(Document, frozen=True):
 
 
 @click.command()
-@click.argument("dataset")
+@click.argument("dataset", shell_complete=dataset_names)
 @click.argument("key", nargs=-1, required=True)
-@click.option("--account", metavar="NAME", help="Of one account only, by its key or title.")
+@click.option(
+    "--account", metavar="NAME", shell_complete=account_keys, help="Of one account only, by its key or title."
+)
 @json_option(ExplainDocument)
 def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: Output) -> None:
     """Show the source of a stored row: request, page, time, run and restatements.
@@ -207,11 +201,7 @@ def _explain_entry(key: Sequence[str], output: Output) -> None:
         )
     )
     state = "booked" if entry.is_booked else "not booked yet"
-    output.table(
-        f"{number}, {state}",
-        _OF_LINES,
-        [(each.line, each.account_name, each.debit, each.credit, each.rows) for each in lines],
-    )
+    output.table(f"{number}, {state}", lines, _OF_LINES)
     output.line(
         f"{count_of(len(entry.rows), 'row')} of the ledger; they add up to {sum(row.amount for row in entry.rows)}.\n"
     )
@@ -227,8 +217,8 @@ def _show_rows(declared: Dataset, documents: Sequence[ExplainedRow], count: int,
         _list(output, f"{declared.table}, row {number} of {count}", {**slice_facts, **gone, **row.row, **extra})
         _list(output, "It came from", _origin(row))
         if row.former_versions:
-            output.table("Its former versions", _FORMER, [_former(version) for version in row.former_versions])
-        output.table("Every load of its day", _LOADS, [_columns(load) for load in row.history])
+            output.table("Its former versions", row.former_versions, _FORMER)
+        output.table("Every load of its day", row.history, _LOADS)
     if count > len(documents):
         output.say(f"{count_of(count - len(documents), 'more row', 'matches')}; give more of the key.")
 
@@ -323,20 +313,6 @@ def _first(load_id: int, history: Sequence[DescribedLoad]) -> str:
     finished = [moment_text(load.finished_at) for load in history if load.id == load_id]
     at = f" at {finished[0]}" if finished else ""
     return f"in another version, with load {load_id}{at}"
-
-
-def _former(version: FormerRow) -> tuple[object, ...]:
-    differed = "; ".join(f"{name}: {value}" for name, value in version.differed.items())
-    return str(version.load_id), str(version.gone_load_id), differed or "nothing"
-
-
-def _columns(load: DescribedLoad) -> tuple[object, ...]:
-    changes = "; ".join(
-        f"{name} {change.before} -> {change.after}" for name, change in (load.restatement or {}).items()
-    )
-    finished = f"{load.finished_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-    # The id is text: a number would be printed with separators of thousands.
-    return str(load.id), finished, _window(load), load.rows, load.verdict, load.changed, changes or None
 
 
 def _window(load: DescribedLoad) -> str:

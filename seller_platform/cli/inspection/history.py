@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from seller_platform.cli.completion import account_keys, dataset_names
 from seller_platform.cli.inspection.explain import declared_dataset
 from seller_platform.cli.inspection.held import DescribedLoad, described
 from seller_platform.cli.installation import open_stored_installation, report_loads
@@ -30,6 +31,12 @@ class SumsOfChanges(Document, frozen=True):
     went: str
     changed_from: str
     changed_to: str
+
+
+class _NamedSums(SumsOfChanges, frozen=True):
+    """The sums of one name, as a record of a table."""
+
+    name: str
 
 
 class ChangedRow(Document, frozen=True):
@@ -84,8 +91,8 @@ class _Moment(click.ParamType[datetime]):
 
 
 @click.command()
-@click.argument("dataset")
-@click.argument("account")
+@click.argument("dataset", shell_complete=dataset_names)
+@click.argument("account", shell_complete=account_keys)
 @click.argument("month", required=False, type=Month())
 @click.option(
     "--since",
@@ -129,8 +136,8 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
     loads = ", ".join(map(str, changes.loads)) or "none"
     output.table(
         f"{declared.table} of {with_title(account, titles)}, {began}",
-        ("what", "came", "went", "changed from", "changed to"),
-        [(name, *msgspec.structs.astuple(values)) for name, values in sums.items()],
+        [_NamedSums(name=name, **msgspec.structs.asdict(values)) for name, values in sums.items()],
+        ("name", "came", "went", "changed_from", "changed_to"),
     )
     output.line(f"Loads that changed rows: {loads}")
     if not changes.loads and since is None:

@@ -147,15 +147,11 @@ def _json_cell(column: ResultColumn, value: str | None) -> str:
 
 def _print_table(result: Result, limit: int, output: Output) -> None:
     rows = list(islice((row for block in result.blocks for row in block), limit + 1))
-    shown = [[None if cell is None else _short(cell) for cell in row] for row in rows[:limit]]
-    for index, column in enumerate(result.columns):
-        if column.kind in _NUMBERS:  # as text: a separator of thousands would not be what is stored
-            width = max((len(row[index] or "") for row in shown), default=0)
-            for row in shown:
-                row[index] = None if row[index] is None else str(row[index]).rjust(width)
+    shown = [["–" if cell is None else _short(cell) for cell in row] for row in rows[:limit]]
+    numbers = {index for index, column in enumerate(result.columns) if column.kind in _NUMBERS}
     if not result.columns:
         raise statement_error("the statement returns no columns")
-    output.table("", result.names, shown)
+    output.cells("", list(map(printable, result.names)), shown, numbers)
     count = count_of(len(shown), "row")
     more = "There are more: `--rows` shows more of them, `--csv` and `--json` print all."
     output.say(f"{count}." if len(rows) <= limit else f"The first {count}. {more}")

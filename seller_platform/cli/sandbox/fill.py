@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
+from itertools import starmap
 from typing import ParamSpec
 
 import click
 
 from seller_platform.cli.installation import make_home
-from seller_platform.cli.output import Document, Output, json_option
+from seller_platform.cli.output import Counted, Document, Output, json_option
 from seller_platform.clocks import utc_now
 from seller_platform.errors import ACCOUNTS_NAMED, RequestError, first_few
 from seller_platform.sandbox import SandboxReport, load_sandbox
@@ -63,7 +64,7 @@ def load(
             database, output, accounts=accounts, months=months, orders_per_month=orders_per_month, seed=seed
         ).rows
     output.document(FillDocument(rows=dict(rows)))
-    output.table("Generated", ("table", "rows"), list(rows.items()))
+    output.table("Generated", starmap(Counted, rows.items()), ("name", "rows"))
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import msgspec
 from seller_platform.cli.output import Document, Moment, Output
 from seller_platform.cli.service.options import list_options, result_options, say
 from seller_platform.cli.terminal.groups import CommandGroup
-from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract.wire import MCP
 from seller_platform.service.oauth.applications import add_application, applications_of
 from seller_platform.warehouse.postgres.database import Database
@@ -86,11 +85,6 @@ def application_add(
 @list_options(ApplicationsDocument)
 def application_list(*, database: Database, output: Output) -> None:
     """List the applications, and who registered them."""
-    applications = applications_of(database)
-    listed = msgspec.convert(applications, list[ListedApplication], from_attributes=True)
+    listed = msgspec.convert(applications_of(database), list[ListedApplication], from_attributes=True)
     output.document(ApplicationsDocument(applications=listed))
-    rows = [
-        (each.client_id, each.name, each.owner or f"the {each.origin}", " ".join(each.redirect_uris))
-        for each in applications
-    ]
-    output.table("Applications", ("client id", "name", TableColumn("by", rank=1), "redirect URIs"), rows)
+    output.table("Applications", listed, ("client_id", "name", "origin", "owner", "redirect_uris"))

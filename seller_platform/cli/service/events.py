@@ -1,7 +1,6 @@
 """`seller-platform service events`: the security events of the service."""
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,11 +9,10 @@ import msgspec
 
 from seller_platform.cli.output import Document, Moment, Output
 from seller_platform.cli.service.options import list_options
-from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.clocks import utc_now
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.security_events import SecurityEvent, find_events
+from seller_platform.warehouse.readers.security_events import find_events
 from seller_platform.warehouse.schema.event_kinds import EventKind
 
 _AGO = re.compile(r"([1-9][0-9]{0,4})([mhd])")
@@ -64,24 +62,9 @@ def events(
     chosen = [_kind(kind) for kind in kinds]
     began = _moment(since, utc_now()) if since is not None else None
     found = find_events(database, email=email, kinds=chosen, since=began, limit=limit)
-    output.document(EventsDocument(events=msgspec.convert(found, list[ListedEvent], from_attributes=True)))
-    columns = (
-        "at (UTC)",
-        "kind",
-        "user",
-        TableColumn("application", rank=2),
-        TableColumn("address", rank=1),
-        "details",
-    )
-    output.table("Security events", columns, [_row(event) for event in found])
-
-
-def _row(event: SecurityEvent) -> Sequence[object]:
-    user = event.email or (f"deleted user {event.user_id}" if event.user_id is not None else "")
-    details = ", ".join(f"{name}: {value}" for name, value in event.details.items())
-    address = event.address or "operator"
-    moment = event.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return moment, event.kind, user, event.application or event.client_id or "", address, details
+    listed = msgspec.convert(found, list[ListedEvent], from_attributes=True)
+    output.document(EventsDocument(events=listed))
+    output.table("Security events", listed, ("at", "kind", "email", "application", "address", "details"))
 
 
 def _kind(text: str) -> EventKind:

@@ -60,8 +60,7 @@ def group_list(*, email: str, database: Database, output: Output) -> None:
     groups = groups_of(database, email)
     listed = [ListedGroup(title=title, accounts=list(keys)) for title, keys in groups.items()]
     output.document(GroupsDocument(groups=listed))
-    rows = [(title, ", ".join(keys) or "no account") for title, keys in groups.items()]
-    output.table(f"Groups of {email}", ("title", "accounts"), rows)
+    output.table(f"Groups of {email}", listed, ("title", "accounts"))
 
 
 @group.command("remove")

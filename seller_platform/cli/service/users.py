@@ -97,10 +97,9 @@ def user_add(*, email: str, name: str | None, database: Database, output: Output
 @list_options(UsersDocument)
 def user_list(*, database: Database, output: Output) -> None:
     """List the users, and the accounts that they may read."""
-    users = users_of(database)
-    output.document(UsersDocument(users=msgspec.convert(users, list[ListedUser], from_attributes=True)))
-    rows = [(each.email, each.name, each.status, ", ".join(each.accounts) or "no account") for each in users]
-    output.table("Users", ("e-mail address", "name", "status", "may read"), rows)
+    users = msgspec.convert(users_of(database), list[ListedUser], from_attributes=True)
+    output.document(UsersDocument(users=users))
+    output.table("Users", users, ("email", "name", "status", "accounts"))
 
 
 @user.command("password")

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
 from seller_platform.cli.output import Document, Moment, MonthText, Output, with_title
-from seller_platform.cli.terminal.layout import TableColumn
 from seller_platform.contract import REFRESHED
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.counts import count_of
@@ -13,16 +12,7 @@ from seller_platform.warehouse.loads.refusals import Refusal
 from seller_platform.warehouse.monitoring.coverage import Coverage, CoverageState
 from seller_platform.warehouse.postgres.database import Database
 
-_COLUMNS = (
-    TableColumn("state"),
-    TableColumn("first_day", rank=2),
-    TableColumn("last_day", rank=6),
-    TableColumn("missing_days", rank=5),
-    TableColumn("rows", rank=7),
-    TableColumn("verdict", rank=3),
-    TableColumn("age_hours", rank=4),
-    TableColumn("settles_after_days", rank=1),
-)
+_COLUMNS = ("dataset", "state", "last_day", "missing_days", "rows", "age_hours")
 
 
 class RefusedSlice(Document, frozen=True):
@@ -104,7 +94,7 @@ def show_coverage(
     output: Output, covered: Sequence[Coverage], rows: Sequence[CoveredDataset], titles: Mapping[str, str]
 ) -> None:
     """Print the table, the reason of each refusal once, and what to run for what was never loaded."""
-    output.table_by_account("Coverage", _COLUMNS, rows, titles)
+    output.table("Coverage", rows, _COLUMNS, lambda each: with_title(each.account, titles))
     concerned: dict[tuple[str, str], list[str]] = {}
     for each in covered:
         if each.reason is not None:

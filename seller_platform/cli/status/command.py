@@ -18,7 +18,6 @@ from seller_platform.cli.status.by_dataset import CoveredDataset, coverage_rows,
 from seller_platform.cli.status.overview import Overview, overview
 from seller_platform.cli.status.screen import Size, screen
 from seller_platform.cli.terminal.colours import is_terminal
-from seller_platform.warehouse.connections.grants import GrantFacts
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.monitoring.coverage import coverage
 from seller_platform.warehouse.monitoring.sampling import Stratum
@@ -28,7 +27,7 @@ from seller_platform.warehouse.postgres.location import data_elsewhere, has_demo
 
 _NOT_CONNECTED = "Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`."
 _BUT_DEMO = "Nothing is connected yet; run `seller-platform connect`. `seller-platform --demo status` shows the demo."
-_GRANTS = ("connection", "state", "rotations", "issued_at", "expires_at")
+_GRANTS = ("connection", "state", "refused", "rotations", "issued_at", "expires_at")
 _CLEAR = "\x1b[H\x1b[2J"
 _USUAL_HEIGHT = 24
 _SECONDS = 10.0
@@ -207,11 +206,12 @@ def _show_datasets(installation: Installation, output: Output) -> None:
         rows = coverage_rows(database, covered, now)
         per_day = installation.settings.requests_per_day
         state = overview(database, since=since, now=now, requests_per_day=per_day)
-    output.document(_document(database, state, rows))
+    document = _document(database, state, rows)
+    output.document(document)
     if not state.grants:
         output.say(_first_step(installation))
         return
-    output.table("Grants", _GRANTS, [_grant_row(each) for each in state.grants])
+    output.table("Grants", document.grants, _GRANTS)
     show_coverage(output, covered, rows, state.titles)
 
 
@@ -221,12 +221,6 @@ def _first_step(installation: Installation) -> str:
 
 def _since(installation: Installation) -> date:
     return history_start_in(installation.database, installation.settings)
-
-
-def _grant_row(grant: GrantFacts) -> tuple[object, ...]:
-    moments = (f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for moment in (grant.issued_at, grant.expires_at))
-    state = f"refused: {grant.refused}" if grant.refused else "granted"
-    return (grant.connection, state, grant.rotations, *moments)
 
 
 def _document(database: Database, state: Overview, coverage: list[CoveredDataset]) -> StatusDocument:

@@ -6,6 +6,6 @@
 - `colours`: colours of verdicts, errors and headings
 - `groups`: groups whose `--help` shows whole sentences
 - `months`: months, as options and answers
-- `layout`: tables that fit the width of the terminal
-- `progress`: a line that says what is being done
+- `layout`: sentences and tables that fit the width of the terminal
+- `progress`: what is being done, how much of it, and for how long
 """

@@ -1,18 +1,22 @@
-"""A line at the bottom of a terminal that says what is being done, and for how long."""
+"""Progress in a terminal: what is being done, how much of it, and for how long."""
 
-import shutil
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from seller_platform.cli.terminal.colours import is_terminal
+from seller_platform import interruption
+from seller_platform.cli.terminal.colours import is_terminal, shows_colours
 
-_WAIT_SECONDS = 0.2  # a step that ends sooner shows nothing
-_DRAW_SECONDS = 0.1
-_BAR = 20
-_ERASE = "\r\x1b[2K"
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+_WAIT_SECONDS = 0.5  # a step that ends sooner shows nothing
+_STARTING, _ERASE = "Starting", "\r\x1b[2K"
+
+_lock = threading.RLock()
+_shown: "Progress | None" = None  # of all steps: a process has one terminal
 
 
 class Step:
@@ -20,77 +24,95 @@ class Step:
 
     def __init__(self, words: str, total: int | None) -> None:
         self._words, self._total, self._done = words, total, 0
-        self._began = time.monotonic()
+        self._task: TaskID | None = None
+        self._is_over = False
 
     def __call__(self, done: int, total: int | None = None) -> None:
         """Set how much is done, and of how much."""
-        self._done, self._total = done, self._total if total is None else total
+        with _lock:
+            self._done, self._total = done, self._total if total is None else total
+            if _shown is not None and self._task is not None:
+                _shown.update(self._task, **self._facts())
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the step has taken long enough to be shown."""
-        return time.monotonic() - self._began > _WAIT_SECONDS
-
-    def text(self, width: int) -> str:
-        """Return the line: the words, then a bar and the count where the total is known, then the seconds."""
-        seconds = f"{time.monotonic() - self._began:.0f} s"
+    def _facts(self) -> dict[str, Any]:
+        """Return what is shown beside the words; the bar is empty where the total is not known."""
         if not self._total:
-            return _joined(width, self._words, seconds)
-        done = min(self._done, self._total)
-        filled = _BAR * done // self._total
-        bar = "#" * filled + "." * (_BAR - filled)
-        return _joined(width, self._words, bar, f"{done:,}/{self._total:,}", seconds)
+            return {"completed": 0, "total": 1, "count": ""}
+        return {"completed": self._done, "total": self._total, "count": f"{self._done:,}/{self._total:,}"}
 
+    def begin(self) -> None:
+        """Show the step, unless it is over."""
+        # rich takes two tenths of a second to import, and most steps end sooner.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-_steps: list[Step] = []
-_lock = threading.RLock()
-_is_drawn = False
+        global _shown  # noqa: PLW0603  # as above
+        with _lock:
+            if self._is_over:
+                return
+            if _shown is None:
+                console = Console(stderr=True, color_system="standard" if shows_colours(sys.stderr) else None)
+                texts = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[count]"))
+                columns = (SpinnerColumn("line"), *texts, BarColumn(bar_width=20), TimeElapsedColumn())
+                _shown = Progress(
+                    *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+                )
+            self._task = _shown.add_task(self._words, **self._facts())
+            _shown.start()
+
+    def end(self) -> None:
+        """Show the step no more."""
+        with _lock:
+            self._is_over = True
+            if _shown is not None and self._task is not None:
+                _shown.remove_task(self._task)
+                self._task = None
+                if not _shown.tasks:
+                    _shown.stop()
 
 
 @contextmanager
 def progress(words: str, total: int | None = None) -> Iterator[Step]:
-    """Show a step until the block ends, if standard error is a terminal."""
+    """Show a step that takes long until the block ends, if standard error is a terminal."""
     step = Step(words, total)
     if not is_terminal(sys.stderr):
         yield step
         return
-    ended = threading.Event()
-    _steps.append(step)
-    drawing = threading.Thread(target=_draw_until, args=(ended, step), daemon=True)
-    drawing.start()
+    timer = threading.Timer(_WAIT_SECONDS, step.begin)
+    timer.daemon = True
+    timer.start()
     try:
-        yield step
+        with interruption.ending(step.end):  # the cursor is hidden until then
+            yield step
     finally:
-        ended.set()
-        with _lock:
-            _steps.remove(step)
-            erase()
+        timer.cancel()
+        step.end()
 
 
-def erase() -> None:
-    """Remove the line, so that other text can be written; the step draws it again."""
-    global _is_drawn  # noqa: PLW0603  # a process has one terminal
+@contextmanager
+def starting() -> Iterator[None]:
+    """Say that the command starts while its modules are imported, if standard error is a terminal."""
+    if not is_terminal(sys.stderr):
+        yield
+        return
+    try:
+        sys.stderr.write(_STARTING)
+        sys.stderr.flush()
+        yield
+    finally:
+        sys.stderr.write(_ERASE)
+        sys.stderr.flush()
+
+
+@contextmanager
+def hidden() -> Iterator[None]:
+    """Remove the progress from the terminal while the block writes to it."""
     with _lock:
-        if _is_drawn:
-            sys.stderr.write(_ERASE)
-            sys.stderr.flush()
-            _is_drawn = False
-
-
-def _draw_until(ended: threading.Event, step: Step) -> None:
-    global _is_drawn  # noqa: PLW0603  # a process has one terminal
-    while not ended.wait(_DRAW_SECONDS):
-        with _lock:
-            if step.is_due and _steps and _steps[-1] is step:
-                text = step.text(shutil.get_terminal_size().columns - 1)
-                sys.stderr.write(f"{_ERASE}{text}")
-                sys.stderr.flush()
-                _is_drawn = True
-
-
-def _joined(width: int, *parts: str) -> str:
-    """Return the parts that fit, the first one in any case."""
-    chosen = list(parts)
-    while len(chosen) > 1 and len("  ".join(chosen)) > width:
-        chosen.pop(1)
-    return "  ".join(chosen)[:width]
+        is_shown = _shown is not None and bool(_shown.tasks)
+        if _shown is not None and is_shown:
+            _shown.stop()
+        try:
+            yield
+        finally:
+            if _shown is not None and is_shown:
+                _shown.start()

@@ -10,9 +10,9 @@ from typing import NoReturn
 import click
 
 from seller_platform import __version__, interruption
-from seller_platform.cli.completion import COMPLETE, answer_shell
+from seller_platform.cli.completion import COMPLETE
 from seller_platform.cli.terminal.groups import LazyGroup
-from seller_platform.cli.terminal.progress import progress
+from seller_platform.cli.terminal.progress import starting
 from seller_platform.commands import DEMO
 from seller_platform.errors import InvalidSettingError, RequestError, SellerPlatformError
 
@@ -75,7 +75,7 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
         """
         interruption.begin()
         uses_demo = uses_demo and context.invoked_subcommand not in _WITH_DEMO_ANYWAY
-        with progress("Starting"):
+        with starting():
             # Imported here because `--help` needs none of them, and they take most of its time.
             from seller_platform.commands import use_start
             from seller_platform.logs import write_json_logs
@@ -110,11 +110,9 @@ def command_group(modules: Mapping[str, tuple[str, str]]) -> click.Group:
 
 def run(group: click.Group) -> NoReturn:
     """Run the command line and exit; foreseen errors end in one line and their exit code."""
-    if COMPLETE in os.environ:
-        answer_shell(group)
     as_json = "--json" in sys.argv
     try:
-        code = group.main(standalone_mode=False)
+        code = group.main(standalone_mode=False, complete_var=COMPLETE)
         if interruption.is_ending():  # a command that runs until then
             interruption.finish()
         sys.exit(code)

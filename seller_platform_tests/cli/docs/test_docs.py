@@ -90,7 +90,7 @@ def _prints_json(command: click.Command) -> bool:
 @pytest.mark.parametrize("width", [40, 80])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_value_is_cut_at_any_width(page: DocumentPage, width: int) -> None:
-    lines = rendered(page, width=width, has_colour=False).splitlines()
+    lines = rendered(page, width=width).splitlines()
     words = {word for value in re.findall(r"`([^`\n]+)`", page.text.replace("\\|", "|")) for word in value.split()}
 
     shown = "".join("".join(line.split()) for line in lines)
@@ -102,7 +102,7 @@ def test_no_value_is_cut_at_any_width(page: DocumentPage, width: int) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_word_is_broken_in_80_columns(page: DocumentPage) -> None:
-    text, _, _ = rendered(page, width=80, has_colour=False).partition("Linked pages:")
+    text, _, _ = rendered(page, width=80).partition("Linked pages:")
 
     words, written = (set(re.sub(r"[^\w']", " ", each).split()) for each in (text, page.text))
     assert words - written <= {"Picture"}
@@ -121,14 +121,14 @@ def test_the_notebook_is_copied_and_no_file_is_overwritten(tmp_path: Path) -> No
 
 
 def test_pictures_are_described_and_linked_pages_are_named() -> None:
-    text = rendered(page_named("checks"), width=80, has_colour=False)
+    text = rendered(page_named("checks"), width=80)
 
     assert "(Picture: A reading that is held.)" in text
     assert "seller-platform docs reference/checks" in text
 
 
-def test_colour_is_used_only_where_the_terminal_has_it() -> None:
-    page = page_named("connect")
+@pytest.mark.parametrize("setting", ["FORCE_COLOR", "NO_COLOR"])
+def test_colour_is_used_only_where_the_terminal_has_it(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(setting, "1")
 
-    assert "\x1b[" in rendered(page, width=80, has_colour=True)
-    assert "\x1b[" not in rendered(page, width=80, has_colour=False)
+    assert ("\x1b[" in rendered(page_named("connect"), width=80)) is (setting == "FORCE_COLOR")
