@@ -1,29 +1,30 @@
 """Compares stored slices with the upstream by value, and repairs what differs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from datetime import date
+from enum import StrEnum
 
-from seller_platform.client.http.api import SellerApi
+import msgspec
+
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
-from seller_platform.errors import ReadingHeldError, SellerPlatformError
+from seller_platform.errors import NotOfferedError, ReadingHeldError, SellerPlatformError
 from seller_platform.ingest.loads.accounts import discover, read_accounts
-from seller_platform.ingest.loads.loading import SliceLoader, load_each
+from seller_platform.ingest.loads.loading import SliceLoader, SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest, read_slice
 from seller_platform.warehouse.connections.accounts import KnownConnection, account_of
 from seller_platform.warehouse.history.changes import Row, compared
 from seller_platform.warehouse.loads.difference import RowsApart
-from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, open_load
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 
 _ROWS_SHOWN = 5
 _FIELDS_SHOWN = 6
 
 
-class ComparisonResult(Enum):
+class ComparisonResult(StrEnum):
     """How a stored slice compares with the upstream."""
 
     EQUAL = "equal"
@@ -31,57 +32,41 @@ class ComparisonResult(Enum):
     REPAIRED = "repaired"
     HELD = "held"
     FAILED = "failed"
+    NOT_OFFERED = "not offered"
 
 
-@dataclass(frozen=True)
-class ComparedRows:
-    """How the rows of a slice compare.
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stored slice compares with what the upstream lists.
 
     Attributes:
+        first_day: Null for a list without days.
+        may_have_changed: The list was expected to change after it was read.
         listed: How many rows the upstream lists.
         not_stored: How many of them were not stored.
         not_listed: How many rows were stored, and are not listed.
         examples: The first of these rows, a sentence each.
+        problem: Why it could not be compared or repaired, or is held.
+        exit_code: That of the problem; 0 without one.
     """
 
+    dataset: str
+    account: str
+    first_day: date | None
+    last_day: date | None
+    may_have_changed: bool
+    result: ComparisonResult
     listed: int
     not_stored: int
     not_listed: int
-    examples: tuple[str, ...]
+    examples: list[str]
+    problem: str | None
+    exit_code: int
 
     @property
-    def are_equal(self) -> bool:
-        return not (self.not_stored or self.not_listed)
-
-    @classmethod
-    def of(cls, load: Load) -> "ComparedRows":
-        """Compare what was read into the spool of a load."""
-        apart = load.compare()
-        return cls(load.spool.count, apart.listed, apart.stored, tuple(_examples(load.slice.dataset, apart)))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A slice, and how it compares.
-
-    Attributes:
-        rows: None where it could not be read.
-        receipt: The load that stored what differed.
-        error: Why it could not be compared or repaired, or that its reading is held.
-    """
-
-    request: SliceRequest
-    rows: ComparedRows | None = None
-    receipt: Receipt | None = None
-    error: SellerPlatformError | None = None
-
-    @property
-    def result(self) -> ComparisonResult:
-        if self.error is not None or self.rows is None:
-            return ComparisonResult.HELD if isinstance(self.error, ReadingHeldError) else ComparisonResult.FAILED
-        if self.receipt is not None:
-            return ComparisonResult.REPAIRED
-        return ComparisonResult.EQUAL if self.rows.are_equal else ComparisonResult.DIFFERENT
+    def name(self) -> str:
+        """The dataset, the account and the days."""
+        days = f", {self.first_day}..{self.last_day}" if self.first_day else ""
+        return f"{self.dataset} of {self.account}{days}"
 
 
 @dataclass(frozen=True)
@@ -90,11 +75,11 @@ class SliceComparer(SliceLoader):
 
     Attributes:
         repairs: What differs is stored.
-        compared: How the rows of slices compare that were read.
+        compared: How many rows are listed of each slice that was read, and the rows that it and the table do not share.
     """
 
     repairs: bool = False
-    compared: dict[SliceRequest, ComparedRows] = field(default_factory=dict)
+    compared: dict[SliceRequest, tuple[int, RowsApart]] = field(default_factory=dict)
 
     def load(self, request: SliceRequest) -> Receipt | None:
         """Compare a slice, and load it if it differs and is to be repaired.
@@ -107,57 +92,89 @@ class SliceComparer(SliceLoader):
         window = request.month or Window.day(self.now.astimezone(account.zone).date())
         with open_load(self.database, Slice.of(account, request.dataset, window), by_value=True) as load:
             read_slice(api, self.database, account, load)
-            rows = self.compared[request] = ComparedRows.of(load)
-        if rows.are_equal or not self.repairs:
+            _, apart = self.compared[request] = load.spool.count, load.compare()
+        if not (self.repairs and (apart.listed or apart.stored)):
             return None
         # The comparison was the first reading.
         return super().load(replace(request, by_value=True, repairs=True, is_second=True))
 
+    def compare_each(
+        self, requests: Sequence[SliceRequest], changing: Collection[SliceRequest] = ()
+    ) -> Iterator[Comparison]:
+        """Compare slices as `load_each` loads them, and yield the comparisons in order.
 
-def compare_each(requests: Sequence[SliceRequest], comparer: SliceComparer) -> Iterator[Comparison]:
-    """Compare slices as `load_each` loads them, and yield the comparisons in order."""
-    for result in load_each(requests, comparer, records=False):
-        rows = comparer.compared.pop(result.request, None)
-        yield Comparison(result.request, rows, result.receipt, result.error)
+        Args:
+            changing: The slices that were expected to change after they were read.
+        """
+        for result in load_each(requests, self, records=False):
+            rows = self.compared.pop(result.request, None)
+            yield comparison_of(result, rows, may_have_changed=result.request in changing)
+
+    def compare_accounts(self, connection: KnownConnection) -> Comparison:
+        """Compare the stored list of a connection's accounts, and load it if it differs and is to be repaired."""
+        result, rows, today = SliceResult(SliceRequest(ACCOUNTS, connection.name, None)), None, utc_now().date()
+        try:
+            api = self.api(connection.name)
+            with open_load(self.database, Slice(ACCOUNTS, connection.name, Window.day(today)), by_value=True) as load:
+                read_accounts(api, load)
+                rows = load.spool.count, load.compare()
+            if self.repairs and (rows[1].listed or rows[1].stored):
+                _, receipt = discover(api, self.database, connection, run_id=None, repairs=True)
+                result = replace(result, receipt=receipt)
+        except SellerPlatformError as error:
+            result = replace(result, error=error)
+        return comparison_of(result, rows)
 
 
-def compare_accounts(
-    api: Callable[[str], SellerApi], database: Database, connection: KnownConnection, *, repairs: bool
+def comparison_of(
+    of: SliceResult, rows: tuple[int, RowsApart] | None = None, *, may_have_changed: bool = False
 ) -> Comparison:
-    """Compare the stored list of a connection's accounts."""
-    comparison = Comparison(SliceRequest(ACCOUNTS, connection.name, None))
-    try:
-        with open_load(database, Slice(ACCOUNTS, connection.name, Window.day(utc_now().date())), by_value=True) as load:
-            read_accounts(api(connection.name), load)
-            comparison = replace(comparison, rows=ComparedRows.of(load))
-        if not repairs or comparison.result is ComparisonResult.EQUAL:
-            return comparison
-        _, receipt = discover(api(connection.name), database, connection, run_id=None, repairs=True)
-        return replace(comparison, receipt=receipt)
-    except SellerPlatformError as error:
-        return replace(comparison, error=error)
+    """Return how a slice compares.
+
+    Args:
+        of: What was loaded of it, if it differed, and why it could not be compared or repaired.
+        rows: As the attribute `compared` of the comparer has it; None where it was not read.
+    """
+    listed, apart = rows or (0, RowsApart(0, 0, (), ()))
+    results = {NotOfferedError: ComparisonResult.NOT_OFFERED, ReadingHeldError: ComparisonResult.HELD}
+    if of.error is not None:
+        result = results.get(type(of.error), ComparisonResult.FAILED)
+    elif of.receipt is not None:
+        result = ComparisonResult.REPAIRED
+    else:
+        result = ComparisonResult.DIFFERENT if apart.listed or apart.stored else ComparisonResult.EQUAL
+    month = of.request.month
+    return Comparison(
+        dataset=of.request.dataset.name,
+        account=of.request.account,
+        first_day=month.start if month else None,
+        last_day=month.last_day if month else None,
+        may_have_changed=may_have_changed,
+        result=result,
+        listed=listed,
+        not_stored=apart.listed,
+        not_listed=apart.stored,
+        examples=list(_examples(of.request.dataset, apart)),
+        problem=None if of.error is None else str(of.error),
+        exit_code=0 if of.error is None else of.error.exit_code,
+    )
 
 
 def _examples(dataset: Dataset, apart: RowsApart) -> Iterator[str]:
     """Yield a sentence for each of the first rows."""
+
+    def named(row: Row) -> str:
+        names = dataset.key or tuple(row)
+        return ", ".join([f"{name} {row[name]}" for name in names if row[name] is not None][:_FIELDS_SHOWN])
+
     listed, stored, changed = compared(dataset, apart.first_stored, apart.first_listed)
     lines = [
-        *(f"{_named(dataset, before)}: {', '.join(_changes(before, after))}" for before, after in changed),
-        *(f"{_named(dataset, row)}: not stored" for row in listed),
-        *(f"{_named(dataset, row)}: not listed" for row in stored),
+        f"{named(old)}: {name} {old[name]} is stored, {value} is listed"
+        for old, new in changed
+        for name, value in new.items()
+        if old[name] != value
     ]
+    lines += [*(f"{named(row)}: not stored" for row in listed), *(f"{named(row)}: not listed" for row in stored)]
     yield from lines[:_ROWS_SHOWN]
     if len(lines) > _ROWS_SHOWN:
         yield f"and {count_of(max(apart.listed, apart.stored, len(lines)) - _ROWS_SHOWN, 'more row')}"
-
-
-def _named(dataset: Dataset, row: Row) -> str:
-    """Return what names a row: its key, or else its first values."""
-    names = dataset.key or tuple(row)
-    return ", ".join([f"{name} {row[name]}" for name in names if row[name] is not None][:_FIELDS_SHOWN])
-
-
-def _changes(before: Row, after: Row) -> Iterator[str]:
-    for name, value in after.items():
-        if before[name] != value:
-            yield f"{name} {before[name]} is stored, {value} is listed"

@@ -11,7 +11,7 @@ from seller_platform.clocks import use_clock
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.ingest.loads.acceptance import accept_load
-from seller_platform.ingest.loads.comparing import Comparison, ComparisonResult, SliceComparer, compare_each
+from seller_platform.ingest.loads.comparing import Comparison, ComparisonResult, SliceComparer
 from seller_platform.ingest.loads.loading import SliceLoader
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.warehouse.loads.receipts import open_holds
@@ -57,7 +57,7 @@ def _compare(installation: Installation, *, repairs: bool = False) -> list[Compa
     requests = [SliceRequest(each.dataset, each.account, each.month) for each in slices]
     with api_of(installation.answer) as api:
         comparer = SliceComparer(installation.database, lambda _: api, installation.now, repairs=repairs)
-        return list(compare_each(requests, comparer))
+        return list(comparer.compare_each(requests))
 
 
 def _stored(installation: Installation, table: str = "seller.transactions") -> list[Any]:
@@ -83,7 +83,7 @@ def test_what_another_program_changed_is_found_and_repaired(installation: Instal
     repaired = _compare(installation, repairs=True)
 
     assert DIFFERENT in {each.result for each in found}
-    assert all(each.rows and bool(each.rows.examples) is (each.result is DIFFERENT) for each in found)
+    assert all(each.listed and bool(each.examples) is (each.result is DIFFERENT) for each in found)
     assert left == (altered, loads)
     assert [each.result for each in repaired] == [REPAIRED if each.result is DIFFERENT else EQUAL for each in found]
     assert _content(installation) == before
@@ -115,8 +115,7 @@ def test_examples_name_row_field_and_both_values(installation: Installation) -> 
 
     (different,) = [each for each in _compare(installation) if each.result is DIFFERENT]
 
-    assert different.rows is not None
-    assert (different.rows.not_stored, different.rows.not_listed) == (1, 1)
-    sentences = " ".join(different.rows.examples)
+    assert (different.not_stored, different.not_listed) == (1, 1)
+    sentences = " ".join(different.examples)
     assert str(sku) in sentences
     assert f"{amount + 1:f}".rstrip("0") in sentences
