@@ -1,7 +1,7 @@
 """`seller-platform metrics`: metrics of loads, accounts and grants for Prometheus."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import click
@@ -20,7 +20,7 @@ from seller_platform.warehouse.connections.sent_requests import requests_sent
 from seller_platform.warehouse.monitoring.metrics import account_counts, load_measures
 from seller_platform.warehouse.monitoring.sampling import sample
 
-_LABELS = ("dataset", "account")
+_PAIR = "dataset account"
 
 
 @click.command()
@@ -48,86 +48,69 @@ class WarehouseCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._loads()
-        accounts = GaugeMetricFamily("seller_platform_accounts", "Accounts by state.", labels=("state",))
-        for state, count in account_counts(self._database).items():
-            accounts.add_metric((state,), count)
-        yield accounts
-        yield from self._granted()
+        counts = account_counts(self._database)
+        yield _family(GaugeMetricFamily, "accounts", "Accounts by state.", "state", counts.items())
+        facts = self._grants.facts()
+        issued = [(each.connection, each.issued_at.timestamp()) for each in facts]
+        refused = [(each.connection, float(each.refused is not None)) for each in facts]
+        doc = "When the token pair was issued (Unix)."
+        yield _family(GaugeMetricFamily, "grant_issued_at_seconds", doc, "connection", issued)
+        doc = "1 where the upstream refused the grant for good."
+        yield _family(GaugeMetricFamily, "grant_refused", doc, "connection", refused)
         yield from self._budgets()
         yield from self._sampled()
 
     def _loads(self) -> Iterator[Metric]:
-        measures = load_measures(self._database)
-        counters: dict[str, tuple[str, list[float]]] = {
-            "loads": ("Loads of slices.", [measure.loads for measure in measures]),
-            "requests": ("Requests sent by loads.", [measure.requests for measure in measures]),
-            "body_bytes": ("Bytes of the bodies that loads have read.", [measure.body_bytes for measure in measures]),
-            "load_seconds": ("Seconds spent in loads.", [measure.seconds for measure in measures]),
-        }
-        for name, (doc, values) in counters.items():
-            counter = CounterMetricFamily(f"seller_platform_{name}", doc, labels=_LABELS)
-            for measure, value in zip(measures, values, strict=True):
-                counter.add_metric((measure.dataset, measure.account), value)
-            yield counter
-        read = GaugeMetricFamily("seller_platform_read_at_seconds", "When the last load ended (Unix).", labels=_LABELS)
-        windows = GaugeMetricFamily(
-            "seller_platform_windows", "Slices by the verdict of their last load.", labels=(*_LABELS, "verdict")
-        )
-        for measure in measures:
-            if measure.read_at is not None:
-                read.add_metric((measure.dataset, measure.account), measure.read_at.timestamp())
-            for verdict, count in measure.verdicts.items():
-                windows.add_metric((measure.dataset, measure.account, verdict), count)
-        yield read
-        yield windows
+        measures = [((each.dataset, each.account), each) for each in load_measures(self._database)]
+        for name, attribute, doc in (
+            ("loads", "loads", "Loads of slices."),
+            ("requests", "requests", "Requests sent by loads."),
+            ("body_bytes", "body_bytes", "Bytes of the bodies that loads have read."),
+            ("load_seconds", "seconds", "Seconds spent in loads."),
+        ):
+            samples = [(pair, getattr(each, attribute)) for pair, each in measures]
+            yield _family(CounterMetricFamily, name, doc, _PAIR, samples)
+        read = [(pair, each.read_at.timestamp()) for pair, each in measures if each.read_at is not None]
+        yield _family(GaugeMetricFamily, "read_at_seconds", "When the last load ended (Unix).", _PAIR, read)
+        verdicts = [((*pair, verdict), count) for pair, each in measures for verdict, count in each.verdicts.items()]
+        doc = "Slices by the verdict of their last load."
+        yield _family(GaugeMetricFamily, "windows", doc, f"{_PAIR} verdict", verdicts)
 
     def _budgets(self) -> Iterator[Metric]:
         if self._per_day is None:
             return
-        sent_today = requests_sent(self._database, utc_now().date())
-        allowed = GaugeMetricFamily(
-            "seller_platform_requests_per_day", "Requests that a connection may send in a day.", labels=("connection",)
-        )
-        sent = GaugeMetricFamily(
-            "seller_platform_requests_sent_today", "Requests of today (UTC), sent or reserved.", labels=("connection",)
-        )
-        for connection in connections(self._database):
-            allowed.add_metric((connection.name,), self._per_day)
-            sent.add_metric((connection.name,), sent_today.get(connection.name, 0))
-        yield allowed
-        yield sent
+        sent = requests_sent(self._database, utc_now().date())
+        names = [each.name for each in connections(self._database)]
+        allowed = dict.fromkeys(names, self._per_day).items()
+        doc = "Requests that a connection may send in a day."
+        yield _family(GaugeMetricFamily, "requests_per_day", doc, "connection", allowed)
+        doc = "Requests of today (UTC), sent or reserved."
+        of_today = [(name, sent.get(name, 0)) for name in names]
+        yield _family(GaugeMetricFamily, "requests_sent_today", doc, "connection", of_today)
 
     def _sampled(self) -> Iterator[Metric]:
-        labels = ("stratum",)
-        bound = GaugeMetricFamily(
-            "seller_platform_slices_differing_at_most",
-            "Share of slices, by their rows, that differ from the upstream at most, with 95 % confidence.",
-            labels=labels,
-        )
-        compared = GaugeMetricFamily(
-            "seller_platform_slices_compared", "Random comparisons with the upstream that count.", labels=labels
-        )
-        differed = GaugeMetricFamily(
-            "seller_platform_slices_differed", "Those of them that found a difference.", labels=labels
-        )
         measured = sample(self._database, utc_now())
-        for stratum, each in measured.strata.items():
-            compared.add_metric((stratum,), each.comparisons)
-            differed.add_metric((stratum,), each.different)
-        for stratum, share in measured.bounds.items():
-            bound.add_metric((stratum,), share)
-        yield from (bound, compared, differed)
+        doc = "Share of slices, by their rows, that differ from the upstream at most, with 95 % confidence."
+        bounds = measured.bounds.items()
+        yield _family(GaugeMetricFamily, "slices_differing_at_most", doc, "stratum", bounds)
+        doc, strata = "Random comparisons with the upstream that count.", measured.strata.items()
+        compared = [(stratum, each.comparisons) for stratum, each in strata]
+        yield _family(GaugeMetricFamily, "slices_compared", doc, "stratum", compared)
+        differed = [(stratum, each.different) for stratum, each in strata]
+        yield _family(
+            GaugeMetricFamily, "slices_differed", "Those of them that found a difference.", "stratum", differed
+        )
 
-    def _granted(self) -> Iterator[Metric]:
-        facts = self._grants.facts()
-        issued = GaugeMetricFamily(
-            "seller_platform_grant_issued_at_seconds", "When the token pair was issued (Unix).", labels=("connection",)
-        )
-        refused = GaugeMetricFamily(
-            "seller_platform_grant_refused", "1 where the upstream refused the grant for good.", labels=("connection",)
-        )
-        for grant in facts:
-            issued.add_metric((grant.connection,), grant.issued_at.timestamp())
-            refused.add_metric((grant.connection,), 1 if grant.refused else 0)
-        yield issued
-        yield refused
+
+def _family(
+    kind: type[GaugeMetricFamily | CounterMetricFamily],
+    name: str,
+    doc: str,
+    labels: str,
+    samples: Iterable[tuple[str | Sequence[str], float]],
+) -> Metric:
+    """Return a metric with its samples, each the values of the labels and its value."""
+    family = kind(f"seller_platform_{name}", doc, labels=labels.split())
+    for values, value in samples:
+        family.add_metric((values,) if isinstance(values, str) else values, value)
+    return family

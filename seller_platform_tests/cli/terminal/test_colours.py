@@ -1,6 +1,7 @@
 """Tests where colours and progress are written."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -44,18 +45,25 @@ def test_colours_can_be_forced_into_a_pipe(variables: dict[str, str]) -> None:
     assert piped.stderr.startswith(RED_ERROR)
 
 
-def test_a_step_that_takes_long_is_named_without_a_count_that_is_not_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_step_that_takes_long_is_shown_and_erased_also_by_ctrl_c(is_interrupted: bool, tmp_path: Path) -> None:
     code = """
 import sys
+from seller_platform import interruption
 from seller_platform.cli.output import Output
+interruption.prepare(lambda number: ("ended", 130), with_ignored=False)
+interruption.begin()
 output = Output(as_json=False)
-with output.progress("Reading the orders"):
-    sys.stdin.readline()
-    output.line("a line")
-    with output.progress("Loading", 3) as show:
-        show(2)
+try:
+    with output.progress("Reading the orders"):
         sys.stdin.readline()
-output.line("done")
+        output.line("a line")
+        with output.progress("Loading", 3) as show:
+            show(2)
+            sys.stdin.readline()
+    output.line("done")
+except KeyboardInterrupt:
+    interruption.finish()
 """
     raw = ""
     with (
@@ -73,9 +81,11 @@ output.line("done")
         for step in ("Reading the orders", "2/3"):
             while step not in raw:
                 raw += os.read(screen, 1 << 16).decode()
+            if is_interrupted and step == "2/3":
+                process.send_signal(signal.SIGINT)
             process.stdin.write(b"\n")
             process.stdin.flush()
         raw += read_all(screen)
 
-    assert Shown(0, raw).text == "a line\ndone\n"
+    assert Shown(0, raw).text == ("a line\nended\n" if is_interrupted else "a line\ndone\n")
     assert raw.rindex(_CURSOR_ON) > raw.rindex(_CURSOR_OFF)
