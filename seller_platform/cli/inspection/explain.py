@@ -295,7 +295,7 @@ def _origin(row: ExplainedRow) -> dict[str, object]:
     return {
         "request": f"GET {request.url}{about}",
         "page": f"{row.page} of the {load.pages} that the load read of all its lists",
-        "load": f"{load.id}: {_window(load)}, {load.verdict}, {counts}",
+        "load": f"{load.id}: {load.first_day}..{load.last_day}, {load.verdict}, {counts}",
         "started": moment_text(load.started_at),
         "finished": moment_text(load.finished_at),
         "digest": load.digest.hex(),
@@ -313,7 +313,3 @@ def _first(load_id: int, history: Sequence[DescribedLoad]) -> str:
     finished = [moment_text(load.finished_at) for load in history if load.id == load_id]
     at = f" at {finished[0]}" if finished else ""
     return f"in another version, with load {load_id}{at}"
-
-
-def _window(load: DescribedLoad) -> str:
-    return f"{load.first_day}..{load.last_day}"

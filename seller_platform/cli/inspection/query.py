@@ -23,7 +23,6 @@ _FLOATS = ("float4", "float8")
 _JSON = ("json", "jsonb")
 _NUMBERS = (*_INTEGERS, *_FLOATS, "numeric")
 _MOMENTS = ("timestamp", "timestamptz")
-_LONGEST_CELL = 200
 _OPTION = re.compile(r"--[a-z-]*(=.*)?")
 
 
@@ -147,7 +146,7 @@ def _json_cell(column: ResultColumn, value: str | None) -> str:
 
 def _print_table(result: Result, limit: int, output: Output) -> None:
     rows = list(islice((row for block in result.blocks for row in block), limit + 1))
-    shown = [["–" if cell is None else _short(cell) for cell in row] for row in rows[:limit]]
+    shown = [["–" if cell is None else printable(cell) for cell in row] for row in rows[:limit]]
     numbers = {index for index, column in enumerate(result.columns) if column.kind in _NUMBERS}
     if not result.columns:
         raise statement_error("the statement returns no columns")
@@ -155,8 +154,3 @@ def _print_table(result: Result, limit: int, output: Output) -> None:
     count = count_of(len(shown), "row")
     more = "There are more: `--rows` shows more of them, `--csv` and `--json` print all."
     output.say(f"{count}." if len(rows) <= limit else f"The first {count}. {more}")
-
-
-def _short(cell: str) -> str:
-    text = printable(cell.replace("\n", " "))
-    return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"

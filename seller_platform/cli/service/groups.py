@@ -22,17 +22,10 @@ class GroupAccounts(GroupDocument, frozen=True):
     accounts: list[str]
 
 
-class ListedGroup(Document, frozen=True):
-    """A group of a user."""
-
-    title: str
-    accounts: list[str]
-
-
 class GroupsDocument(Document, frozen=True):
     """All groups of a user."""
 
-    groups: list[ListedGroup]
+    groups: list[GroupAccounts]
 
 
 @click.group(cls=CommandGroup)
@@ -58,7 +51,7 @@ def group_set(*, email: str, title: str, accounts: tuple[str, ...], database: Da
 def group_list(*, email: str, database: Database, output: Output) -> None:
     """List the groups of a user."""
     groups = groups_of(database, email)
-    listed = [ListedGroup(title=title, accounts=list(keys)) for title, keys in groups.items()]
+    listed = [GroupAccounts(email=email, title=title, accounts=list(keys)) for title, keys in groups.items()]
     output.document(GroupsDocument(groups=listed))
     output.table(f"Groups of {email}", listed, ("title", "accounts"))
 
