@@ -644,16 +644,6 @@ class UpstreamUnavailableError(RetryableError):
             )
         super().__init__(f"{request}: {problem.rstrip(''.join(_ENDS) + _NO_ENDS)} after {tries}; {step}")
 
-    def named(self, request: str) -> "UpstreamUnavailableError":
-        """Return the same error under a more exact name of its request."""
-        return UpstreamUnavailableError(
-            request,
-            self.problem,
-            attempts=self.attempts,
-            retry_after_seconds=self.retry_after_seconds,
-            long_pause=self.long_pause,
-        )
-
 
 class RequestsUsedUpError(RetryableError):
     """The requests that a connection may send on one day are used up."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal, InvalidOperation, Overflow, localcontext
 from functools import cached_property, partial
 from operator import add, attrgetter, itemgetter
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from seller_platform.client.decoding.envelopes import KEYED, NO_JSON, CutBody
@@ -96,13 +96,7 @@ class LateRows(Sequence[Row]):
     def __len__(self) -> int:
         return self.size
 
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Row]: ...
-
-    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+    def __getitem__(self, index: Any) -> Any:
         return self.page.rows[index]
 
 
@@ -223,11 +217,11 @@ class PageDecoder:
             return Page(rows, {}, *cut.envelope, facts.unknown_fields, key=key)
         # In most lists each row has every field; then names need only be counted to see that none stands twice.
         for shape in dict.fromkeys((self._shape, replace(self._shape, is_complete=False))):
-            decoder = strict_decoder(self.dataset.columns, self.dataset.day, shape)
-            if decoder is None or shape.container != cut.container:
+            decode = strict_decoder(self.dataset.columns, self.dataset.day, shape)
+            if decode is None or shape.container != cut.container:
                 return None
             try:
-                values = decoder.decode(cut.rows)
+                values = decode(cut.rows)
             except NO_JSON:
                 continue
             self._shape = shape

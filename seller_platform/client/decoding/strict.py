@@ -1,6 +1,6 @@
 """Strict decoders: decode pages that spell every row in the same way."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -25,6 +25,10 @@ _TYPES: Mapping[Kind, Any] = {
 }
 
 
+Decode = Callable[[memoryview], list[tuple[Any, ...]]]
+"""Returns the values of rows, in the order of the columns."""
+
+
 @dataclass(frozen=True)
 class Shape:
     """How an upstream spells a page.
@@ -40,36 +44,27 @@ class Shape:
     is_complete: bool = True
 
 
-class StrictDecoder:
-    """Decodes the rows of pages of one shape; those of another raise `msgspec.ValidationError`."""
-
-    def __init__(self, columns: tuple[Column, ...], day: str | None, shape: Shape) -> None:
-        fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-        for column in columns:
-            kind = _TYPES[column.kind]
-            # A row without its day has no slice.
-            type_ = kind if column.name == day else kind | None
-            may_lack = not shape.is_complete and column.name != day
-            fields.append((column.name, type_, None) if may_lack else (column.name, type_))
-        sent_as = dict(zip(map(attrgetter("name"), columns), shape.fields, strict=True))
-        row = msgspec.defstruct("Row", fields, rename=sent_as, forbid_unknown_fields=True, gc=False, kw_only=True)
-        self._is_keyed = shape.container == KEYED
-        rows: Any = dict[str, row] if self._is_keyed else list[row]  # type: ignore[valid-type]
-        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(rows)
-
-    def decode(self, rows: memoryview) -> list[tuple[Any, ...]]:
-        """Return the values of the rows, in the order of the columns.
-
-        Raises:
-            msgspec.ValidationError: They are of another shape.
-        """
-        sent = self._decoder.decode(rows)
-        return list(map(msgspec.structs.astuple, sent.values() if self._is_keyed else sent))
-
-
 @lru_cache(256)
-def strict_decoder(columns: tuple[Column, ...], day: str | None, shape: Shape) -> StrictDecoder | None:
-    """Return the decoder of a shape; None where some column has no strict type."""
+def strict_decoder(columns: tuple[Column, ...], day: str | None, shape: Shape) -> Decode | None:
+    """Return the decoder of a shape; None where some column has no strict type.
+
+    It raises `msgspec.ValidationError` for rows of another shape.
+    """
     if not _TYPES.keys() >= set(map(attrgetter("kind"), columns)):
         return None
-    return StrictDecoder(columns, day, shape)
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for column in columns:
+        # A row without its day has no slice.
+        kind = _TYPES[column.kind] if column.name == day else _TYPES[column.kind] | None
+        may_lack = not shape.is_complete and column.name != day
+        fields.append((column.name, kind, None) if may_lack else (column.name, kind))
+    sent_as = dict(zip(map(attrgetter("name"), columns), shape.fields, strict=True))
+    row = msgspec.defstruct("Row", fields, rename=sent_as, forbid_unknown_fields=True, gc=False, kw_only=True)
+    rows: Any = dict[str, row] if shape.container == KEYED else list[row]  # type: ignore[valid-type]
+    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(rows)
+
+    def decode(sent: memoryview) -> list[tuple[Any, ...]]:
+        decoded = decoder.decode(sent)
+        return list(map(msgspec.structs.astuple, decoded.values() if shape.container == KEYED else decoded))
+
+    return decode

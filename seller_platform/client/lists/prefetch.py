@@ -14,13 +14,7 @@ from seller_platform.client.decoding.pages import LateRows, Page, PageDecoder
 from seller_platform.client.http.api import Answer, SellerApi
 from seller_platform.contract import Source
 from seller_platform.contract.list_query import ListQuery
-from seller_platform.errors import (
-    ContractViolationError,
-    RequestRefusedError,
-    RowsMissingError,
-    UnreadableBodyError,
-    UpstreamUnavailableError,
-)
+from seller_platform.errors import RequestRefusedError, RowsMissingError, UnreadableBodyError, UpstreamError
 
 _NOT_FOUND = 404
 
@@ -30,18 +24,9 @@ def naming(sku: str) -> Iterator[None]:
     """Add the product to the messages of errors that leave the block."""
     try:
         yield
-    except UpstreamUnavailableError as error:
-        raise error.named(f"{error.request} of SKU {sku!r}") from error
-    except RequestRefusedError as error:
-        raise RequestRefusedError(
-            f"{error.request} of SKU {sku!r}",
-            error.status,
-            error.message,
-            error.parameters,
-            retry_after_seconds=error.retry_after_seconds,
-        ) from error
-    except ContractViolationError as error:
-        raise ContractViolationError(f"{error.what} of SKU {sku!r}", error.problem) from error
+    except UpstreamError as error:
+        error.args = (str(error).replace(": ", f" of SKU {sku!r}: ", 1),)
+        raise
 
 
 class PageFetcher:

@@ -13,10 +13,10 @@ A single page that contradicts its total is requested again: with the same rows 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any
 
-from seller_platform.client.decoding.pages import LateRows, Page, Row, decoded
+from seller_platform.client.decoding.pages import LateRows, Page, decoded
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.client.lists.row_sink import PageMemory, RowSink
@@ -78,19 +78,6 @@ class ReadResult:
         return replace(self, notes={CONTRADICTION: contradiction, **self.notes}) if contradiction else self
 
 
-@dataclass(frozen=True)
-class ListPart:
-    """One list of a slice: of one window and one value of a filter.
-
-    Attributes:
-        query: Requests the first page.
-        tags: The values of the dataset's tag columns in its rows.
-    """
-
-    query: ListQuery
-    tags: tuple[str | None, ...] = ()
-
-
 class ListReader:
     """Reads lists of one slice into its sink.
 
@@ -107,10 +94,8 @@ class ListReader:
 
     def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink, memory: PageMemory | None) -> None:
         self.fetcher, self.query, self.sink, self._memory, self.follows_links = fetcher, query, sink, memory, True
-        key = query.dataset.key_positions
-        self._key: Callable[[Row], object] | None = itemgetter(*key) if key else None
         # A ledger has no key, so the whole row is compared; equal rows cost a second reading.
-        self._identity: Callable[[Any], Any] = itemgetter(*key or (slice(None),))
+        self._identity: Callable[[Any], Any] = itemgetter(*query.dataset.key_positions or (slice(None),))
         self._keys_of_known: dict[bytes, list[int]] = {}
         self.restart()
 
@@ -124,54 +109,53 @@ class ListReader:
         """Read every part of the slice: the list, or one per value of a required filter."""
         split_by = self.query.dataset.split_by
         values = split_by.values if split_by else (None,)
-        return self.read_all(
-            [ListPart(replace(self.query, window=window, value=value)) for value in values for window in windows]
-        )
+        return self.read_all([replace(self.query, window=each, value=value) for value in values for each in windows])
 
-    def read_all(self, parts: Sequence[ListPart], firsts: Iterable[Page] | None = None) -> ReadResult:
-        """Read the parts one after the other.
+    def read_all(self, queries: Sequence[ListQuery], firsts: Iterable[Page] | None = None) -> ReadResult:
+        """Read the lists one after the other.
 
         Args:
-            firsts: The first page of each part; without them they are fetched ahead.
+            queries: Request the first page of each.
+            firsts: These pages; without them they are fetched ahead.
 
         Raises:
             ContractViolationError: A list has no end.
             WalkEndedError: The upstream had pinned a list to a moment, and answers no more pages of it.
         """
         result = ReadResult()
-        if firsts is None:
-            firsts = self.fetcher.each(map(attrgetter("query"), parts), as_firsts=True)
-        for part, first in zip(parts, firsts, strict=True):
-            result += self._read(part, first if self.follows_links else replace(first, as_of=None))
+        for query, first in zip(queries, firsts or self.fetcher.each(queries, as_firsts=True), strict=True):
+            result += self._read(query, first)
         return result
 
-    def _read(self, part: ListPart, first: Page) -> ReadResult:
+    def _read(self, query: ListQuery, first: Page) -> ReadResult:
         if first.refusal is not None:
             self.unknown += 1
-            self._write(part, first)
+            self._write(query, first)
             return ReadResult(announced=None)
         if first.total and not first.rows:  # a fault, perhaps
-            first = self.fetcher.one(part.query)
+            first = self.fetcher.one(query)
+        if not self.follows_links:
+            first = replace(first, as_of=None)
         # The pages of one moment are read once, so that smaller windows would take more requests.
-        smaller = [] if first.as_of else _smaller(part, first)
+        smaller = [] if first.as_of else _smaller(query, first)
         if not smaller:
-            return self._read_pages(part, decoded(first))
+            return self._read_pages(query, decoded(first))
         result = self.read_all(smaller)
         total = result.rows if result.announced is None else result.announced
         if total != first.total and result.rows == total:
             announced = count_of(first.total or 0, "row", "was")
             doubt = f"{announced} announced for the whole window, {total} for its parts"
             result = replace(result, doubt=result.doubt or doubt)
-        return replace(result, announced=first.total).contradicted(contradiction_of(first, part.query))
+        return replace(result, announced=first.total).contradicted(contradiction_of(first, query))
 
-    def _read_pages(self, part: ListPart, first: Page) -> ReadResult:
+    def _read_pages(self, query: ListQuery, first: Page) -> ReadResult:
         """Read a list page by page; those that its counts announce are fetched ahead."""
-        query, pages, duplicates = replace(part.query, as_of=first.as_of), _Pages(part.query, first, self._keys), 0
+        pages, duplicates, query = _Pages(query, first, self._keys), 0, replace(query, as_of=first.as_of)
         ahead = self.fetcher.each(replace(query, page=number) for number in range(2, pages.announced + 1))
         page: Page | None = first
         while page is not None:
             if pages.add(page) or page is first:
-                duplicates = self._write(part, page)
+                duplicates = self._write(query, page)
             elif pages.have_ended:
                 break
             number = pages.count + 1
@@ -183,7 +167,7 @@ class ListReader:
             if page is not None and page.rows and number > max(_MOST_PAGES, pages.announced):
                 raise ContractViolationError(query.dataset.name, f"the list has no end: page {number - 1} has rows")
         if pages.contradict_total:
-            again = self.fetcher.one(part.query)
+            again = self.fetcher.one(replace(query, as_of=None))
             pages.are_confirmed = (again.total, [*again.rows]) == (first.total, [*first.rows])
         return pages.result(duplicates)
 
@@ -196,16 +180,17 @@ class ListReader:
                 self._keys_of_known[page.key or b""] = keys
         return keys
 
-    def _write(self, part: ListPart, page: Page) -> int:
+    def _write(self, query: ListQuery, page: Page) -> int:
         """Write a page to the sink, and return how many of its rows have the key of another one."""
         self.pages += 1
-        rows = page.rows
+        rows, tags = page.rows, (query.value,) if query.dataset.tags else ()
         if self._memory is not None and page.key and isinstance(rows, LateRows) and rows.facts is not None:
-            self._memory.write_late(page.key, rows.body, rows.decode, tags=part.tags, page=self.pages)
+            self._memory.write_late(page.key, rows.body, rows.decode, tags=tags, page=self.pages)
             return rows.facts.duplicate_keys
         is_plain = self.defects.add(rows, page.defects, page=self.pages)
-        self.sink.write(rows, tags=part.tags, extras=page.extras, page=self.pages)
-        duplicates = len(rows) - len(set(map(self._key, rows))) if self._key else 0
+        self.sink.write(rows, tags=tags, extras=page.extras, page=self.pages)
+        has_key = query.dataset.key_positions
+        duplicates = len(rows) - len(set(map(self._identity, rows))) if has_key else 0
         if self._memory is not None and page.key and is_plain:
             self._memory.remember(page.key, duplicate_keys=duplicates, unknown_fields=page.unknown_fields)
         return duplicates
@@ -250,20 +235,20 @@ def _contradiction(last_pages: Iterable[int], pages: int) -> str:
     return ""
 
 
-def _smaller(part: ListPart, first: Page) -> list[ListPart]:
-    """Return parts of fewer days that fit one page each.
+def _smaller(query: ListQuery, first: Page) -> list[ListQuery]:
+    """Return lists of fewer days that fit one page each.
 
     There are none where they would take more requests than reading all pages twice.
     """
-    size, window = len(first.rows), part.query.window
-    if window is None or not part.query.dataset.is_divisible or not is_full(first, part.query):
+    size, window = len(first.rows), query.window
+    if window is None or not query.dataset.is_divisible or not is_full(first, query):
         return []
     if not first.total or first.total <= size:
         return []
     days = int(_FILL * size / (first.total / window.days))
     if not days or -(-window.days // days) > 2 * -(-first.total // size):
         return []
-    return [replace(part, query=replace(part.query, window=smaller)) for smaller in window.split(days)]
+    return [replace(query, window=smaller) for smaller in window.split(days)]
 
 
 class _Pages:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from seller_platform.client.decoding.pages import Page
-from seller_platform.client.lists.reader import ListPart, ListReader, ReadResult, contradiction_of, is_full
+from seller_platform.client.lists.reader import ListReader, ReadResult, contradiction_of, is_full
 from seller_platform.contract import Window
 from seller_platform.counts import count_of
 
@@ -51,9 +51,8 @@ class SplitListReader:
             return self._unfiltered(windows, self._ignored)
         results = []
         for number, value in enumerate(self._split_by.values):
-            tags = (value,) if self._split_by.tag else ()
-            parts = [ListPart(replace(self._query, window=window, value=value), tags) for window in windows]
-            results.append(self._reader.read_all(parts, firsts[number : number + 1] or None))
+            queries = [replace(self._query, window=window, value=value) for window in windows]
+            results.append(self._reader.read_all(queries, firsts[number : number + 1]))
         return self._compared(whole, results, windows).contradicted(contradiction_of(whole, self._whole))
 
     def _ignores(self, whole: Page, firsts: Sequence[Page]) -> bool:
@@ -97,7 +96,6 @@ class SplitListReader:
     def _unfiltered(self, windows: Sequence[Window | None], counts: _Counts) -> ReadResult:
         """Read the unfiltered list; its rows have no tag."""
         self._reader.restart()
-        tags = (None,) if self._split_by.tag else ()
-        result = self._reader.read_all([ListPart(replace(self._query, window=window), tags) for window in windows])
+        result = self._reader.read_all([replace(self._query, window=window) for window in windows])
         ignored = dict(zip(("unfiltered", *self._split_by.values), counts, strict=True))
         return replace(result, notes={**result.notes, "facet_ignored": ignored})
