@@ -704,6 +704,13 @@ class CutBodyError(UnreadableBodyError):
         super().__init__(f"a {what} that was cut")
 
 
+class RepeatedNameError(UnreadableBodyError):
+    """An object of an answer has a name twice, of which only one value would be read."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"an object that has the name {name!r} twice")
+
+
 class RequestRefusedError(UpstreamError):
     """The upstream refused a request, and would refuse it again."""
 

@@ -4,7 +4,7 @@ Where an object has a name twice, readers of JSON keep the last value, and what 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from seller_platform.client.decoding.values import LARGEST_BIGINT, shape_of
+from seller_platform.client.decoding.values import shape_of, whole_number
 from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error, digits_kept, not_json
 from seller_platform.contract import Dataset, Source
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
-from seller_platform.errors import ContractViolationError, RowsMissingError, UnreadableBodyError
+from seller_platform.errors import ContractViolationError, RepeatedNameError, RowsMissingError
 
 ARRAY, KEYED, BARE = "array", "keyed", "bare"
 """Where the rows of a page are: in an array, in an object keyed by id, or in an array without an envelope."""
@@ -25,6 +25,7 @@ NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _COUNTS = (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)
 _NULL = b"null"
+_NOTHING = (b"", _NULL, b"false", b'""')
 _MEMBER = b'":'
 _LARGEST_PART = 1 << 17
 
@@ -55,13 +56,11 @@ class Envelope(NamedTuple):
         check_no_error(sent)
         numbers: list[int | None] = []
         for name in _COUNTS:
-            count = sent[name]
-            if isinstance(count, str):
-                text = count.replace(",", "").strip()
-                numbers.append(int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None)
-            else:
-                is_count = count is not None and count >= 0 and count == count // 1 and count <= LARGEST_BIGINT
-                numbers.append(int(count) if is_count else None)
+            try:
+                number = whole_number(str(sent[name]))
+            except ValueError:
+                number = -1
+            numbers.append(number if number >= 0 else None)
         return cls(*numbers)
 
 
@@ -94,7 +93,7 @@ class CutBody:
             sent = msgspec.structs.asdict(_beside_rows(rows_field).decode(beside))
         except NO_JSON:
             return None
-        _check_names(beside)
+        _checked(_parsed(beside, list))
         return cls(memoryview(body)[first : last + 1], ARRAY, Envelope.of(sent))
 
     @classmethod
@@ -121,14 +120,14 @@ class CutBody:
                 sent[name] = None
                 sent[name] = _COUNT.decode(page.get(name, _NULL))
         envelope, rows = Envelope.of(sent), bytes(page.get(rows_field, b""))
-        if rows in (b"", _NULL) and envelope.total == 0:
+        if rows in _NOTHING and envelope.total == 0:
             rows = b"[]"
         container = {b"[": ARRAY, b"{": KEYED}.get(rows[:1])
         if container is None:
             problem = f"{rows_field} is {shape_of(rows)}" if rows else f"there is no {rows_field}"
             problem = f"{problem} in the answer, but the rows should be there"
-            raise (RowsMissingError if rows in (b"", _NULL) else ContractViolationError)(dataset.name, problem)
-        _check_names(body.replace(rows, rows[:1] + rows[-1:], 1))
+            raise (RowsMissingError if rows in _NOTHING else ContractViolationError)(dataset.name, problem)
+        _checked(_parsed(body.replace(rows, rows[:1] + rows[-1:], 1), list))
         return cls(memoryview(rows), container, envelope)
 
     def count(self) -> int | None:
@@ -149,7 +148,7 @@ class CutBody:
             columns: How many names each row has if none stands twice; None where rows differ.
 
         Raises:
-            UnreadableBodyError: A name stands twice.
+            RepeatedNameError: A name stands twice.
         """
         is_keyed = self.container == KEYED
         text = bytes(self.rows if is_keyed else self.rows[:_LARGEST_PART])
@@ -173,24 +172,25 @@ def check_names(text: bytes, count: int) -> None:
         count: How many names the objects have if none stands twice, and no object is the value of another.
 
     Raises:
-        UnreadableBodyError: A name stands twice.
+        RepeatedNameError: A name stands twice.
     """
     surplus = text.count(_MEMBER) - count
     # Quotes inside texts are escaped, and some writers put a space before the colon.
     if surplus and surplus not in (text.count(b"\\" + _MEMBER), -text.count(b'" :')):
-        _check_names(text)
+        _parsed(text, _checked)
 
 
-def _check_names(text: bytes) -> None:
-    def checked(pairs: Sequence[tuple[str, object]]) -> None:
-        if len(dict(pairs)) < len(pairs):
-            name = Counter(name for name, _ in pairs).most_common(1)[0][0]
-            raise UnreadableBodyError(f"an object that has the name {name!r} twice")
-
+def _parsed(text: bytes, hook: Callable[[Any], object]) -> Any:
+    """Parse JSON, given what makes a value of the pairs of an object."""
     try:
-        digits_kept(text.decode(errors="surrogateescape"), object_pairs_hook=checked, strict=False)
+        return digits_kept(text.decode(errors="surrogateescape"), object_pairs_hook=hook, strict=False)
     except (ValueError, RecursionError) as error:
         raise not_json(error) from None
+
+
+def _checked(pairs: Sequence[tuple[str, object]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise RepeatedNameError(Counter(name for name, _ in pairs).most_common(1)[0][0])
 
 
 @lru_cache(4)

@@ -22,6 +22,7 @@ from seller_platform.errors import (
     CutBodyError,
     ErrorAnswerError,
     InvalidSettingError,
+    RepeatedNameError,
     RequestRefusedError,
     UnreadableBodyError,
 )
@@ -54,8 +55,8 @@ class PassingFault(Exception):  # noqa: N818  # it never leaves this floor
 
     Attributes:
         was_untouched: The upstream certainly did not act upon the request.
-        digest: That of a body that cannot be read, and which no further attempt makes better if it comes again; empty
-            for any other fault.
+        digest: That of what cannot be read, and which no further attempt makes better if it comes again; empty for any
+            other fault.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class PassingFault(Exception):  # noqa: N818  # it never leaves this floor
     def of(cls, error: UnreadableBodyError, body: bytes) -> Self:
         """Return the fault of a body; one that carries an error or was cut may come whole after any attempt."""
         is_passing = isinstance(error, ErrorAnswerError | CutBodyError)
-        return cls(error.problem, digest=b"" if is_passing else xxh3_128_digest(body))
+        # Beside a name that stands twice, a time or a number of the answer may change.
+        lasting = error.problem.encode() if isinstance(error, RepeatedNameError) else body
+        return cls(error.problem, digest=b"" if is_passing else xxh3_128_digest(lasting))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, count, repeat
+from itertools import chain, count, product, repeat
 from typing import Any
 
 import httpx
@@ -11,7 +11,7 @@ import pytest
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, UpstreamUnavailableError
-from seller_platform_tests.support.http_upstream import KeptRows, read, stock
+from seller_platform_tests.support.http_upstream import KeptRows, day_of_order, orders, read, stock
 
 STOCK, NOTIFICATIONS = dataset_named("warehouse_stock"), dataset_named("notifications")
 MATCH, MISMATCH, UNVERIFIABLE = CountVerdict.MATCH, CountVerdict.MISMATCH, CountVerdict.UNVERIFIABLE
@@ -51,10 +51,11 @@ class Pages:
         self.requests.append(number)
         if number > len(self._pages) and self._beyond.isdigit():
             return httpx.Response(int(self._beyond))
-        if number > len(self._pages) and self._beyond in ("null", "{}", "[]"):
-            beside = json.dumps(dict(self._envelope(number, [], total)))[1:-1]
-            text = f'{{"data": null{beside and ", "}{beside}}}' if self._beyond == "null" else self._beyond
-            return httpx.Response(200, text=text)
+        if number > len(self._pages) and self._beyond in ("{}", "[]"):
+            return httpx.Response(200, text=self._beyond)
+        if number > len(self._pages) and self._beyond in ("null", "false", '""'):
+            page = {"data": json.loads(self._beyond), **self._envelope(number, [], total)}
+            return httpx.Response(200, text=json.dumps(page))
         if number > len(self._pages) and self._beyond == "nothing":
             return httpx.Response(200, json={"data": [], "total": 0, "last_page": 0, "current_page": None})
         if number > len(self._pages) and self._beyond in ("last", "first"):
@@ -94,11 +95,17 @@ ENVELOPES: dict[str, tuple[Envelope, CountVerdict]] = {
     "the size that was asked for": (_changed(per_page=2000), MATCH),
     "only the last page": (_changed(total=None, per_page=None, current_page=None), UNVERIFIABLE),
 }
+BEYOND = ("204", "404", "422", "nothing", "null", "false", '""', "{}", "[]", "last", "first")
+"""What upstreams send beyond the end of a list; `nothing` has no counts, and `null` stands in place of the rows."""
 
 
-@pytest.mark.parametrize("beyond", ["empty", "204", "404", "422", "nothing", "null", "{}", "[]", "last", "first"])
-@pytest.mark.parametrize("envelope", ENVELOPES)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "envelope", "beyond"),
+    [
+        *product(SHAPES, ENVELOPES, ["empty"]),
+        *product(["exactly full", "first page filtered"], ["honest", "no counts", "last page 0"], BEYOND),
+    ],
+)
 def test_all_rows_are_read_and_the_counts_are_judged(shape: str, envelope: str, beyond: str) -> None:
     pages, (sent, verdict) = _pages(*SHAPES[shape]), ENVELOPES[envelope]
 
@@ -201,6 +208,43 @@ def test_a_list_without_an_end_is_refused(envelope: Envelope) -> None:
         _read(answer)
 
 
+@pytest.mark.parametrize("rows", [None, False, "", 5, "none"])
+def test_a_page_that_is_announced_has_rows(rows: object) -> None:
+    upstream = Pages(_pages(100, 3), HONEST)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent = json.loads(upstream(request).text)
+        return httpx.Response(200, json=sent | ({"data": rows} if request.url.params["page"] == "2" else {}))
+
+    with pytest.raises(ContractViolationError, match=r"data is .* in the answer, but the rows should be there"):
+        _read(answer)
+
+
+@pytest.mark.parametrize("sent", ['{"data": null, "total": 0}', '{"total": 0}', '{"data": {}, "total": "0"}'])
+def test_nothing_beside_a_total_of_zero_is_an_empty_list(sent: str) -> None:
+    sink, reading = _read(lambda request: httpx.Response(200, text=sent))
+
+    assert (sink.count, reading.verdict, reading.requests) == (0, MATCH, 1)
+
+
+@pytest.mark.parametrize("name", ["transactions", "orders"])
+def test_counts_that_contradict_each_other_on_page_1_are_a_mismatch(name: str) -> None:
+    rows = orders(1_200, minutes=30)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent, size = request.url.params, min(500, int(request.url.params["per_page"]))
+        listed = [row for row in rows if sent["start_date"] <= day_of_order(row) <= sent["end_date"]]
+        if sent.get("sales_channel") == "non-platform":
+            listed = []
+        first = size * (int(sent["page"]) - 1)
+        page = [{**row, "posted_date": row["purchase_date"]} for row in listed[first : first + size]]
+        return httpx.Response(200, json={"data": page, "total": len(listed), "per_page": size, "last_page": 1})
+
+    sink, reading = _read(answer, dataset_named(name))
+
+    assert (sink.count, reading.announced, reading.verdict) == (1_200, 1_200, MISMATCH)
+
+
 def test_a_page_that_repeats_another_in_another_order_brings_no_rows() -> None:
     page = _pages(100)[0]
 
@@ -243,6 +287,16 @@ def test_a_name_that_stands_twice_is_requested_again_and_then_refused(
             _read(answer)
     else:
         assert _read(answer)[0].count == len(page["data"])
+
+
+def test_a_name_stands_twice_whatever_else_changes() -> None:
+    numbers = count()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, text=f'{{"data": [{{"sku": "A", "sku": "B"}}], "request_id": {next(numbers)}}}')
+
+    with pytest.raises(ContractViolationError, match="an object that has the name 'sku' twice; it came twice"):
+        _read(answer)
 
 
 def test_a_name_of_a_row_among_many_stands_twice() -> None:
