@@ -150,31 +150,28 @@ def _decoded(response: httpx.Response, name: str, limits: BodyLimits, clock: Req
     """Yield the pieces of a body without its content encodings (RFC 9110 section 8.4)."""
     began, sent = clock.monotonic(), xxh3_128()
 
-    def bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    def bounded(pieces: Iterable[bytes], digest: xxh3_128 | None = None) -> Iterator[bytes]:
         size = 0
         for piece in pieces:
             size += len(piece)
+            if digest is not None:
+                digest.update(piece)
             if size > limits.bytes:
                 raise ContractViolationError(name, f"the body is larger than {limits.bytes >> 20} MiB")
             if clock.monotonic() - began > limits.seconds:
                 raise PassingFault("a body that would not end")
             yield piece
 
-    def digested(pieces: Iterable[bytes]) -> Iterator[bytes]:
-        for piece in pieces:
-            sent.update(piece)
-            yield piece
-
     assert isinstance(response.stream, httpx.SyncByteStream), "every client of this floor is synchronous"
-    pieces = received = digested(bounded(response.stream))
+    pieces = received = bounded(response.stream, sent)
     for coding in map(str.strip, reversed(response.headers.get("Content-Encoding", "").lower().split(","))):
         if coding in _CODINGS:
-            pieces = _inflated(pieces, coding)
+            pieces = bounded(_inflated(pieces, coding))
         elif coding not in _NO_CODINGS and not _is_charset(coding):  # some name a charset there
             problem = f"its body has the Content-Encoding {coding!r}, which was not asked for: only {ACCEPT_ENCODING}"
             raise ContractViolationError(name, problem)
     try:
-        yield from bounded(pieces)
+        yield from pieces
     except CutBodyError as error:
         raise PassingFault(error.problem) from None
     except UnreadableBodyError as error:
@@ -263,14 +260,13 @@ def _encoding_of(pieces: Callable[[], Iterable[bytes]], charset: str | None, nam
     known = codecs.lookup(charset).name if charset and _is_charset(charset) else ""
     # Of the bytes that ISO 8859-1 has as control characters, nearly all are meant as those of Windows.
     declared = ("cp1252", charset) if known == "iso8859-1" else (charset, "utf-8", _WIDER.get(known))
-    for encoding in declared:
-        if encoding is not None and _decodes(pieces(), encoding, "strict"):
-            return encoding, "strict"
+    attempts = [(encoding, "strict") for encoding in declared if encoding is not None]
+    # UTF-16 may have halves of pairs, and all others bytes that are no text.
+    for encoding, errors in (*attempts, (charset, "surrogatepass"), (charset, "surrogateescape")):
+        if _decodes(pieces(), encoding, errors):
+            return encoding, errors
     if not _is_charset(charset):
         raise ContractViolationError(name, f"its charset {charset!r} is unknown, and its body is not UTF-8 either")
-    for errors in ("surrogatepass", "surrogateescape"):  # halves of pairs, which UTF-16 may have, or other bytes
-        if _decodes(pieces(), charset, errors):
-            return charset, errors
     raise UnreadableBodyError(f"a body that is not {charset}, as its Content-Type says")
 
 

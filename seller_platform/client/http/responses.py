@@ -197,10 +197,10 @@ def check_answer(answer: RawAnswer, request: str, now: Clock, *, is_keyed: bool 
         UnreadableBodyError: The body is not JSON, or was cut.
     """
     check_passing(answer, now)
-    pause = answer.retry_after_seconds(now())
-    if is_keyed and answer.status == _BUSY_STATUS and pause is not None:
-        raise PassingFault(f"status {answer.status}", was_untouched=True, retry_after_seconds=pause)
     if not 200 <= answer.status < 300:
+        pause = answer.retry_after_seconds(now())
+        if is_keyed and answer.status == _BUSY_STATUS and pause is not None:
+            raise PassingFault(f"status {answer.status}", was_untouched=True, retry_after_seconds=pause)
         raise _refusal(answer, request, pause)
     if answer.status in WITHOUT_BODY:
         return

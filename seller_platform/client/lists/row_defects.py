@@ -29,10 +29,7 @@ class RowDefects:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset.name
-        # Rows of most lists are joined by their SKU, whether it is their key or not.
-        self._identity = [
-            (number, column) for number, column in enumerate(dataset.columns) if column.key or column.name == SKU
-        ]
+        self._columns = dataset.columns
         self._unreadable: Counter[str] = Counter()
         self._first: dict[str, str] = {}
         self._sent_keys: dict[tuple[str, str], str] = {}
@@ -49,7 +46,10 @@ class RowDefects:
             for position, columns in positions.items():
                 self._note(name, page, position, columns)
         absent: dict[int, dict[str, str]] = defaultdict(dict)
-        for number, column in self._identity:
+        for number, column in enumerate(self._columns):
+            # Rows of most lists are joined by their SKU, whether it is their key or not.
+            if not column.key and column.name != SKU:
+                continue
             values = list(map(itemgetter(number), rows))
             # One search in all texts is faster than one in each.
             is_marked = column.kind is Kind.TEXT and MARK in "".join(filter(None, values))

@@ -146,9 +146,7 @@ def test_a_document_is_usable_if_one_of_what_it_offers_is(
     assert "Allow <strong>Desk</strong>" in page.text
 
 
-def test_a_document_may_begin_with_a_mark_and_name_a_scheme_without_a_period(
-    trusting: Served, documents: Documents
-) -> None:
+def test_a_document_may_have_a_mark_and_a_scheme_without_a_period(trusting: Served, documents: Documents) -> None:
     uri = "cursor://desk.app/callback"
     client_id = documents.publish(path := _path(), redirect_uris=[uri])
     documents.answers[path] = codecs.BOM_UTF8 + json.dumps(documents.answers[path]).encode()
