@@ -52,11 +52,10 @@ class Parameter(Generic[Value]):
     def schema(self) -> Mapping[str, Any]:
         """Its JSON schema."""
         schema = msgspec.json.schema(self.type)
-        # Of values to choose from, msgspec gives no type, and sorts them.
-        choice = (
-            {"type": _TYPES[type(schema["enum"][0])], "enum": list(get_args(self.type))} if "enum" in schema else {}
-        )
-        return {**schema, **choice}
+        if "enum" in schema:  # msgspec gives no type, and sorts the values
+            schema["enum"] = list(get_args(self.type))
+            schema["type"] = "integer" if isinstance(schema["enum"][0], int) else "string"
+        return schema
 
     def read(self, text: str) -> Value:
         """Return the value of a text.
@@ -74,9 +73,6 @@ class Parameter(Generic[Value]):
         except msgspec.ValidationError:
             raise ValueError(f"must be {_allowed(self.schema)}; it is {shown(text)}") from None
         return value
-
-
-_TYPES = {int: "integer", str: "string"}
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:
@@ -145,13 +141,9 @@ class Query:
         if not texts and not parameter.required:
             return None
         if not texts:
-            values = parameter.schema.get("enum")
-            allowed = f"must be one of {', '.join(map(str, values))}" if isinstance(values, list) else "must be sent"
-            problem = f"is required; it {allowed}"
+            problem = f"is required; it must be {_allowed(parameter.schema)}"
         elif len(texts) > 1:
             problem = f"was sent {len(texts)} times; send it once"
-        elif len(texts[0]) > _LONGEST_TEXT:
-            problem = f"must not be longer than {_LONGEST_TEXT} characters"
         elif not is_storable(texts[0]):
             problem = "must be UTF-8 without NUL characters"
         else:
