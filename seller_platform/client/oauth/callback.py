@@ -6,8 +6,6 @@ import socket
 import socketserver
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
-from html import escape
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -19,28 +17,27 @@ from seller_platform.errors import AuthorizationDeniedError, InvalidSettingError
 _SETTING = "SELLER_API_REDIRECT_URI"
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1"}
 _AWAITED_WITHIN_SECONDS = 30.0
+_HEADERS = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'",
+    "Connection": "close",
+}
 _PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Seller Platform</title>'
     "<body><h1>{heading}</h1><p>{text}</p></body></html>"
 )
 
 
-@dataclass(frozen=True)
-class _Page:
-    status: int
-    heading: str
-    text: str
+_Page = tuple[int, str, str]
+"""The status of an answer, its heading and its text."""
 
-    @property
-    def body(self) -> bytes:
-        return _PAGE.format(heading=escape(self.heading), text=escape(self.text)).encode()
-
-
-_GRANTED = _Page(200, "Access granted", "You can close this window and go back to the terminal.")
-_DENIED = _Page(200, "Access was not granted", "You can close this window; the terminal says what to do next.")
-_FOREIGN = _Page(400, "Not the answer we wait for", "Please use the link that the terminal shows.")
-_LATE = _Page(503, "Nobody is waiting", "Please run the command again.")
-_NOWHERE = _Page(404, "Nothing here", "This address only receives the answer to an authorisation.")
+_GRANTED = 200, "Access granted", "You can close this window and go back to the terminal."
+_DENIED = 200, "Access was not granted", "You can close this window; the terminal says what to do next."
+_FOREIGN = 400, "Not the answer we wait for", "Please use the link that the terminal shows."
+_LATE = 503, "Nobody is waiting", "Please run the command again."
+_NOWHERE = 404, "Nothing here", "This address only receives the answer to an authorisation."
 
 
 class CallbackServer:
@@ -177,16 +174,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(_GRANTED if urlsplit(self.path).path == self.server.path else _NOWHERE, with_body=False)
 
     def _send(self, page: _Page, *, with_body: bool = True) -> None:
-        self.send_response(page.status)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(page.body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.send_header("Content-Security-Policy", "default-src 'none'")
-        self.send_header("Connection", "close")
+        status, heading, text = page
+        body = _PAGE.format(heading=heading, text=text).encode()
+        self.send_response(status)
+        for name, value in {**_HEADERS, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
         self.end_headers()
         if with_body:
-            self.wfile.write(page.body)
+            self.wfile.write(body)
             self.wfile.flush()
 
     def log_message(self, format: str, *args: Any) -> None:
