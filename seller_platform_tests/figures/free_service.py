@@ -9,19 +9,16 @@ import json
 import multiprocessing
 import random
 import socket
-import socketserver
+import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
-from functools import partial
 from itertools import accumulate, pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from zlib import crc32
 from zoneinfo import ZoneInfo
@@ -34,6 +31,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.installation import CONNECTION, Site
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.tls_proxy import listening
 
 ZONE = ZoneInfo("America/Los_Angeles")
 CHANNELS = {"platform": 0.9, "non-platform": 0.1}
@@ -83,12 +81,8 @@ def months(count: int) -> list[Window]:
     return listed
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A row as JSON, with the local day that places it."""
-
-    day: str
-    json: bytes
+_Row = tuple[str, bytes]
+"""The local day of a row, and its JSON."""
 
 
 def order_rows(month: Window, count: int) -> list[_Row]:
@@ -104,7 +98,7 @@ def order_rows(month: Window, count: int) -> list[_Row]:
             f'"sku":{_text(_sku(product), number)},"asin":"B0{product:08d}",'
             f'"product_name":{_text(_name(product), number)}}}'
         )
-        rows.append(_Row(day, text.encode()))
+        rows.append((day, text.encode()))
     return rows
 
 
@@ -113,7 +107,7 @@ def transaction_rows(month: Window, count: int) -> list[_Row]:
     rng = random.Random(month.start.toordinal() + 1)
     rows: list[_Row] = []
     for number, (day, at) in enumerate(_moments(month, count)):
-        if rows and rows[-1].day == day and rng.random() < _REPEATED:
+        if rows and rows[-1][0] == day and rng.random() < _REPEATED:
             rows.append(rows[-1])
             continue
         order, sku, kind, about, quantity, sign = "null", "null", "Fee", "Storage fee, long term", "null", "-"
@@ -126,7 +120,7 @@ def transaction_rows(month: Window, count: int) -> list[_Row]:
             f'"description":{_text(about, number)},"quantity":{quantity},"amount":{sign}{_amount(rng)},'
             '"currency":"USD","marketplace_name":"shop.example"}'
         )
-        rows.append(_Row(day, text.encode()))
+        rows.append((day, text.encode()))
     return rows
 
 
@@ -168,10 +162,11 @@ def _name(product: int) -> str:
 class _EncodedList:
     """The rows of one list, as bytes with a comma after each, from which pages are cut."""
 
-    def __init__(self, rows: Sequence[_Row]) -> None:
-        self._days = [row.day for row in rows]
-        self._ends = [0, *accumulate(len(row.json) + 1 for row in rows)]
-        self._bytes = memoryview(b"".join(row.json + b"," for row in rows))
+    def __init__(self, months_of_rows: Iterable[Sequence[_Row]]) -> None:
+        rows = [row for rows in months_of_rows for row in rows]
+        self._days = [day for day, _ in rows]
+        self._ends = [0, *accumulate(len(text) + 1 for _, text in rows)]
+        self._bytes = memoryview(b"".join(text + b"," for _, text in rows))
 
     def change(self) -> None:
         """Change one value in about 1 % of the rows, which are chosen by their content."""
@@ -203,10 +198,10 @@ class _Lists:
         orders = [order_rows(month, rows_per_month) for month in months(month_count)]
         transactions = [transaction_rows(month, rows_per_month) for month in months(month_count)]
         self._lists = {
-            ("/sales/orders", "platform"): _encoded(rows[:border] for rows in orders),
-            ("/sales/orders", "non-platform"): _encoded(rows[border:] for rows in orders),
-            ("/sales/orders", ""): _encoded(orders),
-            ("/sales/transactions", ""): _encoded(transactions),
+            ("/sales/orders", "platform"): _EncodedList(rows[:border] for rows in orders),
+            ("/sales/orders", "non-platform"): _EncodedList(rows[border:] for rows in orders),
+            ("/sales/orders", ""): _EncodedList(orders),
+            ("/sales/transactions", ""): _EncodedList(transactions),
         }
 
     def answer(self, target: str) -> list[bytes | memoryview]:
@@ -232,45 +227,27 @@ class _Lists:
         return rows.page(query) if rows else [b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"]
 
 
-def _encoded(months_of_rows: Iterable[Sequence[_Row]]) -> _EncodedList:
-    return _EncodedList([row for rows in months_of_rows for row in rows])
-
-
 def _answer(*parts: bytes | memoryview) -> list[bytes | memoryview]:
     head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {sum(map(len, parts))}\r\n\r\n"
     return [head.encode(), *parts]
 
 
-class _Handler(socketserver.StreamRequestHandler):
-    """Answers the requests of one connection, in a thread of its own."""
-
-    disable_nagle_algorithm = True
-
-    def __init__(self, lists: _Lists, *arguments: Any) -> None:
-        self._lists = lists
-        super().__init__(*arguments)
-
-    def handle(self) -> None:
-        """Answer until the client closes the connection."""
-        while line := self.rfile.readline():
-            while self.rfile.readline().strip():
-                pass
-            self._send(self._lists.answer(line.split(b" ", 2)[1].decode()))
-
-    def _send(self, parts: Sequence[bytes | memoryview]) -> None:
-        sent = self.request.sendmsg(parts)
-        for part in parts:
-            if sent < len(part):
-                self.request.sendall(memoryview(part)[sent:])
-            sent = max(0, sent - len(part))
-
-
 def _run(pipe: Connection, account_count: int, month_count: int, rows: int) -> None:
     """Serve until the process ends, and send the port."""
     lists = _Lists(account_count, month_count, rows)
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(_Handler, lists)) as server:
-        pipe.send(server.server_address[1])
-        server.serve_forever()
+
+    def serve(connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connection.makefile("rb") as requests:
+            while line := requests.readline():
+                while requests.readline().strip():
+                    pass
+                for part in lists.answer(line.split(b" ", 2)[1].decode()):
+                    connection.sendall(part)
+
+    with listening(serve) as port:
+        pipe.send(port)
+        threading.Event().wait()
 
 
 @contextmanager

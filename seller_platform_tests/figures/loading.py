@@ -49,9 +49,9 @@ def measure(*, accounts: int = 2, months_of_each: int = 12, rows: int = 20_000, 
         for _ in range(runs):
             site = connected(server, folder, "sync", url)
             synced = [spent_by_command(sync_of(months_of_each), variables_of(site), server) for _ in range(2)]
-            blocks = blocks_of(site.database_url)
+            blocks = _blocks_of(site.database_url)
             with psycopg.connect(connected(server, folder, "copy", url).database_url, autocommit=True) as target:
-                add("COPY", spent(lambda: copy_blocks(target, blocks), server))  # noqa: B023  # it is called at once
+                add("COPY", spent(lambda: _copy(target, blocks), server))  # noqa: B023  # it is called at once
             for name, measured in zip(("sync", "sync again"), synced, strict=True):
                 add(name, measured)
     return samples
@@ -63,12 +63,8 @@ def sync_of(month_count: int) -> list[str]:
     return [*command, "--to", f"{months(month_count)[-1].start:%Y-%m}", *(f"--dataset={name}" for name in DATASETS)]
 
 
-def blocks_of(url: str, without: str = "") -> Sequence[tuple[str, bytes]]:
-    """Return the stored rows of each slice as COPY sends them, with the names of their datasets.
-
-    Args:
-        without: A column to leave out.
-    """
+def _blocks_of(url: str) -> Sequence[tuple[str, bytes]]:
+    """Return the stored rows of each slice as COPY sends them, with the names of their datasets."""
     blocks: list[tuple[str, bytes]] = []
     with psycopg.connect(url) as source:
         for name in DATASETS:
@@ -76,21 +72,20 @@ def blocks_of(url: str, without: str = "") -> Sequence[tuple[str, bytes]]:
             slices = source.execute(f"SELECT DISTINCT account, date_trunc('month', local_day)::date FROM {table}")
             for account, month in sorted(slices.fetchall()):
                 chosen = f"account = '{account}' AND date_trunc('month', local_day) = '{month}'"
-                query = f"COPY (SELECT {_columns(name, without)} FROM {table} WHERE {chosen}) TO STDOUT (NULL 'None')"
+                query = f"COPY (SELECT {_columns(name)} FROM {table} WHERE {chosen}) TO STDOUT (NULL 'None')"
                 with source.cursor() as cursor, cursor.copy(query) as copy:
                     blocks.append((name, b"".join(bytes(chunk) for chunk in copy)))
     return blocks
 
 
-def copy_blocks(target: psycopg.Connection, blocks: Sequence[tuple[str, bytes]], without: str = "") -> None:
+def _copy(target: psycopg.Connection, blocks: Sequence[tuple[str, bytes]]) -> None:
     """COPY each slice in a transaction of its own."""
     for name, block in blocks:
-        statement = f"COPY {dataset_named(name).table} ({_columns(name, without)}) FROM STDIN (NULL 'None')"
+        statement = f"COPY {dataset_named(name).table} ({_columns(name)}) FROM STDIN (NULL 'None')"
         with target.transaction(), target.cursor() as cursor, cursor.copy(statement) as copy:
             copy.write(block)
 
 
-def _columns(name: str, without: str) -> str:
+def _columns(name: str) -> str:
     statement = copy_statement(dataset_named(name)).as_string()
-    columns = statement[statement.index("(") + 1 : statement.index(")")].split(", ")
-    return ", ".join(column for column in columns if column != f'"{without}"')
+    return statement[statement.index("(") + 1 : statement.index(")")]

@@ -84,17 +84,16 @@ def hostile_messages(random: Random, count: int) -> Iterator[Any]:
         yield message
 
 
-def leaks(sent: object, answer: object, *, sees_all: bool = False) -> list[str]:
+def leaks(sent: object, answer: object) -> list[str]:
     """Return what an answer shows and must not: hashes, other accounts and, where it refuses, texts of the program.
 
     Args:
         sent: What was asked. A refusal may repeat it.
         answer: What came back, as JSON has it.
-        sees_all: Whether whoever asks may see all accounts.
     """
     text = "\n".join(_texts(answer))
     is_answered = isinstance(answer, Mapping) and "rows" in answer
-    words = (_HASH, *(() if sees_all else _OF_OTHERS), *(() if is_answered else _OF_THE_PROGRAM))
+    words = (_HASH, *_OF_OTHERS, *(() if is_answered else _OF_THE_PROGRAM))
     if not is_answered:
         for each in _texts(sent):
             if any(word in each for word in words):

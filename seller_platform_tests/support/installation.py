@@ -1,19 +1,16 @@
 """A warehouse with a connection to an upstream, and processes that use both."""
 
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.failpoints import VARIABLE
 from seller_platform.ingest.connections.upstream import Upstream, open_api, open_keeper
 from seller_platform.warehouse.connections.accounts import save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
@@ -82,21 +79,14 @@ def temporary_warehouse() -> Iterator[tuple[str, Path]]:
         yield url, folder
 
 
-def begin(work: Callable[..., None], *arguments: Any, failpoint: str | None = None) -> tuple[ForkServerProcess, Any]:
+def begin(work: Callable[..., None], *arguments: Any) -> tuple[ForkServerProcess, Any]:
     """Start a process that runs a function, and return it with a pipe to it.
 
     Args:
         work: A function of a module; it is called with the other end of the pipe and the arguments.
-        failpoint: The failpoint at which the process ends itself.
     """
     parent_end, child_end = _PROCESSES.Pipe()
-    process = _PROCESSES.Process(target=_live, args=(work, child_end, arguments, failpoint), daemon=True)
+    process = _PROCESSES.Process(target=work, args=(child_end, *arguments), daemon=True)
     process.start()
     child_end.close()
     return process, parent_end
-
-
-def _live(work: Callable[..., None], pipe: Connection, arguments: tuple[Any, ...], failpoint: str | None) -> None:
-    if failpoint is not None:
-        os.environ[VARIABLE] = failpoint
-    work(pipe, *arguments)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -23,7 +22,7 @@ from seller_platform.ingest.connections.request_budget import (
 )
 from seller_platform.warehouse.connections.sent_requests import requests_left, requests_sent
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.http_upstream import FakeTime, api_of
+from seller_platform_tests.support.http_upstream import FakeTime, api_of, recording
 from seller_platform_tests.support.installation import begin
 from seller_platform_tests.support.stored_rows import connect_accounts
 
@@ -45,14 +44,9 @@ def meter(database: Database, per_day: int, clock: Clock | None = None) -> Daily
     return DailyRequests(database, "default", per_day, clock or Clock())
 
 
-def metered_api(seen: list[httpx.Request], counted: DailyRequests, statuses: Sequence[int] = ()) -> SellerApi:
-    """Return an API that records its requests; the first answers have these statuses."""
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        seen.append(request)
-        return httpx.Response([*statuses, 200][min(len(seen) - 1, len(statuses))], json={"data": []})
-
-    return api_of(answer, meter=counted)
+def metered_api(seen: list[httpx.Request], counted: DailyRequests) -> SellerApi:
+    """Return an API that records its requests."""
+    return api_of(recording(seen, {"data": []}), meter=counted)
 
 
 def take_all(url: str, per_day: int) -> int:
