@@ -264,17 +264,20 @@ def redirect_target(headers: httpx.Headers) -> str:
         target = urlsplit(headers.get("Location", ""))
     except ValueError:
         return ""
-    host = target.netloc.rpartition("@")[2]
-    return f"{target.scheme}://{host}{target.path}" if host else target.path
+    return target._replace(netloc=target.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def json_object(body: bytes) -> Mapping[str, Any]:
     """Return the JSON object of a short body; an empty one where there is none."""
     try:
-        content = json.loads(storable_json(body[:1_000_000]))
+        content = json.loads(storable_json(body[:1_000_000]), parse_int=_integer)
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < 1_000 else float(digits)
 
 
 def digits_kept(sent: str | bytes, **options: Any) -> Any:
