@@ -1,6 +1,6 @@
 """The list endpoints: `route_for` makes the route of each dataset."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -91,62 +91,14 @@ SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.
 """The datasets whose rows are served as they are stored; those of the statistics are computed."""
 
 
-class ListParameters:
-    """The parameters that the list of a dataset takes."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self.dataset = dataset
-        sizes = dataset.page_sizes
-        self._size = Parameter[int]("per_page", "Rows on a page.", choice_of(*sizes), required=True) if sizes else None
-        self._currency = CURRENCY if keeps_own_currency(dataset) else None
-        self._own_days = rules_for(dataset).parameters
-        split_by = dataset.split_by
-        self._split_by = (
-            Parameter[str](
-                split_by.parameter, "The part of the list to return.", choice_of(*split_by.values), split_by.required
-            )
-            if split_by is not None
-            else None
-        )
-
-    @property
-    def all(self) -> tuple[Parameter[Any], ...]:
-        """Every parameter, in the order of the documentation."""
-        dates = (START, END) if self.dataset.is_dated else ()
-        own = (self._size, *dates, *self._own_days, self._split_by, self._currency, PAGE, AS_OF_PARAMETER)
-        return (*SELECTION, *(parameter for parameter in own if parameter is not None))
-
-    def read(self, raw: bytes) -> ListRequest:
-        """Return the parameters in a query string.
-
-        Raises:
-            InvalidParametersError: A parameter is missing or invalid.
-        """
-        query = Query(raw)
-        size = query.value(self._size) if self._size else self.dataset.fixed_page_size
-        list_request = ListRequest(
-            selector=read_selector(query),
-            start=query.value(START) if self.dataset.is_dated else None,
-            end=query.value(END) if self.dataset.is_dated else None,
-            part=query.value(self._split_by) if self._split_by else None,
-            currency=query.value(self._currency) if self._currency else None,
-            page=query.value(PAGE) or 1,
-            per_page=size or 0,
-            own_days={parameter.name: query.value(parameter) for parameter in self._own_days},
-            as_of=query.value(AS_OF_PARAMETER),
-        )
-        query.check()
-        return list_request
-
-
 def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
     """Return the endpoint that lists a dataset."""
-    parameters, rules = ListParameters(dataset), rules_for(dataset)
+    parameters, rules = _parameters_of(dataset), rules_for(dataset)
 
     async def answer(request: Request) -> Response:
         async with store.connection() as connection:
             caller = await authenticate(connection, request)
-            list_request = parameters.read(request.scope["query_string"])
+            list_request, _ = read_list_request(request.scope["query_string"], dataset, parameters)
             selected = await select_accounts(connection, caller, list_request.selector)
             subject, now, pin = subject_of(dataset, selected, list_request), clock(), None
             if list_request.as_of is not None:
@@ -199,11 +151,50 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
         summary=f"List rows: {dataset.doc[0].lower()}{dataset.doc[1:]}",
         rules=rules_of(dataset),
         answer=page_type(row_type(dataset.name, dataset.columns), announces_total=dataset.announces_total),
-        parameters=parameters.all,
+        parameters=parameters,
         refusals=(401, 404, 410, 422, 503),
         headers=(*computed, "ETag", "Link"),
     )
     return Route(operation, answer)
+
+
+def _parameters_of(dataset: Dataset) -> tuple[Parameter[Any], ...]:
+    """Return every parameter that the list of a dataset takes, in the order of the documentation."""
+    sizes, split_by = choice_of(*dataset.page_sizes), dataset.split_by
+    own: list[Parameter[Any]] = []
+    if dataset.page_sizes:
+        own.append(Parameter[int]("per_page", "Rows on a page.", sizes, required=True))
+    own += [*((START, END) if dataset.is_dated else ()), *rules_for(dataset).parameters]
+    if split_by is not None:
+        doc, parts = "The part of the list to return.", choice_of(*split_by.values)
+        own.append(Parameter[str](split_by.parameter, doc, parts, split_by.required))
+    return (*SELECTION, *own, *((CURRENCY,) if keeps_own_currency(dataset) else ()), PAGE, AS_OF_PARAMETER)
+
+
+def read_list_request(
+    raw: bytes, dataset: Dataset, parameters: Sequence[Parameter[Any]], *, default_size: int = 0
+) -> tuple[ListRequest, Query]:
+    """Return what a query string asks for of a list, and the query for what only one list has.
+
+    Raises:
+        InvalidParametersError: A parameter is missing or invalid.
+    """
+    query = Query(raw)
+    selector, split_by = read_selector(query), dataset.split_by
+    values = {parameter.name: query.value(parameter) for parameter in parameters if parameter not in SELECTION}
+    query.check()
+    list_request = ListRequest(
+        selector,
+        start=values.get(START.name),
+        end=values.get(END.name),
+        part=values.get(split_by.parameter) if split_by else None,
+        currency=values.get(CURRENCY.name),
+        page=values[PAGE.name] or 1,
+        per_page=values.get("per_page") or dataset.fixed_page_size or default_size,
+        own_days={parameter.name: values[parameter.name] for parameter in rules_for(dataset).parameters},
+        as_of=values.get(AS_OF),
+    )
+    return list_request, query
 
 
 def rules_of(dataset: Dataset) -> str:

@@ -12,8 +12,8 @@ from seller_platform.contract import Column, Kind
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT, TREND
 from seller_platform.contract.statistics_views import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
 from seller_platform.contract.wire import COMPUTED_BY, REPLICA
-from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
-from seller_platform.service.http.parameters import Parameter, Query, choice_of
+from seller_platform.service.access import SELECTION, authenticate, select_accounts
+from seller_platform.service.http.parameters import Parameter, choice_of
 from seller_platform.service.lists.endpoints import (
     CURRENCY,
     END,
@@ -23,6 +23,7 @@ from seller_platform.service.lists.endpoints import (
     check_currency,
     days_of_accounts,
     page_answer,
+    read_list_request,
     require_rates,
 )
 from seller_platform.service.lists.page_queries import ListRequest
@@ -168,19 +169,10 @@ def read_request(raw: bytes) -> tuple[ListRequest, Grouping]:
     Raises:
         InvalidParametersError: A parameter is missing or invalid.
     """
-    query = Query(raw)
+    list_request, query = read_list_request(raw, SALES_BY_DATE, _PARAMETERS, default_size=_DEFAULT_SIZE)
     view, group, period = query.value(_VIEW), query.value(_GROUP), query.value(_PERIOD)
-    list_request = ListRequest(
-        selector=read_selector(query),
-        start=query.value(START),
-        end=query.value(END),
-        part=None,
-        currency=query.value(CURRENCY),
-        page=query.value(PAGE) or 1,
-        per_page=query.value(_SIZE) or _DEFAULT_SIZE,
-    )
     legal: Sequence[str] = PRODUCT_GROUPS if view == _PRODUCT else tuple(_UNITS)
-    if view is not None and group is not None and group not in legal:
+    if group not in legal:
         query.refuse(_GROUP.name, f"is {group}; with view_by={view} it must be one of {', '.join(legal)}")
     query.check()
     is_by_date = view == _DATE
