@@ -130,7 +130,9 @@ def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
     assert match is not None  # every text matches
     field, problem, path = match.groups("")
     problem = problem.replace("Invalid RFC3339 encoded date", "must be a day, written YYYY-MM-DD")
-    problem = re.sub(r"\b(str|decimal|array)\b", lambda word: _WORDS[word[0]], problem.replace("`", ""))
+    problem = re.sub(
+        r"\b(str|decimal|array)\b", lambda word: _WORDS[word[0]], problem.replace("`", "").replace(" | null", "")
+    )
     return f"{path}.{field}" if field else path, problem.replace("Expected", "must be") or "is required"
 
 

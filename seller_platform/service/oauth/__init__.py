@@ -9,5 +9,5 @@
 - `registration_rules`: names and redirect URIs that may be registered
 - `developers_page`: where users register applications, and replace their secrets
 - `approvals_page`: where users end an application's access
-- `openapi`: the description of these endpoints
+- `openapi`: the requests and answers of these endpoints, and their description
 """

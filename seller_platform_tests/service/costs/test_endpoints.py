@@ -1,6 +1,7 @@
 """Tests that cost periods are written completely or not at all, and never overlap."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -199,6 +200,7 @@ def test_an_element_that_cannot_be_used_is_named_and_nothing_is_stored(shared: h
         answer = _send(shared, {"sku": "SKU-1", "data": [_period(), bad]})
 
         assert list(_problems(answer)) == [f"data[1].cost_elements[1].{name}"], changed
+        assert not re.search(r"`|\b(str|decimal|array|null)\b", answer.text), "types are named in words"
     assert _read(shared) == []
 
 
