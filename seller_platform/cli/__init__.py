@@ -20,7 +20,7 @@
 - `sandbox`: commands on generated sellers
 - `installation`: settings, warehouse and key of an installation
 - `output`: tables, progress and JSON
-- `terminal`: colours, the layout of tables, and the line of progress
+- `terminal`: colours, the layout of tables, and progress
 - `processes`: processes started by a command
 """
 

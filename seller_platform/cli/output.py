@@ -294,6 +294,7 @@ def _cell(name: str, value: object) -> str:
 
 def _write(text: str, stream: IO[str]) -> None:
     """Write a line, in place of the progress. Colours are in the text where the stream shows them."""
+    stream = getattr(stream, "rich_proxied_file", stream)  # the progress replaces standard error
     with hidden():
         click.echo(text, file=stream, color=True)
         stream.flush()

@@ -51,12 +51,12 @@ class Step:
             if self._is_over:
                 return
             if _shown is None:
-                console = Console(stderr=True, color_system="standard" if shows_colours(sys.stderr) else None)
+                has_colours = shows_colours(sys.stderr)
+                console = Console(stderr=True, color_system="standard" if has_colours else None, highlight=False)
                 texts = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[count]"))
                 columns = (SpinnerColumn("line"), *texts, BarColumn(bar_width=20), TimeElapsedColumn())
-                _shown = Progress(
-                    *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
-                )
+                # Lines of the log are written above it. Standard output may be another stream.
+                _shown = Progress(*columns, console=console, transient=True, redirect_stdout=False)
             self._task = _shown.add_task(self._words, **self._facts())
             _shown.start()
 
@@ -108,11 +108,11 @@ def starting() -> Iterator[None]:
 def hidden() -> Iterator[None]:
     """Remove the progress from the terminal while the block writes to it."""
     with _lock:
-        is_shown = _shown is not None and bool(_shown.tasks)
-        if _shown is not None and is_shown:
-            _shown.stop()
+        shown = _shown if _shown is not None and _shown.tasks else None
+        if shown is not None:
+            shown.stop()
         try:
             yield
         finally:
-            if _shown is not None and is_shown:
-                _shown.start()
+            if shown is not None:
+                shown.start()

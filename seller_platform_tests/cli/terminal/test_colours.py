@@ -48,7 +48,7 @@ def test_colours_can_be_forced_into_a_pipe(variables: dict[str, str]) -> None:
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_a_step_that_takes_long_is_shown_and_erased_also_by_ctrl_c(is_interrupted: bool, tmp_path: Path) -> None:
     code = """
-import sys
+import logging, sys
 from seller_platform import interruption
 from seller_platform.cli.output import Output
 interruption.prepare(lambda number: ("ended", 130), with_ignored=False)
@@ -58,6 +58,8 @@ try:
     with output.progress("Reading the orders"):
         sys.stdin.readline()
         output.line("a line")
+        output.say("a long sentence, " * 9)
+        logging.getLogger("loads").warning("a line of the log")
         with output.progress("Loading", 3) as show:
             show(2)
             sys.stdin.readline()
@@ -83,9 +85,12 @@ except KeyboardInterrupt:
                 raw += os.read(screen, 1 << 16).decode()
             if is_interrupted and step == "2/3":
                 process.send_signal(signal.SIGINT)
-            process.stdin.write(b"\n")
-            process.stdin.flush()
+            else:
+                process.stdin.write(b"\n")
+                process.stdin.flush()
         raw += read_all(screen)
 
-    assert Shown(0, raw).text == ("a line\nended\n" if is_interrupted else "a line\ndone\n")
+    lines = Shown(0, raw).lines
+    assert [lines[0], *lines[-2:]] == ["a line", "a line of the log", "ended" if is_interrupted else "done"]
+    assert " ".join(lines[1:-2]).split() == ["a", "long", "sentence,"] * 9
     assert raw.rindex(_CURSOR_ON) > raw.rindex(_CURSOR_OFF)
