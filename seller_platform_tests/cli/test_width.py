@@ -85,18 +85,26 @@ def _fill(database: Database, home: Path) -> None:
     add_application(database, "A tool with a long name", URI)
 
 
-CASES = [
+SCREENS = [
     (["status"], [KEY, "daily_product_sales", "this user may not read the sales of this account"]),
     (["status", "--all"], [KEY, REASON, "seller-platform accept", "seller-platform sync"]),
-    (["status", "--datasets"], [KEY, TITLE, "cost_periods", "daily_product_sales", "never loaded", "refused"]),
     (["held"], [KEY, TITLE, REASON]),
+    (["doctor"], ["Python", "PostgreSQL"]),
+]
+TABLES = [
+    (["status", "--datasets"], [KEY, TITLE, "cost_periods", "daily_product_sales", "never loaded", "refused"]),
     (["diff", "orders", KEY], [KEY, ORDER, "order_total EUR", "7654321.00", "12345.67"]),
     (["explain", "orders", ORDER], [KEY, ORDER, "7654321.00", "12345.67"]),
     (["service", "user", "list", "--replica"], [EMAIL, KEY, "A Person"]),
     (["service", "group", "list", EMAIL, "--replica"], [EMAIL, KEY, "All shops of the north and of the south"]),
     (["service", "application", "list", "--replica"], [URI, "A tool with a long name"]),
     (["service", "events", "--replica"], [EMAIL]),
-    (["doctor"], ["Python", "PostgreSQL"]),
+]
+CASES = [
+    pytest.param(*case, columns, id=f"{' '.join(case[0])} in {columns}")
+    for cases, widths in ((TABLES, (200, 80, 60)), (SCREENS, (60,)))
+    for case in cases
+    for columns in widths
 ]
 SENTENCES = (
     ["status"],
@@ -108,8 +116,7 @@ SENTENCES = (
 )
 
 
-@pytest.mark.parametrize("columns", [200, 80, 60])
-@pytest.mark.parametrize(("arguments", "values"), CASES, ids=[" ".join(arguments) for arguments, _ in CASES])
+@pytest.mark.parametrize(("arguments", "values", "columns"), CASES)
 def test_every_value_is_shown_whole(
     arguments: list[str], values: list[str], columns: int, variables: dict[str, str]
 ) -> None:
