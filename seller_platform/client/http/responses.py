@@ -261,7 +261,7 @@ def _refusal(answer: RawAnswer, request: str, pause: float | None) -> RequestRef
 def redirect_target(headers: httpx.Headers) -> str:
     """Return where an answer redirects to, without the query, which may contain secrets."""
     try:
-        target = urlsplit(headers.get("Location", ""))
+        target = urlsplit(str(headers.get("Location", "")))
     except ValueError:
         return ""
     return target._replace(netloc=target.netloc.rpartition("@")[2], query="", fragment="").geturl()
