@@ -9,17 +9,13 @@ from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import BudgetTooSmallError, CheckFailedError, NotOfferedError, RequestsUsedUpError
 from seller_platform.ingest.loads.planner import Division, DueSlice, Planner, postpone
-from seller_platform.warehouse.connections.accounts import (
-    KnownAccount,
-    KnownConnection,
-    account_of,
-    save_accounts,
-    save_connection,
-)
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
 from seller_platform.warehouse.connections.sent_requests import take_requests
 from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.orchestration.automation.test_schedules import read
+from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS, LEDGER, INVENTORY, BY_DATE = map(dataset_named, ("orders", "transactions", "inventory", "sales_by_date"))
 SINCE = date(2026, 3, 1)
@@ -33,9 +29,8 @@ SINCE_MARCH = Window(SINCE, date(2026, 5, 20))
 def accounts(database: Database) -> list[KnownAccount]:
     """Two accounts of a connection, at noon of a day in May."""
     keys = ["A.DE", "B.DE"]
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     listed = [(key, Account(n, key, "DE", "EUR", "Europe/Berlin", "M", f"S{n}")) for n, key in enumerate(keys)]
-    save_accounts(database, "default", listed)
+    connect_accounts(database, listed)
     return [account_of(database, key) for key in keys]
 
 
@@ -183,3 +178,19 @@ def test_a_person_can_read_today_again(database: Database, accounts: list[KnownA
 
     assert planner.due([ORDERS], scheduled=True) == []
     assert [each.month for each in planner.requested([ORDERS])] == [APRIL, MAY]
+
+
+def test_lists_have_as_many_rows_as_they_had_or_a_hundred_a_day(
+    database: Database, accounts: list[KnownAccount]
+) -> None:
+    def rows(chosen: list[KnownAccount]) -> float:
+        planner = Planner(database, chosen, SINCE, NOON, adaptive=False)
+        return planner.divide(
+            planner.requested([ORDERS, LEDGER, dataset_named("sales_by_product"), INVENTORY], [MARCH])
+        ).rows
+
+    unknown = rows(accounts), rows(accounts[:1])
+    store_receipt(database, ORDERS, "A.DE", MARCH, at=NOON, rows=31 * 7)
+
+    assert unknown == (2 * 2 * 31 * 100, 2 * 31 * 100)
+    assert rows(accounts) == 2 * 31 * 7 + 2 * 31 * 100

@@ -10,7 +10,6 @@ from sqlalchemy import text
 
 from seller_platform.contract import Account, Window
 from seller_platform.contract.datasets.sales import TRANSACTIONS
-from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.monitoring.sampling import (
     DrawnSlice,
     Sample,
@@ -24,6 +23,7 @@ from seller_platform.warehouse.monitoring.sampling import (
 )
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 DAY = timedelta(days=1)
 NOW = datetime(2026, 6, 20, 12, tzinfo=UTC)
@@ -32,9 +32,8 @@ MANY = 10**4
 
 @pytest.fixture
 def accounts(database: Database) -> Iterator[Database]:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     listed = [(f"S{number}", Account(number, "A", "US", "USD", "UTC", "M", f"S{number}")) for number in range(2)]
-    save_accounts(database, "default", listed)
+    connect_accounts(database, listed)
     yield database
 
 
