@@ -9,7 +9,7 @@ from seller_platform.cli.processes import PORT
 from seller_platform.cli.service.options import database_options
 from seller_platform.service.app import ServiceOptions
 from seller_platform.service.http.public_url import Location
-from seller_platform.service.limits.policy import limits_of, report_limits_of
+from seller_platform.service.limits.policy import limits_of
 from seller_platform.service.pages.login import LoginOptions
 from seller_platform.service.pages.sessions import SessionLimits
 from seller_platform.service.reports.worker import Pace
@@ -84,4 +84,4 @@ def worker(*, url: str) -> None:
     with Database(url) as database:
         database.migrate()
     settings = read_settings()
-    run_report_worker(url, limits=report_limits_of(settings), log_format=settings.log_format)
+    run_report_worker(url, limits=limits_of(settings).reports, log_format=settings.log_format)

@@ -90,7 +90,7 @@ STANDARD = Limits()
 """The limits without settings, and without rates."""
 
 
-def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) -> Limits:
+def limits_of(settings: Settings, *, host: str = "127.0.0.1", has_public_url: bool = False) -> Limits:
     """Return the limits of a service that listens on a host.
 
     Without a setting, a service that only its own machine can reach has no limits in a minute. Lists and statistics at
@@ -106,17 +106,12 @@ def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) ->
         work_at_once=settings.service_lists_at_once or max(_FEWEST_AT_ONCE, processors),
         per_token=rate(settings.service_requests_per_token, DEFAULT_PER_TOKEN),
         per_user=rate(settings.service_requests_per_user, DEFAULT_PER_USER),
-        reports=report_limits_of(settings),
+        reports=ReportLimits(
+            open_reports=settings.service_open_reports,
+            stored_bytes=settings.service_report_bytes,
+            kept_days=settings.service_report_days,
+        ),
         costs=CostLimits(
             of_product=settings.service_cost_periods_per_product, of_account=settings.service_cost_periods_per_account
         ),
-    )
-
-
-def report_limits_of(settings: Settings) -> ReportLimits:
-    """Return the limits of reports, which a report worker shares with the service."""
-    return ReportLimits(
-        open_reports=settings.service_open_reports,
-        stored_bytes=settings.service_report_bytes,
-        kept_days=settings.service_report_days,
     )
