@@ -40,7 +40,7 @@ def test_a_group_is_set_listed_and_removed(url: str) -> None:
     _run(url, "group", "remove", ANN, "My shop")
 
     assert made == {"email": ANN, "title": "My shop", "accounts": ["S1.US"]}
-    assert listed == {"groups": [{"title": "My shop", "accounts": ["S1.US"]}]}
+    assert listed == {"groups": [made]}
     assert "My shop" in output
     assert _run(url, "group", "list", ANN) == {"groups": []}
 
