@@ -37,10 +37,10 @@ from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.monitoring.comparable_slices import comparable_slices
 
 _COLUMNS = ("dataset", "first_day", "not_stored", "not_listed", "result")
-_NOT_COMPARED = {
-    "report_rows": "a report is written once",
-    "days that had not ended when they were read": "their rows are not expected to be equal",
-}
+_LEFT_OUT = (
+    "Not compared: days that had not ended when they were read, snapshots of former days (`seller-platform sync` reads "
+    "that of today), and rows of reports."
+)
 
 
 class VerifyDocument(Outcome, frozen=True):
@@ -50,13 +50,11 @@ class VerifyDocument(Outcome, frozen=True):
         results: How many slices compare so.
         listed: How many rows the upstream lists in all of them.
         differences: The slices that are not equal.
-        not_compared: What is left out, with the reason.
     """
 
     results: dict[ComparisonResult, int]
     listed: int
     differences: list[Comparison]
-    not_compared: dict[str, str]
 
 
 @click.command()
@@ -88,17 +86,15 @@ def verify(
     """
     selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month)
     with open_served_installation() as installation:
-        comparisons, former = compare(installation, selection, output, repairs=repairs)
+        comparisons = compare(installation, selection, output, repairs=repairs)
         titles = account_titles(installation.database)
         if repairs:
             report_loads(installation)
-    report(output, comparisons, titles, selection, {**_NOT_COMPARED, **former})
+    report(output, comparisons, titles, selection)
 
 
-def compare(
-    installation: Installation, selection: SliceOptions, output: Output, *, repairs: bool
-) -> tuple[list[Comparison], Mapping[str, str]]:
-    """Compare the selected slices, and return the comparisons, and the lists that are left out with the reason.
+def compare(installation: Installation, selection: SliceOptions, output: Output, *, repairs: bool) -> list[Comparison]:
+    """Compare the selected slices, newest days first.
 
     Raises:
         NotConnectedError: No connection is authorised yet.
@@ -112,7 +108,7 @@ def compare(
     since = history_start_in(database, installation.settings, selection.first_month)
     planner = planner_for(installation, chosen, SyncScope(datasets, since, None, lookups_too=True))
     today = {day.account: day.today for day in planner.days}
-    stored, former = comparable_slices(database, datasets, list(today), months_of(selection, since), planner.now)
+    stored = comparable_slices(database, datasets, list(today), months_of(selection, since), planner.now)
     due = {}
     for each in stored:
         window = each.month or Window.day(today[each.account])
@@ -130,19 +126,11 @@ def compare(
             for done, comparison in enumerate(comparer.compare_each(requests, changing), start=1):
                 comparisons.append(comparison)
                 show(done)
-    return comparisons, {
-        f"{name} of {count_of(len(keys), 'account')}": "the newest snapshot is of another day, and the upstream has no "
-        "former ones; run `seller-platform sync` first"
-        for name, keys in former.items()
-    }
+    return comparisons
 
 
 def report(
-    output: Output,
-    comparisons: Sequence[Comparison],
-    titles: Mapping[str, str],
-    selection: SliceOptions,
-    not_compared: Mapping[str, str],
+    output: Output, comparisons: Sequence[Comparison], titles: Mapping[str, str], selection: SliceOptions
 ) -> None:
     """Print what differs, by account; then the command ends with an error, if any."""
     results = Counter(each.result for each in comparisons)
@@ -156,14 +144,12 @@ def report(
             sentences.append("the upstream may have changed it since it was read")
         for sentence in sentences:
             output.line(f"{each.name}: {sentence}")
-    for what, reason in not_compared.items():
-        output.line(f"not compared: {what}: {reason}")
     counts = ", ".join(f"{count} {result}" for result, count in results.items())
-    output.say(f"{count_of(len(comparisons), 'slice')} with {count_of(listed, 'listed row')}: {counts or 'none'}.")
-    output.outcome(
-        VerifyDocument(results=dict(results), listed=listed, differences=differences, not_compared=dict(not_compared)),
-        _problem(differences, selection),
+    output.say(
+        f"{count_of(len(comparisons), 'slice')} with {count_of(listed, 'listed row')}: {counts or 'none'}. {_LEFT_OUT}"
     )
+    document = VerifyDocument(results=dict(results), listed=listed, differences=differences)
+    output.outcome(document, _problem(differences, selection))
 
 
 def _problem(differences: Sequence[Comparison], selection: SliceOptions) -> SellerPlatformError | None:

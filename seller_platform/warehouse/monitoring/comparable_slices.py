@@ -1,7 +1,6 @@
 """The stored slices that the upstream can still be asked for, to compare them by value."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -44,8 +43,8 @@ def comparable_slices(
     accounts: Collection[str],
     months: Sequence[Window],
     now: datetime,
-) -> tuple[list[ComparableSlice], Mapping[str, Sequence[str]]]:
-    """Return the stored slices of these accounts, and the accounts of lists whose newest snapshot is of another day.
+) -> list[ComparableSlice]:
+    """Return the stored slices of these accounts that the upstream can still be asked for.
 
     Only days that had ended when they were read are compared: the others are not expected to be equal. Of a list
     without days, the upstream has no former snapshots.
@@ -61,18 +60,16 @@ def comparable_slices(
     }
     with database.begin() as connection:
         rows = connection.execute(_STORED, bound).all()
-    slices, former = list[ComparableSlice](), defaultdict[str, list[str]](list)
+    slices: list[ComparableSlice] = []
     for row in rows:
         dataset, zone = dataset_named(row.dataset), ZoneInfo(row.time_zone)
         if row.month is None:
             if row.newest_day == now.astimezone(zone).date():
                 slices.append(ComparableSlice(dataset, row.account, None, is_settled=False))
-            else:
-                former[dataset.name].append(row.account)
         elif dataset.is_divisible or row.is_over:
             windows = ended_days(Window.month_of(row.month), row.days_read, zone)
             slices += (ComparableSlice(dataset, row.account, each, row.is_settled) for each in windows)
-    return slices, former
+    return slices
 
 
 def ended_days(month: Window, days_read: Sequence[datetime | None], zone: ZoneInfo) -> Iterator[Window]:
