@@ -41,7 +41,7 @@ from seller_platform.service.openapi.document import openapi_document
 from seller_platform.service.openapi.operations import Cost, Route
 from seller_platform.service.pages.docs import docs_text
 from seller_platform.service.pages.login import ACCOUNT, LOGIN, LOGOUT, Login, LoginOptions
-from seller_platform.service.pages.password import change_password, show_password
+from seller_platform.service.pages.password import RESET, change_password, set_by_link, show_link, show_password
 from seller_platform.service.pages.rendering import (
     HOME,
     STATIC_FILES,
@@ -52,7 +52,6 @@ from seller_platform.service.pages.rendering import (
     page_of,
     render_message,
 )
-from seller_platform.service.pages.reset import RESET, set_by_link, show_link
 from seller_platform.service.pages.signed_in import page_of_user
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.endpoints import report_routes

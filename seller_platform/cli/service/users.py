@@ -170,7 +170,7 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, databa
     Give it to the user over a channel that nobody else reads. The new password ends the user's sessions.
     """
     # Imported here because other commands send no answers of the service.
-    from seller_platform.service.pages.reset import RESET
+    from seller_platform.service.pages.password import RESET
 
     base_url = service_url or read_settings().service_public_url or _LOCAL_URL
     token = create_reset_link(database, email, timedelta(hours=hours))

@@ -2,8 +2,7 @@
 
 - `store`: users and the accounts that they may read
 - `groups`: groups of accounts
-- `passwords`: password hashes
-- `weak_passwords`: refuses passwords that can be guessed
+- `passwords`: password hashes, and passwords that are refused because they can be guessed
 - `reset_links`: new passwords, and links of the operator that set one
 - `endpoints`: the user and the accounts over HTTP
 """

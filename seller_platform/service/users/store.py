@@ -10,8 +10,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import DuplicateUserError, RequestError, UnknownAccountError
 from seller_platform.service.http.parameters import is_storable
 from seller_platform.service.security_events import EventKind, record_operator_event
-from seller_platform.service.users.passwords import hash_password, verify_password
-from seller_platform.service.users.weak_passwords import check_password
+from seller_platform.service.users.passwords import check_password, hash_password, verify_password
 from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import (

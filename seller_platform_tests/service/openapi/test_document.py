@@ -23,8 +23,8 @@ from seller_platform.service.oauth.developers_page import DELETE, NEW, SECRET
 from seller_platform.service.openapi.document import example_of, openapi_document, operations, without_references
 from seller_platform.service.openapi.operations import Operation
 from seller_platform.service.pages.login import ACCOUNT, APPROVALS, DEVELOPERS, LOGIN, LOGOUT
+from seller_platform.service.pages.password import RESET
 from seller_platform.service.pages.rendering import HOME, STATIC_FILES
-from seller_platform.service.pages.reset import RESET
 from seller_platform_tests.support.served import ANN, Served, execute
 
 _OWN_PAGES = {DEVELOPERS, NEW, DELETE, SECRET, APPROVALS, END}

@@ -9,8 +9,8 @@ from starlette.routing import Route
 from seller_platform.contract.wire import AUTHORIZE, DOCS
 from seller_platform.service.app import create_app
 from seller_platform.service.pages.login import LOGIN, LOGOUT
+from seller_platform.service.pages.password import RESET
 from seller_platform.service.pages.rendering import HOME
-from seller_platform.service.pages.reset import RESET
 from seller_platform_tests.support.served import ANN, BOB, CALLBACK, PASSWORD, Served, submit
 
 _PUBLIC = {HOME, LOGIN, LOGOUT, AUTHORIZE, RESET, DOCS}

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from seller_platform.errors import InvalidPasswordError
+from seller_platform.service.users.passwords import check_password
 from seller_platform.service.users.reset_links import create_reset_link
-from seller_platform.service.users.weak_passwords import check_password
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, stored, submit
 
 NEW = "violet tram nine hats"
