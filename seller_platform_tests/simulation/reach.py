@@ -83,6 +83,10 @@ NOT_REACHED: Mapping[str, tuple[str, str]] = {
         "all accounts have a zone",
         "client/lists/test_slice_reader.py::test_an_account_without_a_known_zone_is_refused",
     ),
+    "error RepeatedNameError": (
+        "the upstream writes no name twice",
+        "client/lists/test_ends.py::test_a_name_stands_twice_whatever_else_changes",
+    ),
     "error NotOfferedError": (
         "no list is computed by the upstream",
         "orchestration/assets/test_backfills.py::test_a_partition_that_is_not_offered_says_so_and_has_no_file",

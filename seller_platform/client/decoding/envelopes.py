@@ -27,7 +27,7 @@ _COUNTS = (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)
 _NULL = b"null"
 _NOTHING = (b"", _NULL, b"false", b'""')
 _MEMBER = b'":'
-_LARGEST_PART = 1 << 17
+_LARGEST_PART = 1 << 16
 
 _Count = int | float | str | None
 _COUNT: msgspec.json.Decoder[_Count] = msgspec.json.Decoder(_Count)
@@ -140,7 +140,7 @@ class CutBody:
     def check_rows(self, count: int, columns: int | None) -> None:
         """Return unless a name stands twice in a row, or in the object of rows.
 
-        Writers that repeat a name do so in all rows. So of an array beyond 128 KiB only the first rows are looked at:
+        Writers that repeat a name do so in all rows. So of an array beyond 64 KiB only the first rows are looked at:
         all would cost a `sync` more than two percent of its time.
 
         Args:

@@ -3,14 +3,16 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, time, timedelta
 from decimal import Context, Decimal, InvalidOperation, Overflow, localcontext
 from functools import cached_property, partial
 from operator import add, attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from seller_platform.client.decoding.envelopes import KEYED, NO_JSON, CutBody
-from seller_platform.client.decoding.known_pages import PageKeys
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
+
+from seller_platform.client.decoding.envelopes import ARRAY, KEYED, NO_JSON, CutBody
 from seller_platform.client.decoding.lenient import lenient_rows
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
 from seller_platform.client.decoding.strict import Shape, strict_decoder
@@ -19,6 +21,7 @@ from seller_platform.client.http.characters import variants
 from seller_platform.contract import Dataset, Kind, Window
 from seller_platform.contract.cost_periods import decimals_of
 from seller_platform.contract.currencies import minor_digits
+from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import EXCESS_DIGITS, REPLACED_TEXT, UNREADABLE_VALUES, PageFacts
 from seller_platform.contract.wire import ROWS
 from seller_platform.errors import (
@@ -32,6 +35,9 @@ from seller_platform.errors import (
 Row = tuple[Any, ...]
 Defects = Mapping[str, Mapping[int, Mapping[str, str]]]
 KnownPages = Mapping[bytes, PageFacts]
+
+_VERSION = 1
+"""Raise it whenever the same bytes are decoded to other rows."""
 
 _EXTRA = "extra"
 _EXACT = Context(prec=150_000, Emax=LARGEST_EXPONENT, traps=[InvalidOperation, Overflow])
@@ -106,13 +112,30 @@ def decoded(page: Page) -> Page:
     return replace(rows.page, as_of=page.as_of) if isinstance(rows, LateRows) and rows.facts is None else page
 
 
-class _Request(NamedTuple):
-    """What a page was requested for."""
+class PageKeys:
+    """Computes the keys of pages: equal for pages whose rows are the same in the warehouse.
 
-    window: Window | None
-    number: int
-    value: str | None
-    slice_value: tuple[str]
+    A key depends on all that the decoded rows depend on: the bytes, the columns, the days that were asked for, the
+    clocks of the zone on these days, the filter, and the version of the decoder. Counts are read from each answer.
+
+    Args:
+        slice_value: The value of the slice column in rows that carry no day of their own.
+    """
+
+    def __init__(self, dataset: Dataset, zone: ZoneInfo, slice_value: object) -> None:
+        columns = [(column.name, column.kind, column.aliases, column.key) for column in dataset.columns]
+        self._slice = repr((_VERSION, dataset.name, dataset.day, columns, zone.key, str(slice_value)))
+        self._zone = zone
+
+    def key(self, cut: CutBody, query: ListQuery) -> bytes | None:
+        """Return the key of a page; None where its rows are no array."""
+        if cut.container != ARRAY:
+            return None
+        clocks, window = [], query.window
+        if window is not None:
+            days = (window.start + timedelta(days=number) for number in range(window.days + 1))
+            clocks = [datetime.combine(day, time(), self._zone).utcoffset() for day in days]
+        return xxh3_128_digest(cut.rows, xxh3_64_intdigest(repr((self._slice, str(window), clocks, query.value))))
 
 
 class PageDecoder:
@@ -156,64 +179,54 @@ class PageDecoder:
         self._known = known if known is not None else {}
         self._keys = PageKeys(dataset, zone, slice_value) if known is not None else None
 
-    def decode(
-        self,
-        body: bytes,
-        window: Window | None = None,
-        *,
-        number: int = 1,
-        value: str | None = None,
-        most: int | None = None,
-    ) -> Page:
+    def decode(self, body: bytes, query: ListQuery, most: int | None = None) -> Page:
         """Return the page that a body holds.
 
         Args:
-            window: The days that were requested; a row of another day is refused.
-            number: The number of the page. Upstreams may end a list without a total by an empty object.
-            value: The value of the filter that was requested.
+            query: What was requested; a row of another day is refused. Upstreams may end a list without a total by an
+                empty object.
             most: Where the total is larger, the rows are only counted. That takes a tenth of the time of decoding them,
                 and such a page is seldom stored.
 
         Raises:
             RowsMissingError: It has nothing where the rows should be.
             ContractViolationError: A row has no day, or one of another window; it is named by its position, from 1.
-            UnreadableBodyError: The body is not JSON, carries an error, or has a name twice for the first time.
+            UnreadableBodyError: The body is not JSON, carries an error, or has a name twice.
         """
         if not body:  # of status 204 or 205; with any other, an empty body is a fault
             return Page([])
-        slice_value = self._slice_value if window is None else (window.start.isoformat(),)
-        return self._decoded(_Request(window, number, value, slice_value), self._known, most, body)
+        return self._decoded(query, self._known, most, body)
 
-    def _decoded(self, request: "_Request", known: KnownPages, most: int | None, body: bytes) -> Page:
+    def _decoded(self, query: ListQuery, known: KnownPages, most: int | None, body: bytes) -> Page:
         cut = CutBody.guessed(body, self._rows_field) if self._guesses else None
-        page = cut and self._fast_page(request, known, most, body, cut)
+        page = cut and self._fast_page(query, known, most, body, cut)
         if not page:
             storable = variants(body)
             if storable != [body]:
-                first, *others = (self._decoded(request, {}, None, variant) for variant in storable)
+                first, *others = (self._decoded(query, {}, None, variant) for variant in storable)
                 replaced = {REPLACED_TEXT: self._differences(first, *others)} if others else {}
                 return replace(first, defects={**first.defects, **replaced}, key=None)
             if not cut or cut.count() is None:
                 self._guesses, cut = False, CutBody.of(body, self.dataset, self._rows_field)
-                page = self._fast_page(request, known, most, body, cut)
-            page = page or self._lenient_page(request, cut)
+                page = self._fast_page(query, known, most, body, cut)
+            page = page or self._lenient_page(query, cut)
         if isinstance(page.rows, LateRows):
             return page
-        if not page.rows and page.total is None and self._shape.container == KEYED and request.number == 1:
+        if not page.rows and page.total is None and self._shape.container == KEYED and query.page == 1:
             raise UnreadableBodyError(f"an empty object as {self._rows_field}, and no total that says that it is empty")
-        if request.window is not None and self._day is not None:
-            self._check_window(page.rows, request.window)
-        return self._complete(page, request.value) if self._complete else page
+        if query.window is not None and self._day is not None:
+            self._check_window(page.rows, query.window)
+        return self._complete(page, query.value) if self._complete else page
 
     def _fast_page(
-        self, request: "_Request", known: KnownPages, most: int | None, body: bytes, cut: CutBody
+        self, query: ListQuery, known: KnownPages, most: int | None, body: bytes, cut: CutBody
     ) -> Page | None:
         """Return the page if it is known, only counted, or of one strict form."""
         if most is not None and (cut.envelope.total or 0) > most and (count := cut.count()):
-            return Page(LateRows(count, body, partial(self._decoded, request, known, None)), {}, *cut.envelope)
-        key = self._keys.key(cut, request.window, request.value) if self._keys else None
+            return Page(LateRows(count, body, partial(self._decoded, query, known, None)), {}, *cut.envelope)
+        key = self._keys.key(cut, query) if self._keys else None
         if facts := known.get(key or b""):
-            rows = LateRows(facts.rows, body, partial(self._decoded, request, {}, None), facts)
+            rows = LateRows(facts.rows, body, partial(self._decoded, query, {}, None), facts)
             return Page(rows, {}, *cut.envelope, facts.unknown_fields, key=key)
         # In most lists each row has every field; then names need only be counted to see that none stands twice.
         for shape in dict.fromkeys((self._shape, replace(self._shape, is_complete=False))):
@@ -226,7 +239,7 @@ class PageDecoder:
                 continue
             self._shape = shape
             cut.check_rows(len(values), len(self._columns) if shape.is_complete else None)
-            strict = self._strict_rows(body, values, request.slice_value)
+            strict = self._strict_rows(body, values, self._slice_of(query))
             return strict and Page(strict[0], {}, *cut.envelope, defects=strict[1], key=key)
         return None
 
@@ -249,15 +262,18 @@ class PageDecoder:
         except (ValueError, ArithmeticError):
             return None
 
-    def _lenient_page(self, request: "_Request", cut: CutBody) -> Page:
+    def _lenient_page(self, query: ListQuery, cut: CutBody) -> Page:
         lenient = lenient_rows(self.dataset, cut, self.zone)
         cut.check_rows(len(lenient.rows), None)
         self._shape = lenient.shape
-        rows = self._with_days(lenient.rows, request.slice_value)
+        rows = self._with_days(lenient.rows, self._slice_of(query))
         unreadable = {UNREADABLE_VALUES: lenient.unreadable} if lenient.unreadable else {}
         defects = {**self._excess_digits(rows), **unreadable}
-        key = self._keys.key(cut, request.window, request.value) if self._keys else None
+        key = self._keys.key(cut, query) if self._keys else None
         return Page(rows, lenient.extras, *cut.envelope, lenient.unknown_fields, defects, key=key)
+
+    def _slice_of(self, query: ListQuery) -> tuple[str]:
+        return self._slice_value if query.window is None else (query.window.start.isoformat(),)
 
     def _excess_digits(self, rows: Sequence[Row]) -> Defects:
         """Return the amounts with more decimals than their currency has, as defects.

@@ -93,7 +93,7 @@ class PageFetcher:
         Args:
             most: Where the total is larger, the rows are only counted.
         """
-        decode = partial(self._decoder.decode, window=query.window, number=query.page, value=query.value)
+        decode = partial(self._decoder.decode, query=query)
         is_product = query.dataset.source is Source.PRODUCT_LOOKUP
         with naming(query.value or "") if is_product else nullcontext():
             try:

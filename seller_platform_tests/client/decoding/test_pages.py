@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.contract import DATASETS, Column, Dataset, Kind, Source, Window, dataset_named
+from seller_platform.contract.list_query import ListQuery
 from seller_platform.errors import ContractViolationError, ErrorAnswerError, UnreadableBodyError
 
 ZONE = ZoneInfo("Europe/Berlin")
@@ -151,7 +152,8 @@ ORDER = {
 
 def decoder_of(dataset: Dataset, *, window: Window = WINDOW, zone: ZoneInfo = ZONE) -> Callable[[bytes], Page]:
     decoder = PageDecoder(dataset, zone, window.start)
-    return lambda body: decoder.decode(body, window if dataset.is_dated else None)
+    query = ListQuery(dataset, window=window if dataset.is_dated else None)
+    return lambda body: decoder.decode(body, query)
 
 
 def decoded(dataset: Dataset, *rows: dict[str, Any] | str) -> Sequence[tuple[Any, ...]]:
@@ -229,7 +231,7 @@ def test_the_envelope_is_read_in_every_spelling() -> None:
 def test_a_period_with_its_dates_in_an_object_is_a_period() -> None:
     row = {"sku": "A", "dates": {"from_date": "2026-01-01", "to_date": "2026-12-31"}, "cost_elements": []}
 
-    rows = PageDecoder(dataset_named("cost_periods"), ZONE, "2026-10-01").decode(json.dumps([row]).encode()).rows
+    rows = decoder_of(dataset_named("cost_periods"))(json.dumps([row]).encode()).rows
 
     assert rows == [("A", "2026-01-01", "2026-12-31", "[]", "2026-10-01")]
 
@@ -390,14 +392,14 @@ def test_rows_beside_no_error_are_rows(sent: str) -> None:
 
 
 def test_an_empty_object_is_an_empty_list_only_beside_a_total() -> None:
-    decoder = PageDecoder(INVENTORY, ZONE, WINDOW.start)
+    decoder, query = PageDecoder(INVENTORY, ZONE, WINDOW.start), ListQuery(INVENTORY)
 
     for _ in range(2):
-        assert decoder.decode(b'{"data": []}').rows == []
-        assert decoder.decode(b'{"data": {}, "total": "0"}').rows == []
-        assert decoder.decode(b'{"data": {}}', number=2).rows == []
+        assert decoder.decode(b'{"data": []}', query).rows == []
+        assert decoder.decode(b'{"data": {}, "total": "0"}', query).rows == []
+        assert decoder.decode(b'{"data": {}}', replace(query, page=2)).rows == []
         with pytest.raises(UnreadableBodyError, match="an empty object as data, and no total"):
-            decoder.decode(b'{"data": {}}')
+            decoder.decode(b'{"data": {}}', query)
 
 
 @pytest.mark.parametrize("body", [b"[]", b'[{"sku": "A"}]'])

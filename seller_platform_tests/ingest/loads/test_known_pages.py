@@ -14,6 +14,7 @@ from sqlalchemy import text
 from seller_platform.client.decoding.pages import LateRows, PageDecoder
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Account, Dataset, Window, dataset_named
+from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import NO_PAGES, LoadFacts, PageFacts
 from seller_platform.errors import ContractViolationError, ErrorAnswerError
 from seller_platform.ingest.loads.slices import SliceRequest, load_slice
@@ -110,16 +111,17 @@ def test_known_rows_beside_an_error_are_no_rows() -> None:
     body = {"data": [order("A", datetime(2026, 3, 5, tzinfo=UTC))], "total": 1}
     known: dict[bytes, PageFacts] = {}
     decoder = PageDecoder(ORDERS, ZoneInfo("Europe/Berlin"), MARCH.start, known=known)
-    page = decoder.decode(json.dumps(body).encode(), MARCH)
+    query = ListQuery(ORDERS, window=MARCH)
+    page = decoder.decode(json.dumps(body).encode(), query)
     assert page.key is not None
     known[page.key] = PageFacts(1, bytes(16), {"2026-03-05": 1})
 
-    again = decoder.decode(json.dumps(body | {"total": 7}).encode(), MARCH)
+    again = decoder.decode(json.dumps(body | {"total": 7}).encode(), query)
 
     assert isinstance(again.rows, LateRows)
     assert (again.total, list(again.rows) == page.rows, again.rows[0]) == (7, True, page.rows[0])
     with pytest.raises(ErrorAnswerError):
-        decoder.decode(json.dumps(body | {"error": "no"}).encode(), MARCH)
+        decoder.decode(json.dumps(body | {"error": "no"}).encode(), query)
 
 
 @pytest.mark.parametrize(
