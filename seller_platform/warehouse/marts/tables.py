@@ -1,24 +1,18 @@
 """The tables of schema `marts`, the receipts of their builds, and the newest try of each partition."""
 
-from sqlalchemy import BigInteger, Column, Date, Identity, Index, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Date, Index, LargeBinary, MetaData, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from seller_platform.warehouse.marts.declaration import MARTS_SCHEMA, Mart
 from seller_platform.warehouse.marts.registry import MARTS
-from seller_platform.warehouse.schema.tables import METADATA, MOMENT, PLATFORM, TYPES
+from seller_platform.warehouse.schema.tables import METADATA, MOMENT, PLATFORM, TYPES, numbered
 
 ACCOUNT, BUILD_ID = "account", "build_id"
 
 BUILDS = Table(
     "mart_builds",
     METADATA,
-    Column(
-        "id",
-        BigInteger,
-        Identity(),
-        primary_key=True,
-        comment="The number of the build; later builds have larger ones.",
-    ),
+    numbered("The number of the build; later builds have larger ones."),
     Column("mart", Text, nullable=False, comment="The table in schema marts that was built."),
     Column("account", Text, nullable=False, comment="Key of the account."),
     Column("window_start", Date, comment="The first day of the month; null where the whole account was built."),

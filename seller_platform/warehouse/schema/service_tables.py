@@ -8,7 +8,6 @@ from sqlalchemy import (
     Column,
     Date,
     ForeignKey,
-    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -20,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, DATERANGE, JSONB
 
-from seller_platform.warehouse.schema.tables import METADATA, MOMENT, stamped
+from seller_platform.warehouse.schema.tables import METADATA, MOMENT, belonging, counted, numbered, stamped
 
 SERVICE = "service"
 
@@ -28,7 +27,7 @@ SERVICE = "service"
 USERS = Table(
     "users",
     METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the user."),
+    numbered("The number of the user."),
     Column("email", Text, nullable=False, comment="The e-mail address, with which the user logs in."),
     Column("name", Text, nullable=False, comment="The name on pages."),
     Column("password_hash", Text, nullable=False, comment="argon2id, with its parameters and salt."),
@@ -40,16 +39,10 @@ USERS = Table(
 )
 
 
-def _user(comment: str, *, primary_key: bool = False, index: bool | None = None) -> Column[Any]:
-    """Return the column with the user to whom a row belongs, and with whom it is deleted."""
-    user = ForeignKey(USERS.c.id, ondelete="CASCADE")
-    return Column("user_id", BigInteger, user, primary_key=primary_key, nullable=False, index=index, comment=comment)
-
-
 USER_ACCOUNTS = Table(
     "user_accounts",
     METADATA,
-    _user("The user: service.users.id.", primary_key=True),
+    belonging("user_id", USERS.c.id, "The user: service.users.id.", primary_key=True),
     Column("account", Text, primary_key=True, comment="Key of the account."),
     schema=SERVICE,
     comment="Which accounts a user may read.",
@@ -58,8 +51,8 @@ USER_ACCOUNTS = Table(
 ACCOUNT_GROUPS = Table(
     "account_groups",
     METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the group."),
-    _user("Its user: service.users.id."),
+    numbered("The number of the group."),
+    belonging("user_id", USERS.c.id, "Its user: service.users.id."),
     Column("title", Text, nullable=False, comment="Its name, which is unique for the user."),
     Index("uq_account_groups_user_id_title", "user_id", "title", unique=True),
     schema=SERVICE,
@@ -69,13 +62,7 @@ ACCOUNT_GROUPS = Table(
 ACCOUNT_GROUP_MEMBERS = Table(
     "account_group_members",
     METADATA,
-    Column(
-        "group_id",
-        BigInteger,
-        ForeignKey(ACCOUNT_GROUPS.c.id, ondelete="CASCADE"),
-        primary_key=True,
-        comment="The group: service.account_groups.id.",
-    ),
+    belonging("group_id", ACCOUNT_GROUPS.c.id, "The group: service.account_groups.id.", primary_key=True),
     Column("account", Text, primary_key=True, comment="Key of the account."),
     schema=SERVICE,
     comment="The accounts of a group.",
@@ -100,14 +87,8 @@ AUTHORIZATIONS = Table(
     "authorizations",
     METADATA,
     Column("family", Uuid, primary_key=True, comment="Names the consent in its codes and tokens."),
-    Column(
-        "client_id",
-        Text,
-        ForeignKey(APPLICATIONS.c.client_id, ondelete="CASCADE"),
-        nullable=False,
-        comment="The application: service.applications.client_id.",
-    ),
-    _user("Who consented: service.users.id."),
+    belonging("client_id", APPLICATIONS.c.client_id, "The application: service.applications.client_id."),
+    belonging("user_id", USERS.c.id, "Who consented: service.users.id."),
     stamped("created_at", "When the user consented."),
     Column("revoked_at", MOMENT, comment="When it was revoked; null while it is valid."),
     Column(
@@ -148,13 +129,8 @@ AUTHORIZATIONS = Table(
 
 
 def _family() -> Column[Any]:
-    return Column(
-        "family",
-        Uuid,
-        ForeignKey(AUTHORIZATIONS.c.family, ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-        comment="The consent that it came of: service.authorizations.family.",
+    return belonging(
+        "family", AUTHORIZATIONS.c.family, "The consent that it came of: service.authorizations.family.", index=True
     )
 
 
@@ -202,7 +178,7 @@ SESSIONS = Table(
     "sessions",
     METADATA,
     Column("session_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie's value."),
-    _user("Who logged in: service.users.id.", index=True),
+    belonging("user_id", USERS.c.id, "Who logged in: service.users.id.", index=True),
     Column("expires_at", MOMENT, nullable=False, comment="When it ends at the latest."),
     stamped("created_at", "When the login was."),
     stamped("last_used_at", "To the minute."),
@@ -221,7 +197,7 @@ RESET_LINKS = Table(
     "reset_links",
     METADATA,
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token in the link."),
-    _user("Whose password it sets: service.users.id.", index=True),
+    belonging("user_id", USERS.c.id, "Whose password it sets: service.users.id.", index=True),
     stamped("created_at", "When it was created."),
     Column("expires_at", MOMENT, nullable=False, comment="When it expires."),
     schema=SERVICE,
@@ -241,7 +217,7 @@ LOGIN_ATTEMPTS = Table(
 SECURITY_EVENTS = Table(
     "security_events",
     METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the event, in the order of time."),
+    numbered("The number of the event, in the order of time."),
     stamped("at", "When it happened."),
     Column("kind", Text, nullable=False, comment="What happened, such as login_failed."),
     Column("user_id", BigInteger, comment="The user whom it concerns; kept when the user is deleted."),
@@ -307,32 +283,20 @@ STATUS = Table(
 REPORT_JOBS = Table(
     "report_jobs",
     METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the report."),
-    _user("Who requested it: service.users.id.", index=True),
+    numbered("The number of the report."),
+    belonging("user_id", USERS.c.id, "Who requested it: service.users.id.", index=True),
     Column("selection", JSONB, nullable=False, comment="How its accounts were selected."),
     Column("accounts", ARRAY(Text), nullable=False, comment="Keys of the accounts that this selected."),
     Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
     Column("value", Text, nullable=False, comment="The value of that parameter."),
     Column("state", Text, nullable=False, server_default="processing", comment="processing, completed or failed."),
-    Column("progress", Integer, nullable=False, server_default="0", comment="Percent; never falls."),
-    Column(
-        "failures",
-        Integer,
-        nullable=False,
-        server_default="0",
-        comment="How many leases ended by themselves, because writing it failed or its worker died.",
-    ),
+    counted("progress", "Percent; never falls."),
+    counted("failures", "How many leases ended by themselves, because writing it failed or its worker died."),
     Column("leased_until", MOMENT, comment="When the lease of its worker ends; null without one."),
     Column("problem", Text, comment="Why it failed."),
     Column("rows", BigInteger, comment="How many rows it has; null until it is completed."),
     Column("chunks", Integer, comment="How many chunks hold them."),
-    Column(
-        "turn",
-        BigInteger,
-        nullable=False,
-        server_default="0",
-        comment="Its place in the queue; users take turns, the lowest first.",
-    ),
+    counted("turn", "Its place in the queue; users take turns, the lowest first.", BigInteger),
     Column("bytes", BigInteger, comment="The size of its stored rows; null until it is completed."),
     stamped("requested_at", "When it was requested."),
     Column("finished_at", MOMENT, comment="When it was completed or failed; null until then."),
@@ -346,13 +310,7 @@ REPORT_JOBS = Table(
 REPORT_CHUNKS = Table(
     "report_chunks",
     METADATA,
-    Column(
-        "report_id",
-        BigInteger,
-        ForeignKey(REPORT_JOBS.c.id, ondelete="CASCADE"),
-        primary_key=True,
-        comment="The report: service.report_jobs.id.",
-    ),
+    belonging("report_id", REPORT_JOBS.c.id, "The report: service.report_jobs.id.", primary_key=True),
     Column("position", Integer, primary_key=True, autoincrement=False, comment="Counted from 1."),
     Column("rows", LargeBinary, nullable=False, comment="JSON objects with commas between, in UTF-8."),
     schema=SERVICE,
@@ -362,7 +320,7 @@ REPORT_CHUNKS = Table(
 IDEMPOTENCY_KEYS = Table(
     "idempotency_keys",
     METADATA,
-    _user("Who sent it: service.users.id.", primary_key=True),
+    belonging("user_id", USERS.c.id, "Who sent it: service.users.id.", primary_key=True),
     Column("endpoint", Text, primary_key=True, comment="Method and path."),
     Column("key", Text, primary_key=True, comment="The value of the header Idempotency-Key."),
     Column("fingerprint", LargeBinary, nullable=False, comment="SHA-256 of the query and the body."),

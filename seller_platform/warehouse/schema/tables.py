@@ -85,6 +85,24 @@ def stamped(name: str, comment: str) -> Column[Any]:
     return Column(name, MOMENT, nullable=False, server_default=func.now(), comment=comment)
 
 
+def numbered(comment: str) -> Column[Any]:
+    """Return the column with the number of a row."""
+    return Column("id", BigInteger, Identity(), primary_key=True, comment=comment)
+
+
+def counted(name: str, comment: str, kind: type[Integer] = Integer) -> Column[Any]:
+    """Return a column that counts from 0."""
+    return Column(name, kind, nullable=False, server_default="0", comment=comment)
+
+
+def belonging(
+    name: str, owner: Column[Any], comment: str, *, primary_key: bool = False, index: bool | None = None
+) -> Column[Any]:
+    """Return the column with what a row belongs to, and with which it is deleted."""
+    key = ForeignKey(owner, ondelete="CASCADE")
+    return Column(name, owner.type, key, primary_key=primary_key, nullable=False, index=index, comment=comment)
+
+
 def _transaction(comment: str) -> Column[Any]:
     number = text("pg_current_xact_id()")
     return Column("transaction_id", TransactionNumber, nullable=False, server_default=number, comment=comment)
@@ -175,13 +193,7 @@ CONNECTIONS = Table(
 GRANTS = Table(
     "grants",
     METADATA,
-    Column(
-        "connection",
-        Text,
-        ForeignKey(CONNECTIONS.c.name, ondelete="CASCADE"),
-        primary_key=True,
-        comment="The connection that it authorises.",
-    ),
+    belonging("connection", CONNECTIONS.c.name, "The connection that it authorises.", primary_key=True),
     Column("token_pair", LargeBinary, nullable=False, comment="The current pair, encrypted (Fernet)."),
     Column("generation", BigInteger, nullable=False, comment="Counts the pairs: 1 from the code, +1 each rotation."),
     Column("issued_at", MOMENT, nullable=False, comment="When the current pair was received."),
@@ -195,13 +207,7 @@ ACCOUNTS = Table(
     "accounts",
     METADATA,
     Column("key", Text, primary_key=True, comment="Key of the account: <seller_id>.<marketplace>."),
-    Column(
-        "connection",
-        Text,
-        ForeignKey(CONNECTIONS.c.name, ondelete="CASCADE"),
-        nullable=False,
-        comment="The connection that listed it last.",
-    ),
+    belonging("connection", CONNECTIONS.c.name, "The connection that listed it last."),
     Column("id", BigInteger, nullable=False, comment="The upstream's number of the account."),
     Column("title", Text, nullable=False, comment="The name that people gave it."),
     Column("country_code", Text, comment="ISO 3166 code of the marketplace's country."),
@@ -222,9 +228,7 @@ _IS_READING = text("verdict <> 'held' AND notes -> 'reverts_load' IS NULL")
 LOADS = Table(
     "loads",
     METADATA,
-    Column(
-        "id", BigInteger, Identity(), primary_key=True, comment="The number of the load; later loads have larger ones."
-    ),
+    numbered("The number of the load; later loads have larger ones."),
     Column("dataset", Text, nullable=False, comment="The table in schema seller that was loaded."),
     Column("account", Text, nullable=False, comment="Account key; for seller.accounts the connection."),
     Column("window_start", Date, nullable=False, comment="The first day of the window; of a snapshot its day."),
@@ -301,13 +305,7 @@ KEPT_SETTLEDNESS = Table(
 KNOWN_PAGES = Table(
     "known_pages",
     METADATA,
-    Column(
-        "load_id",
-        BigInteger,
-        ForeignKey(LOADS.c.id, ondelete="CASCADE"),
-        primary_key=True,
-        comment="The load that read them: platform.loads.id.",
-    ),
+    belonging("load_id", LOADS.c.id, "The load that read them: platform.loads.id.", primary_key=True),
     Column("pages", LargeBinary, nullable=False, comment="What each page added to the slice, by its digest."),
     schema=PLATFORM,
     comment="The pages of the last load of each slice: one that is sent again is not decoded again.",
@@ -330,7 +328,7 @@ SLICES = Table(
     Column("first_day", Date, comment="Where the list has no days: the first on which it was loaded."),
     Column("newest_day", Date, comment="Where the list has no days: that of its newest snapshot, be it empty."),
     Column("reported_load_id", BigInteger, comment="The newest load that was reported to Dagster."),
-    Column("rows", BigInteger, nullable=False, server_default="0", comment="Rows stored; of a snapshot the newest."),
+    counted("rows", "Rows stored; of a snapshot the newest.", BigInteger),
     Column("read_at", MOMENT, comment="When the newest published reading of it began."),
     Column("current_at", MOMENT, comment="When the newest with the account's present day in it began."),
     Column(
@@ -355,13 +353,7 @@ SLICES = Table(
     Column("failed_since", MOMENT, comment="When it failed first, after its last load."),
     Column("failed_at", MOMENT, comment="When it failed last."),
     Column("failed_run_id", Text, comment="The Dagster run that failed last."),
-    Column(
-        "requests_in_vain",
-        Integer,
-        nullable=False,
-        server_default="0",
-        comment="The most requests that were sent in vain, before those of a day were used up.",
-    ),
+    counted("requests_in_vain", "The most requests that were sent in vain, before those of a day were used up."),
     Index(
         "ix_slices_unreported",
         "load_id",
@@ -404,7 +396,7 @@ SAMPLED_SLICES = Table(
 COMPARISONS = Table(
     "comparisons",
     METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True, comment="In the order of the draws."),
+    numbered("In the order of the draws."),
     Column("stratum", Text, nullable=False, comment="settled, or changing: days might still change."),
     Column("dataset", Text, nullable=False, comment="The table in schema seller."),
     Column("account", Text, nullable=False, comment="Key of the account."),
@@ -467,10 +459,8 @@ SENT_REQUESTS = Table(
 REPORT_JOBS = Table(
     "report_jobs",
     METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the job."),
-    Column(
-        "account", Text, ForeignKey(ACCOUNTS.c.key, ondelete="CASCADE"), nullable=False, comment="Key of the account."
-    ),
+    numbered("The number of the job."),
+    belonging("account", ACCOUNTS.c.key, "Key of the account."),
     Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
     Column("value", Text, nullable=False, comment="The value of that parameter."),
     Column("format", Text, nullable=False, comment="The form in which the rows are downloaded: json or csv."),
@@ -508,7 +498,7 @@ REPORT_JOBS = Table(
 COST_PLANS = Table(
     "cost_plans",
     METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the plan, as commands name it."),
+    numbered("The number of the plan, as commands name it."),
     Column("uid", Uuid, nullable=False, unique=True, comment="Names the plan wherever its file is carried."),
     Column("made_at", MOMENT, nullable=False, comment="When it was made."),
     Column("made_by", Text, nullable=False, comment="Who made it."),
@@ -521,13 +511,7 @@ COST_PLANS = Table(
 COST_WRITES = Table(
     "cost_writes",
     METADATA,
-    Column(
-        "plan",
-        BigInteger,
-        ForeignKey(COST_PLANS.c.id, ondelete="CASCADE"),
-        primary_key=True,
-        comment="The plan: platform.cost_plans.id.",
-    ),
+    belonging("plan", COST_PLANS.c.id, "The plan: platform.cost_plans.id.", primary_key=True),
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("sku", Text, primary_key=True, comment="Seller SKU."),
     Column("before", JSONB, nullable=False, comment="The cost periods when the plan was made."),
