@@ -1,7 +1,7 @@
 """The names of definitions in a project, and the accounts that they read."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -83,6 +83,19 @@ class Placement:
         """The tags of assets and ops: the connection, if they read only one."""
         only = self._only_connection
         return {} if only is None else {CONNECTION_TAG: only}
+
+    def job(
+        self, name: str, step: str, description: str, *, calls_api: bool = True
+    ) -> Callable[[Callable[..., object]], dg.JobDefinition]:
+        """Return a decorator that makes a job of a function, its only step, which returns nothing."""
+        pool, nothing = self.pool if calls_api else None, dg.Out(dg.Nothing)
+        op = dg.op(name=self.name_of(step), pool=pool, tags=self.tags, description=description, out=nothing)
+
+        def job_of(function: Callable[..., object]) -> dg.JobDefinition:
+            graph = dg.GraphDefinition(self.name_of(name), description=description, node_defs=[op(function)])
+            return graph.to_job()
+
+        return job_of
 
     def chosen(self, known: Iterable[Reader]) -> list[Reader]:
         """Return the accounts or the connections that are read."""

@@ -46,12 +46,8 @@ def cost_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
 def write_job(placement: Placement = WHOLE) -> dg.JobDefinition:
     """Return the job that applies the reviewed plan whose id its config gives."""
 
-    @dg.op(
-        name=placement.name_of("write"),
-        pool=placement.pool,
-        tags=placement.tags,
-        description="Writes the costs of a reviewed plan, and reads them back until the upstream has them.",
-        out=dg.Out(dg.Nothing),
+    @placement.job(
+        "write_costs", "write", "Writes the costs of a reviewed plan, and reads them back until the upstream has them."
     )
     def write(
         context: dg.OpExecutionContext, config: WriteCosts, warehouse: WarehouseResource, seller_api: SellerApiResource
@@ -70,11 +66,7 @@ def write_job(placement: Placement = WHOLE) -> dg.JobDefinition:
             raise ForeseenError(str(applied.problem), {**metadata, EXIT_CODE: applied.problem.exit_code})
         context.add_output_metadata(metadata)
 
-    @dg.job(name=placement.name_of("write_costs"), description=write.description)
-    def write_costs() -> None:
-        write()
-
-    return write_costs
+    return write
 
 
 def _metadata(plan: CostPlan, names: AccountNames) -> dict[str, dg.MetadataValue | int | str]:

@@ -125,11 +125,10 @@ def report_definitions(
 
 
 def _request_job(clock: Clock, placement: Placement) -> dg.JobDefinition:
-    @dg.op(
-        name=placement.name_of("request"),
-        pool=placement.pool,
-        tags=placement.tags,
-        description="Requests one report for each account, unless a report with the same content is open.",
+    @placement.job(
+        "request_reports",
+        "request",
+        "Requests one report for each account, unless a report with the same content is open.",
     )
     def request(
         context: dg.OpExecutionContext,
@@ -159,11 +158,7 @@ def _request_job(clock: Clock, placement: Placement) -> dg.JobDefinition:
                 loop.failures |= {error.report: error for error in take_failures(database, account.key, now=now)}
         _fail(loop, "requested")
 
-    @dg.job(name=placement.name_of("request_reports"), description=request.description)
-    def request_reports() -> None:
-        request()
-
-    return request_reports
+    return request
 
 
 def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg.AssetsDefinition:

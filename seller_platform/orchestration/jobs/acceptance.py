@@ -49,12 +49,10 @@ class AcceptHeld(CheckedConfig):
 def accept_job(placement: Placement = WHOLE) -> dg.JobDefinition:
     """Return the job; it needs the resources `warehouse` and `seller_api`."""
 
-    @dg.op(
-        name=placement.name_of("accept"),
-        pool=placement.pool,
-        tags=placement.tags,
-        description="Publishes held readings: each is read again, and published if it still says the same.",
-        out=dg.Out(dg.Nothing),
+    @placement.job(
+        "accept_held",
+        "accept",
+        "Publishes held readings: each is read again, and published if it still says the same.",
     )
     def accept(
         context: dg.OpExecutionContext, config: AcceptHeld, warehouse: WarehouseResource, seller_api: SellerApiResource
@@ -78,11 +76,7 @@ def accept_job(placement: Placement = WHOLE) -> dg.JobDefinition:
         reasons = "; ".join(str(error) for error in loop.failures.values())
         loop.fail(f"{len(loop.failures)} of {count_of(len(chosen), 'held reading', 'was')} not published: {reasons}")
 
-    @dg.job(name=placement.name_of("accept_held"), description=accept.description)
-    def accept_held() -> None:
-        accept()
-
-    return accept_held
+    return accept
 
 
 def _chosen(database: Database, config: AcceptHeld, placement: Placement) -> list[int]:

@@ -102,11 +102,11 @@ def loading_jobs(
             raise ForeseenError(message, {**metadata, **reasons, EXIT_CODE: exit_code})
         context.add_output_metadata(metadata)
 
-    @dg.op(
-        name=placement.name_of("load_months"),
-        tags=placement.tags,
-        description="Requests runs that load whole months of accounts, newest first, and today's undated datasets.",
-        out=dg.Out(dg.Nothing),
+    @placement.job(
+        "backfill_history",
+        "load_months",
+        "Requests runs that load whole months of accounts, newest first, and today's undated datasets.",
+        calls_api=False,
     )
     def load_months(context: dg.OpExecutionContext, config: BackfillHistory, warehouse: WarehouseResource) -> None:
         database = warehouse.database
@@ -125,11 +125,11 @@ def loading_jobs(
         planner = warehouse.planner(chosen, since, utc_now())
         request(context, planner, planner.requested(readable(config.datasets), months))
 
-    @dg.op(
-        name=placement.name_of("refresh"),
-        tags=placement.tags,
-        description="Requests runs that load what is not stored yet or may have changed, as the daily refresh does.",
-        out=dg.Out(dg.Nothing),
+    @placement.job(
+        "refresh_now",
+        "refresh",
+        "Requests runs that load what is not stored yet or may have changed, as the daily refresh does.",
+        calls_api=False,
     )
     def refresh(context: dg.OpExecutionContext, config: RefreshNow, warehouse: WarehouseResource) -> None:
         with foreseen():
@@ -139,12 +139,4 @@ def loading_jobs(
         slices = planner.requested(readable(config.datasets), lookups_too=bool(config.datasets))
         request(context, planner, slices)
 
-    @dg.job(name=placement.name_of("backfill_history"), description=load_months.description)
-    def backfill_history() -> None:
-        load_months()
-
-    @dg.job(name=placement.name_of("refresh_now"), description=refresh.description)
-    def refresh_now() -> None:
-        refresh()
-
-    return [backfill_history, refresh_now]
+    return [load_months, refresh]

@@ -98,12 +98,10 @@ def today_slices(listed: Iterable[KnownAccount], now: datetime) -> list[DueSlice
 
 
 def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg.JobDefinition:
-    @dg.op(
-        name=placement.name_of("read_today"),
-        pool=placement.pool,
-        tags=placement.tags,
-        description="Reads today's orders of every account, and yesterday's in the half hour after midnight.",
-        out=dg.Out(dg.Nothing),
+    @placement.job(
+        "read_orders_today",
+        "read_today",
+        "Reads today's orders of every account, and yesterday's in the half hour after midnight.",
     )
     def read_today(
         context: dg.OpExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
@@ -138,8 +136,4 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
             f"{', '.join(loop.failures)}. All others were. The next tick reads them again"
         )
 
-    @dg.job(name=placement.name_of("read_orders_today"), description=read_today.description)
-    def read_orders_today() -> None:
-        read_today()
-
-    return read_orders_today
+    return read_today
