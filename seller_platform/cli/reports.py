@@ -38,7 +38,7 @@ from seller_platform.warehouse.jobs.report_jobs import (
     LOST,
     JobState,
     ReportJob,
-    find_job,
+    job_of,
     newest_jobs,
     ready_jobs,
 )
@@ -212,7 +212,7 @@ def download(*, number: int, target: Path | None, form: Format, wait: bool) -> N
     """
     output = Output(as_json=False)
     with open_served_installation() as installation, open_stored_apis(installation) as apis:
-        job = find_job(installation.database, number)
+        job = job_of(installation.database, number)
         account = account_of(installation.database, job.account)
         api = apis(account.connection)
         if wait and job.state in AWAITED:

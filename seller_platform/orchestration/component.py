@@ -33,7 +33,7 @@ from seller_platform.orchestration.automation.following import following_definit
 from seller_platform.orchestration.automation.schedules import schedule_definitions
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
 from seller_platform.orchestration.jobs.acceptance import accept_job
-from seller_platform.orchestration.jobs.run_requests import AssetJob, loading_jobs
+from seller_platform.orchestration.jobs.run_requests import loading_jobs
 from seller_platform.orchestration.jobs.today import today_definitions
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -200,7 +200,11 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             SettingsError: The attributes contradict each other, or name an unknown dataset.
             SettingsError: A file with rules of marts, which the settings name, cannot be used.
         """
-        datasets, placement = self._datasets(), self._placement()
+        datasets = self._datasets()
+        connections, accounts = (
+            None if names is None else frozenset(names) for names in (self.connections, self.accounts)
+        )
+        placement = Placement(tuple(self.key_prefix), self.group, connections, accounts)
         extras = _EXTRAS if self.datasets is None else self.datasets
         refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
@@ -229,7 +233,11 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 ),
                 schedule_definitions(history_start, refreshed, placement, running=running),
             ]
-            loading = loading_jobs(history_start, self._asset_job(settings), placement, datasets)
+
+            def asset_job(since: date) -> dg.JobDefinition:
+                return self.definitions(settings, since).resolve_implicit_global_asset_job_def()
+
+            loading = loading_jobs(history_start, asset_job, placement, datasets)
             parts.append(dg.Definitions(jobs=[*loading, accept_job(placement)]))
             if _FRESHNESS in extras:
                 parts.append(freshness_definitions(placement, datasets=refreshed, schedules=running))
@@ -250,21 +258,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             return dg.Definitions.merge(*parts).map_asset_specs(
                 func=lambda spec: self._translated(_completed(spec, owners, placement))
             )
-
-    def _asset_job(self, settings: Settings) -> AssetJob:
-        """Return a function that returns the job of all assets, with the partitions of another history."""
-
-        def asset_job(history_start: date) -> dg.JobDefinition:
-            return self.definitions(settings, history_start).resolve_implicit_global_asset_job_def()
-
-        return asset_job
-
-    def _placement(self) -> Placement:
-        def chosen(names: Sequence[str] | None) -> frozenset[str] | None:
-            return None if names is None else frozenset(names)
-
-        connections, accounts = chosen(self.connections), chosen(self.accounts)
-        return Placement(tuple(self.key_prefix), self.group, connections, accounts)
 
     def _datasets(self) -> Sequence[Dataset]:
         """Return the datasets to read, in their usual order; the accounts are always read."""

@@ -102,34 +102,34 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         return cls(url, creates, inst_data, schema=schema or DAGSTER_SCHEMA)
 
 
-class PooledRunStorage(PostgresRunStorage):
-    """The runs of a `PooledPostgresStorage`. Dagster's Helm chart configures three parts instead of one storage."""
+class _Part:
+    """A part of a `PooledPostgresStorage`. Dagster's Helm chart configures three parts instead of one storage."""
+
+    part: str
 
     config_type = PooledPostgresStorage.config_type
 
     @classmethod
-    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> Self:
-        return cast("Self", PooledPostgresStorage.from_config_value(inst_data, config_value).run_storage)
+    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> Any:
+        return getattr(PooledPostgresStorage.from_config_value(inst_data, config_value), cls.part)
 
 
-class PooledEventLogStorage(PostgresEventLogStorage):
-    """The events of a `PooledPostgresStorage`, configured as a part."""
+class PooledRunStorage(_Part, PostgresRunStorage):
+    """The runs."""
 
-    config_type = PooledPostgresStorage.config_type
-
-    @classmethod
-    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> Self:
-        return cast("Self", PooledPostgresStorage.from_config_value(inst_data, config_value).event_log_storage)
+    part = "run_storage"
 
 
-class PooledScheduleStorage(PostgresScheduleStorage):
-    """The schedules and sensors of a `PooledPostgresStorage`, configured as a part."""
+class PooledEventLogStorage(_Part, PostgresEventLogStorage):
+    """The events."""
 
-    config_type = PooledPostgresStorage.config_type
+    part = "event_log_storage"
 
-    @classmethod
-    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> Self:
-        return cast("Self", PooledPostgresStorage.from_config_value(inst_data, config_value).schedule_storage)
+
+class PooledScheduleStorage(_Part, PostgresScheduleStorage):
+    """The schedules and sensors."""
+
+    part = "schedule_storage"
 
 
 def _migrate(url: str) -> None:

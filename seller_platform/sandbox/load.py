@@ -14,7 +14,7 @@ from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
 from seller_platform.sandbox.rates import rates
-from seller_platform.warehouse.postgres.advisory_locks import lock_number
+from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
 from seller_platform.warehouse.schema.tables import LOADS, SLICES, history_of, table_for
@@ -88,7 +88,7 @@ def load_sandbox(
     periods = {key: Window(first, day) for key, day in days.items()}
     period = Window(first, max(days.values()))
     with database.begin() as connection:
-        lock_number(connection, _LOCK)
+        lock(connection, _LOCK)
         _clear(connection, chosen)
         rows = _fill(connection, chosen, periods, orders_per_month=orders_per_month, seed=seed, progress=progress)
         for table in (_ACCOUNTS, *_OF_ACCOUNTS, EXCHANGE_RATES):

@@ -61,11 +61,7 @@ def discovery_definitions(
 def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that discovers the accounts of every connection and adds their partitions."""
 
-    @dataset_asset(
-        dataset,
-        None,
-        placement,
-    )
+    @dataset_asset(dataset, None, placement)
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:

@@ -166,11 +166,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
     assert partitions is not None, f"{REPORT_ROWS.name} has no slices of accounts"
     asset = placement.asset_key(REPORT_ROWS)
 
-    @dataset_asset(
-        REPORT_ROWS,
-        partitions,
-        placement,
-    )
+    @dataset_asset(REPORT_ROWS, partitions, placement)
     def report_rows(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:

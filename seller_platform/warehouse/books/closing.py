@@ -173,7 +173,8 @@ def close_month(
         RequestError: Another account has the same ledger, and its month is closed.
         CheckFailedError: The ledger has a problem, or a check of the entries fails.
     """
-    mart, of_month = journal_of(accounts), _names(account, month)
+    mart = journal_of(accounts)
+    of_month = {"dataset": TRANSACTIONS.name, "account": account.key, "month": month.start}
     with database.connect() as connection, releasing(connection):
         hold(connection, f"books|{account.key}")
         connection.commit()
@@ -203,10 +204,6 @@ def close_month(
             _book(connection, account, month, bound)
             closed = _closed(connection, [account.key])[-1]
     return Closing(closed, is_new=True, is_settled=is_settled, builds=builds)
-
-
-def _names(account: KnownAccount, month: Window) -> dict[str, Any]:
-    return {"dataset": TRANSACTIONS.name, "account": account.key, "month": month.start}
 
 
 def _closed(connection: Connection, accounts: Sequence[str] | None) -> list[ClosedMonth]:

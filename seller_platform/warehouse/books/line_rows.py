@@ -91,7 +91,7 @@ def explain_entry(
     """
     bound = {"number": number, "line": line, "dataset": TRANSACTIONS.name}
     with database.begin() as connection:
-        driver_of(connection).execute("SET LOCAL timezone = 'UTC'; SET LOCAL enable_nestloop = off")
+        driver_of(connection).execute("SET LOCAL enable_nestloop = off")
         with driver_of(connection).cursor(row_factory=dict_row) as cursor:
             statement = sql.SQL(_LINES).format(nothing_booked=sql.Literal(NOTHING_BOOKED))
             lines = cursor.execute(statement, bound).fetchall()

@@ -23,7 +23,7 @@ from seller_platform.files import (
     sync_written,
     write_atomically,
 )
-from seller_platform.warehouse.postgres.advisory_locks import lock_number, share_number
+from seller_platform.warehouse.postgres.advisory_locks import lock, share
 from seller_platform.warehouse.postgres.database import Database
 
 _SETTING = "SELLER_PLATFORM_SECRET_KEY"
@@ -207,7 +207,7 @@ def sealing(database: Database) -> Iterator[Connection]:
     """
     with database.begin() as transaction:
         transaction.execute(_WAIT_FOR_THE_DISK)
-        share_number(transaction, _SEALING_LOCK)
+        share(transaction, _SEALING_LOCK)
         yield transaction
 
 
@@ -216,7 +216,7 @@ def resealing(database: Database) -> Iterator[Connection]:
     """Open a transaction to change the keys. No secret is sealed for the database until it ends."""
     with database.begin() as transaction:
         transaction.execute(_WAIT_FOR_THE_DISK)
-        lock_number(transaction, _SEALING_LOCK)
+        lock(transaction, _SEALING_LOCK)
         yield transaction
 
 

@@ -67,7 +67,6 @@ def changes_since(
     with database.begin() as connection:
         # The loads and the rows are of one moment, even if another load is published between the statements.
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
-        connection.execute(text("SET LOCAL timezone = 'UTC'"))
         receipts = loads_of(dataset, account, window if dataset.is_dated else None)
         earlier = PUBLISHED_LOADS.alias()
         was_read = exists().where(

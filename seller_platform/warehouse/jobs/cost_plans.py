@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
+from decimal import Decimal
 from enum import Enum
 from typing import Any
 from uuid import UUID
@@ -16,7 +17,7 @@ from uuid import UUID
 import msgspec
 from sqlalchemy import Result, func, insert, literal_column, select, table, text, update
 
-from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods
+from seller_platform.contract.cost_periods import CostPeriod, Periods
 from seller_platform.errors import RequestError, SellerPlatformError
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
@@ -243,14 +244,17 @@ def read_table(database: Database, name: str) -> tuple[tuple[str, ...], list[tup
 
 def periods_document(periods: Periods) -> list[dict[str, Any]]:
     """Return periods as JSON. Amounts are text, which no reader turns into floats."""
-    return [
-        {
-            "from_date": str(period.from_date),
-            "to_date": str(period.to_date) if period.to_date else None,
-            "cost_elements": [_element_document(element) for element in period.cost_elements],
-        }
-        for period in periods
-    ]
+    documents: list[dict[str, Any]] = msgspec.to_builtins(list(periods), builtin_types=(Decimal,))
+    for period in documents:
+        period["cost_elements"] = [
+            {
+                name: format(value, "f") if isinstance(value, Decimal) else value
+                for name, value in element.items()
+                if value is not None
+            }
+            for element in period["cost_elements"]
+        ]
+    return documents
 
 
 def periods_of_document(document: object) -> Periods:
@@ -260,17 +264,6 @@ def periods_of_document(document: object) -> Periods:
         ValueError: The document has another form.
     """
     return msgspec.convert(document, Periods)
-
-
-_TEXTS = ("cost_element", "currency", "provider", "notes", "total_currency")
-_NUMBERS = ("amount", "total_amount", "units", "conversion_rate")
-
-
-def _element_document(element: CostElement) -> dict[str, str]:
-    numbers = {name: getattr(element, name) for name in _NUMBERS}
-    values = {name: getattr(element, name) for name in _TEXTS}
-    values |= {name: None if number is None else format(number, "f") for name, number in numbers.items()}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _outcome(write: CostWrite) -> dict[str, object]:

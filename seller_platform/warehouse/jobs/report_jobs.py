@@ -157,13 +157,8 @@ def jobs_for_runs(database: Database) -> tuple[ReportJob, ...]:
     return _select(database, or_(_in([JobState.READY]), is_untold()))
 
 
-def job_of(database: Database, job_id: int) -> ReportJob:
-    """Return the job of that number, which must exist."""
-    return _select(database, REPORT_JOBS.c.id == job_id)[0]
-
-
-def find_job(database: Database, number: int) -> ReportJob:
-    """Return the job of a number that a person wrote.
+def job_of(database: Database, number: int) -> ReportJob:
+    """Return the job of a number.
 
     Raises:
         RequestError: There is none.

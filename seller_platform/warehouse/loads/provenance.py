@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
-from sqlalchemy import ColumnElement, Connection, Table, Text, and_, cast, func, literal, select, text, union_all
+from sqlalchemy import ColumnElement, Connection, Table, Text, and_, cast, func, literal, select, union_all
 from sqlalchemy.exc import DataError
 
 from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Source, Window
@@ -22,7 +22,6 @@ ROWS_AT_MOST = 20
 
 _LOAD_ID, _PAGE, _EXTRA = "load_id", "page", "extra"
 _REPORT_ID, _SKU = "report_id", "sku"
-_IN_UTC = text("SET LOCAL timezone = 'UTC'")
 
 _Row: TypeAlias = Mapping[Any, Any]
 
@@ -205,7 +204,6 @@ def _explained(
     table = table_for(dataset)
     order = [table.c.account, *(table.c[name] for name in (*dataset.order, _LOAD_ID, _PAGE))]
     with database.begin() as connection:
-        connection.execute(_IN_UTC)
         count = connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
         rows = connection.execute(select(table).where(condition).order_by(*order).limit(limit)).mappings().all()
     return count, origins_of(database, dataset, rows)
@@ -219,7 +217,6 @@ def origins_of(database: Database, dataset: Dataset, rows: Collection[_Row]) -> 
     """
     owners = accounts_by_key(database, {row["account"] for row in rows})
     with database.begin() as connection:
-        connection.execute(_IN_UTC)
         return tuple(_provenance(connection, dataset, row, owners[row["account"]].account) for row in rows)
 
 

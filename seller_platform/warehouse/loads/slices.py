@@ -380,7 +380,7 @@ class Load:
                 },
             )
             window = Window(run[0], run[-1] + timedelta(days=1))
-            load_id = _next_load(self._connection) if number else whole.load_id
+            load_id = self._connection.execute(_NEXT_LOAD).scalar_one() if number else whole.load_id
             parts.append(replace(whole, window=window, load_id=load_id, facts=of_part, doubt=doubt, is_whole=False))
         return parts
 
@@ -669,10 +669,7 @@ _OPEN_LOAD = text("""
 """)
 
 
-def _next_load(connection: Connection) -> int:
-    load_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))"))
-    return int(load_id.scalar_one())
-
+_NEXT_LOAD = text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))")
 
 # Of one slice, times are in the order of its loads, even if the server's clock was set back.
 _END = text("""(

@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from seller_platform.errors import WarehouseError
-from seller_platform.warehouse.postgres.advisory_locks import try_hold_number
+from seller_platform.warehouse.postgres.advisory_locks import try_hold
 from seller_platform.warehouse.postgres.database import (
     FEW_PARTITIONS,
     MIGRATION_LOCK,
@@ -127,7 +127,7 @@ def _wait_for_others(connection: Connection, report: Callable[[str], None]) -> N
     one that waits for the lock.
     """
     is_first = True
-    while not try_hold_number(connection, MIGRATION_LOCK):
+    while not try_hold(connection, MIGRATION_LOCK):
         connection.commit()
         if is_first:
             report("Another program migrates the database; this one waits for it.")

@@ -26,13 +26,6 @@ TRY_LOCK_NUMBER: LiteralString = "SELECT pg_try_advisory_xact_lock(%(number)s)"
 """Returns whether the lock of a number was free; if so, holds it until the transaction ends."""
 
 _PAUSE_SECONDS = 0.05
-_TRY_SHARE = "SELECT pg_try_advisory_xact_lock_shared(hashtextextended(%(name)s, 0))"
-_LOCK_NUMBER = "SELECT pg_advisory_xact_lock(%(number)s)"
-_SHARE_NUMBER = "SELECT pg_advisory_xact_lock_shared(%(number)s)"
-_TRY_SHARE_NUMBER = "SELECT pg_try_advisory_xact_lock_shared(%(number)s)"
-_HOLD = "SELECT pg_advisory_lock(hashtextextended(%(name)s, 0))"
-_TRY_HOLD_NUMBER = "SELECT pg_try_advisory_lock(%(number)s)"
-_TRY_HOLD = "SELECT pg_try_advisory_lock(hashtextextended(%(name)s, 0))"
 _RELEASE = "SELECT pg_advisory_unlock_all()"
 # One that the owner may not end was made by an administrator, who has not granted it to the owner.
 _END_READERS = """
@@ -43,24 +36,19 @@ WHERE datname = current_database() AND shobj_description(usesysid, 'pg_authid') 
 """
 
 
-def lock(connection: Connection, name: str) -> None:
-    """Wait for the lock of a name and hold it until the transaction ends."""
-    _wait(connection, TRY_LOCK, LOCK, {"name": name})
+def lock(connection: Connection, name: str | int) -> None:
+    """Wait for the lock of a name or number and hold it until the transaction ends."""
+    _wait(connection, "pg_advisory_xact_lock", name)
 
 
-def lock_number(connection: Connection, number: int) -> None:
-    """Wait for the lock of a number and hold it until the transaction ends."""
-    _wait(connection, TRY_LOCK_NUMBER, _LOCK_NUMBER, {"number": number})
-
-
-def share_number(connection: Connection, number: int) -> None:
-    """Share the lock of a number until the transaction ends. Only `lock_number` waits for that."""
-    _wait(connection, _TRY_SHARE_NUMBER, _SHARE_NUMBER, {"number": number})
+def share(connection: Connection, name: str | int) -> None:
+    """Share the lock of a name or number until the transaction ends. Only `lock` waits for that."""
+    _wait(connection, "pg_advisory_xact_lock_shared", name)
 
 
 def try_lock(connection: Connection, name: str) -> bool:
     """Return whether the lock of a name was free. If so, hold it until the transaction ends."""
-    return _try(connection, TRY_LOCK, {"name": name})
+    return _try(connection, "pg_advisory_xact_lock", name)
 
 
 def lock_within(connection: Connection, name: str, seconds: float) -> bool:
@@ -88,7 +76,7 @@ def _becomes_free(
 
 def try_share(connection: Connection, name: str) -> bool:
     """Return whether the lock of a name was free or shared. If so, share it until the transaction ends."""
-    return _try(connection, _TRY_SHARE, {"name": name})
+    return _try(connection, "pg_advisory_xact_lock_shared", name)
 
 
 @contextmanager
@@ -108,27 +96,28 @@ def releasing(connection: Connection) -> Iterator[None]:
 
 def hold(connection: Connection, name: str) -> None:
     """Wait for the lock of a name and hold it until it is released. It outlasts transactions."""
-    _wait(connection, _TRY_HOLD, _HOLD, {"name": name})
+    _wait(connection, "pg_advisory_lock", name)
 
 
-def try_hold(connection: Connection, name: str) -> bool:
-    """Return whether the lock of a name was free. If so, hold it until it is released."""
-    return _try(connection, _TRY_HOLD, {"name": name})
+def try_hold(connection: Connection, name: str | int) -> bool:
+    """Return whether the lock of a name or number was free. If so, hold it until it is released."""
+    return _try(connection, "pg_advisory_lock", name)
 
 
-def try_hold_number(connection: Connection, number: int) -> bool:
-    """Return whether the lock of a number was free. If so, hold it until it is released."""
-    return _try(connection, _TRY_HOLD_NUMBER, {"number": number})
+def _wait(connection: Connection, function: str, name: str | int) -> None:
+    if not _try(connection, function, name):
+        _call(connection, function, name)
 
 
-def _wait(connection: Connection, attempt: str, statement: str, bound: dict[str, object]) -> None:
-    if not _try(connection, attempt, bound):
-        connection.exec_driver_sql(statement, bound)
-
-
-def _try(connection: Connection, attempt: str, bound: dict[str, object]) -> bool:
+def _try(connection: Connection, function: str, name: str | int) -> bool:
     """Return whether a lock was free, once no reader has one."""
-    is_free = bool(connection.exec_driver_sql(attempt, bound).scalar_one())
+    attempt = function.replace("pg_", "pg_try_")
+    is_free = _call(connection, attempt, name)
     if not is_free and connection.exec_driver_sql(_END_READERS, {"reader": READER}).all():
-        return bool(connection.exec_driver_sql(attempt, bound).scalar_one())
+        return _call(connection, attempt, name)
     return is_free
+
+
+def _call(connection: Connection, function: str, name: str | int) -> bool:
+    number = "%(name)s" if isinstance(name, int) else "hashtextextended(%(name)s, 0)"
+    return bool(connection.exec_driver_sql(f"SELECT {function}({number})", {"name": name}).scalar_one())

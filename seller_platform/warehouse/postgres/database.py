@@ -16,7 +16,7 @@ from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from seller_platform.errors import WarehouseError, WarehouseUnavailableError, unknown_schema
-from seller_platform.warehouse.postgres.advisory_locks import lock_number
+from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.lock_waits import LockWaits
 from seller_platform.warehouse.postgres.moves import has_moved, renumber_after_move
 from seller_platform.warehouse.postgres.refusals import refusal_of
@@ -161,7 +161,7 @@ class Database:
             upgrade(self, partitions, *(() if report is None else (report,)))
         with self.begin() as connection:
             if has_moved(connection):
-                lock_number(connection, MIGRATION_LOCK)
+                lock(connection, MIGRATION_LOCK)
                 renumber_after_move(connection)
 
     def version(self) -> str | None:

@@ -82,11 +82,14 @@ def run_program(name: str, data: Path, user: ServerUser, root_data: Path, *argum
         CalledProcessError: It failed; a note holds its output.
     """
     other: dict[str, Any] = {"user": user.uid, "group": user.gid, "extra_groups": []} if is_root() else {}
+    programs, _ = bundled_programs()
+    if is_root():
+        programs = reachable_programs(root_data, programs.parent) / "bin"
     # The output goes to a file: a pipe would stay open for as long as the server runs.
     with tempfile.TemporaryFile() as output:
         try:
             subprocess.run(
-                [str(_programs(root_data) / name), *arguments],
+                [str(programs / name), *arguments],
                 check=True,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -116,8 +119,3 @@ def bundled_programs() -> tuple[Path, int]:
     """Return the folder of PostgreSQL's programs, and their major version."""
     utils = postgres_library().utils
     return utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION], int(utils.TARGET_POSTGRES_VERSION)
-
-
-def _programs(root_data: Path) -> Path:
-    programs, _ = bundled_programs()
-    return reachable_programs(root_data, programs.parent) / "bin" if is_root() else programs

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from sqlalchemy import Numeric, Select, Text, cast, func, literal, select, text
+from sqlalchemy import Numeric, Select, Text, cast, func, literal, select
 
 from seller_platform.contract import LOCAL_DAY, Dataset
 from seller_platform.warehouse.postgres.database import Database
@@ -26,7 +26,6 @@ def fingerprints(
     """
     prints = {}
     with database.begin() as connection:
-        connection.execute(text("SET LOCAL TIME ZONE 'UTC'"))
         for dataset in datasets:
             for account, rows, digest in connection.execute(_statement(dataset, since)):
                 prints[(dataset.name, account)] = (rows, str(digest))

@@ -194,7 +194,7 @@ def read_blocks(
         RequestError: A window is asked of a relation without days, or an account of one without accounts.
     """
     statement, bindings = _query(relation, parts, columns)
-    connection.exec_driver_sql("SET TRANSACTION READ ONLY; SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO'")
+    connection.exec_driver_sql("SET TRANSACTION READ ONLY")
     block: list[bytes] = []
     with driver_of(connection).cursor() as cursor, cursor.copy(_COPY.format(query=statement), bindings) as copy:
         for row in copy:

@@ -39,8 +39,8 @@ def comment_on_schemas(connection: Connection) -> None:
 
 
 def comment_on_view(driver: psycopg.Connection[Any], view: str, comment: str, columns: Mapping[str, str]) -> None:
-    """Comment on a view of schema `platform` and on its columns."""
-    name = sql.Identifier("platform", view)
+    """Comment on a view, named with its schema, and on its columns."""
+    name = sql.Identifier(*view.split("."))
     driver.execute(sql.SQL("COMMENT ON VIEW {} IS {}").format(name, sql.Literal(comment)))
     for column, described in columns.items():
         commented = sql.SQL("{}.{}").format(name, sql.Identifier(column))

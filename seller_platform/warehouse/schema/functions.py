@@ -150,7 +150,9 @@ def create_functions(connection: Connection) -> None:
         if dataset.is_dated
     ]
     driver.execute(_SETTLEDNESS.format(amounts=sql.SQL(", ").join(dated)))
-    comment_on_view(driver, "settledness", "How much of a day still changes after how many days.", _SETTLEDNESS_COLUMNS)
+    comment_on_view(
+        driver, "platform.settledness", "How much of a day still changes after how many days.", _SETTLEDNESS_COLUMNS
+    )
     found = driver.execute(_COLUMNS, [SELLER, HISTORY]).fetchall()
     for table, columns in groupby(found, key=itemgetter(0)):
         types = {name: kind for _, name, kind in columns}

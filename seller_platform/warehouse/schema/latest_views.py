@@ -3,14 +3,13 @@
 They are created anew after each upgrade, because their columns are those of the tables.
 """
 
-from typing import Any
-
 import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import DATASETS, Dataset
 from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.schema.comments import comment_on_view
 from seller_platform.warehouse.schema.tables import SELLER
 
 _COLUMNS = """
@@ -43,29 +42,20 @@ def create_latest_views(connection: Connection) -> None:
     A view whose columns stay is replaced where it is, so that views of others may read it.
     """
     driver = driver_of(connection)
-    for dataset in DATASETS:
-        if dataset.keeps_snapshots:
-            _create_view(driver, dataset)
-
-
-def _create_view(driver: psycopg.Connection[Any], dataset: Dataset) -> None:
-    view = sql.Identifier(*latest_view_of(dataset).split("."))
-    columns = driver.execute(_COLUMNS, [dataset.table]).fetchall()
-    statement = _VIEW.format(
-        view=view,
-        columns=sql.SQL(", ").join(sql.Identifier("stored", name) for name, _ in columns),
-        day=sql.Identifier(dataset.slice_column),
-        table=sql.Identifier(SELLER, dataset.name),
-        name=sql.Literal(dataset.name),
-    )
-    try:
-        with driver.transaction():
+    for dataset in [each for each in DATASETS if each.keeps_snapshots]:
+        view = sql.Identifier(*latest_view_of(dataset).split("."))
+        columns = dict(driver.execute(_COLUMNS, [dataset.table]).fetchall())
+        statement = _VIEW.format(
+            view=view,
+            columns=sql.SQL(", ").join(sql.Identifier("stored", name) for name in columns),
+            day=sql.Identifier(dataset.slice_column),
+            table=sql.Identifier(SELLER, dataset.name),
+            name=sql.Literal(dataset.name),
+        )
+        try:
+            with driver.transaction():
+                driver.execute(statement)
+        except psycopg.errors.InvalidTableDefinition:  # it is replaced only if it has the same first columns
+            driver.execute(sql.SQL("DROP VIEW {}").format(view))
             driver.execute(statement)
-    except psycopg.errors.InvalidTableDefinition:  # PostgreSQL replaces a view only if it has the same first columns
-        driver.execute(sql.SQL("DROP VIEW {}").format(view))
-        driver.execute(statement)
-    comment = sql.Literal(f"The newest snapshot of each account. {dataset.doc}")
-    driver.execute(sql.SQL("COMMENT ON VIEW {} IS {}").format(view, comment))
-    for name, described in columns:
-        column = sql.Identifier(*latest_view_of(dataset).split("."), name)
-        driver.execute(sql.SQL("COMMENT ON COLUMN {} IS {}").format(column, sql.Literal(described)))
+        comment_on_view(driver, latest_view_of(dataset), f"The newest snapshot of each account. {dataset.doc}", columns)

@@ -335,9 +335,15 @@ def _create(driver: psycopg.Connection[Any]) -> None:
     driver.execute(noted)
     driver.execute(_PROBLEMS.format(hours=hours, is_untroubled=_IS_UNTROUBLED.format()))
     driver.execute("COMMENT ON FUNCTION platform.unread_slices IS 'Slices that should have been read until a moment.'")
-    comment_on_view(driver, "offered_slices", "What each upstream offers of each account.", _COLUMNS_OF_OFFERED)
-    comment_on_view(driver, "troubled_slices", "Slices that are failed, held or mismatched.", _COLUMNS_OF_TROUBLED)
     comment_on_view(
-        driver, "noted_slices", "What loads noted, what was found out since, and grants that end.", _COLUMNS
+        driver, "platform.offered_slices", "What each upstream offers of each account.", _COLUMNS_OF_OFFERED
     )
-    comment_on_view(driver, "problems", "What is wrong with slices and grants now, one row for each thing.", _COLUMNS)
+    comment_on_view(
+        driver, "platform.troubled_slices", "Slices that are failed, held or mismatched.", _COLUMNS_OF_TROUBLED
+    )
+    comment_on_view(
+        driver, "platform.noted_slices", "What loads noted, what was found out since, and grants that end.", _COLUMNS
+    )
+    comment_on_view(
+        driver, "platform.problems", "What is wrong with slices and grants now, one row for each thing.", _COLUMNS
+    )

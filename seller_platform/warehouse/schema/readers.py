@@ -191,7 +191,7 @@ def open_reading(url: str, *, seconds: float = 30.0, connections: int = 2) -> Da
         seconds: How long a statement may take.
         connections: How many connections may be open at once.
     """
-    settings = _SETTINGS | {"statement_timeout": f"{round(seconds * 1000)}", "timezone": "UTC", "datestyle": "ISO"}
+    settings = _SETTINGS | {"statement_timeout": f"{round(seconds * 1000)}"}
     return Database(url, connections=connections, settings=settings)
 
 

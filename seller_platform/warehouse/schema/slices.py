@@ -183,7 +183,9 @@ def keep_slices(connection: Connection) -> None:
     driver = driver_of(connection)
     driver.execute(_RECEIPTS)
     for view, comment in _COMMENTS_OF_RECEIPTS.items():
-        comment_on_view(driver, view, comment, {column.name: column.comment or "" for column in LOADS.columns})
+        comment_on_view(
+            driver, f"platform.{view}", comment, {column.name: column.comment or "" for column in LOADS.columns}
+        )
     dated = [dataset.name for dataset in DATASETS if dataset.is_dated]
     driver.execute(_MONTH_OF_SLICE.format(dated=sql.Literal(dated)))
     driver.execute(_OPEN)

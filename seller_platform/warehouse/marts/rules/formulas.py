@@ -21,7 +21,7 @@ An entry belongs to the first line that names it; letters must match in case, an
 type or description, entries with any are named, and those without one, too; `""` names those without.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -172,15 +172,12 @@ class _FormulaReader:
             counted[amount] = Part.COUNTED
         lines: list[FormulaLine] = []
         for each in file.sequence(fields["lines"], "lines"):
-            lines.append(self._line(each, taken=(OTHER, *BESIDE, *(line.name for line in lines))))
+            line = file.mapping(each, _LINE_KEYS, required=_LINE_KEYS, what="a line")
+            title = file.name(line["line"], "line", taken=(OTHER, *BESIDE, *(line.name for line in lines)))
+            entries = file.entries(line["entries"], title)
+            lines.append(FormulaLine(title, self._part(line["counts"], "counts"), entries))
         other = self._part(fields["other_counts"], "other_counts") if "other_counts" in fields else Part.COUNTED
         return Formula(name, {each: counted.get(each, Part.NOT_COUNTED) for each in BESIDE}, tuple(lines), other)
-
-    def _line(self, node: Node, taken: Sequence[str]) -> FormulaLine:
-        fields = self._file.mapping(node, _LINE_KEYS, required=_LINE_KEYS, what="a line")
-        name = self._file.name(fields["line"], "line", taken=taken)
-        entries = self._file.entries(fields["entries"], name)
-        return FormulaLine(name, self._part(fields["counts"], "counts"), entries)
 
     def _part(self, node: Node, key: str) -> Part:
         text = self._file.text(node, key)

@@ -15,7 +15,6 @@ SELLER_PLATFORM_JOURNAL_ACCOUNTS names a file with accounts of one's own instead
 An entry belongs to the first line that names it, as in a formula. What no line names has no account: a check fails.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -141,16 +140,12 @@ def read_journal_accounts(path: Path) -> JournalAccounts:
     balance = file.mapping(fields[BALANCE], _ACCOUNT_KEYS, required=("name",), what=BALANCE)
     lines: list[JournalLine] = []
     for each in file.sequence(fields["lines"], "lines"):
-        lines.append(_line(file, each, tax_rate, taken=(BALANCE, UNMAPPED, *(line.name for line in lines))))
+        line = file.mapping(each, _LINE_KEYS, required=("line", "name", "entries"), what="a line")
+        name = file.name(line["line"], "line", taken=(BALANCE, UNMAPPED, *(line.name for line in lines)))
+        lines.append(JournalLine(name, _read_account(file, line, tax_rate), file.entries(line["entries"], name)))
     if PAYOUTS not in {line.name for line in lines}:
         raise file.error(fields["lines"], f"no line is {PAYOUTS!r}; add the one of transfers to the bank account")
     return JournalAccounts(_read_account(file, balance, tax_rate), tuple(lines))
-
-
-def _line(file: RulesFile, node: Node, tax_rate: str, taken: Sequence[str]) -> JournalLine:
-    fields = file.mapping(node, _LINE_KEYS, required=("line", "name", "entries"), what="a line")
-    name = file.name(fields["line"], "line", taken=taken)
-    return JournalLine(name, _read_account(file, fields, tax_rate), file.entries(fields["entries"], name))
 
 
 def _read_account(file: RulesFile, fields: dict[str, Node], tax_rate: str) -> BookAccount:
