@@ -102,7 +102,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         return cls(url, creates, inst_data, schema=schema or DAGSTER_SCHEMA)
 
 
-class _Part:
+class _StoragePart:
     """A part of a `PooledPostgresStorage`. Dagster's Helm chart configures three parts instead of one storage."""
 
     part: str
@@ -114,19 +114,19 @@ class _Part:
         return getattr(PooledPostgresStorage.from_config_value(inst_data, config_value), cls.part)
 
 
-class PooledRunStorage(_Part, PostgresRunStorage):
+class PooledRunStorage(_StoragePart, PostgresRunStorage):
     """The runs."""
 
     part = "run_storage"
 
 
-class PooledEventLogStorage(_Part, PostgresEventLogStorage):
+class PooledEventLogStorage(_StoragePart, PostgresEventLogStorage):
     """The events."""
 
     part = "event_log_storage"
 
 
-class PooledScheduleStorage(_Part, PostgresScheduleStorage):
+class PooledScheduleStorage(_StoragePart, PostgresScheduleStorage):
     """The schedules and sensors."""
 
     part = "schedule_storage"
