@@ -142,7 +142,7 @@ BODIES: dict[str, Body] = {
     "a total that is too large": _list(_LATIN, 8, total=9, per_page=500, last_page=1, ending=_MISMATCH),
     "a total that is too small": _list(_LATIN, 3, 3, 2, total=3, per_page=3, last_page=3, ending=_MISMATCH),
     "last_page too small, and a full page": _list(_LATIN, 3, 3, 2, total=3, per_page=3, last_page=1, ending=_MISMATCH),
-    "last_page too small, and a true total": _list(_LATIN, 3, 3, 2, total=8, per_page=3, last_page=1),
+    "last_page too small, and a true total": _list(_LATIN, 3, 3, 2, total=8, per_page=3, last_page=1, ending=_MISMATCH),
     "keyed data": _list(_LATIN[:3], keys="abc"),
     "keyed data with a name twice": _list(
         (), sent=[*map(_entry, _LATIN[:3])], keys="aba", ending=Ending(4, ("twice",))

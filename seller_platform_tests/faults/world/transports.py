@@ -98,6 +98,7 @@ TRANSPORTS: dict[str, Transport] = {
     "gzip in chunks": Transport(_sent("chunked", "GZip", gzip.compress)),
     "gzip to the end": Transport(_sent("close", "x-gzip", gzip.compress)),
     "gzip in two members": Transport(_sent("length", "gzip", _members)),
+    "gzip with zeros after it": Transport(_sent("length", "gzip", lambda body: gzip.compress(body) + bytes(512))),
     "deflate": Transport(_sent("length", "deflate", zlib.compress)),
     "deflate without a header": Transport(_sent("length", "deflate", _raw_deflate)),
     "two encodings": Transport(_sent("length", "deflate, gzip", lambda body: gzip.compress(zlib.compress(body)))),
@@ -127,6 +128,7 @@ TRANSPORTS: dict[str, Transport] = {
     ),
     "each time less than its length": Transport(_sent("length", cut=_at_a_row), ending=_UNAVAILABLE),
     "each time to the end, cut elsewhere": Transport(_sent("close", encode=_elsewhere), ending=_UNAVAILABLE),
+    "each time no gzip": Transport(_sent("length", "gzip"), ending=Ending(4, ("unreadable", "no gzip"))),
     "brotli": Transport(_sent("length", "br"), ending=Ending(4, ("'br'", "not asked for"))),
     "zstd in chunks": Transport(_sent("chunked", "gzip, zstd"), ending=Ending(4, ("'zstd'", "not asked for"))),
 }
