@@ -11,7 +11,7 @@ import pytest
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, UpstreamUnavailableError
-from seller_platform_tests.support.http_upstream import KeptRows, day_of_order, orders, read, stock
+from seller_platform_tests.support.http_upstream import KeptRows, MovingList, day_of_order, orders, read, stock
 
 STOCK, NOTIFICATIONS = dataset_named("warehouse_stock"), dataset_named("notifications")
 MATCH, MISMATCH, UNVERIFIABLE = CountVerdict.MATCH, CountVerdict.MISMATCH, CountVerdict.UNVERIFIABLE
@@ -206,6 +206,15 @@ def test_a_list_without_an_end_is_refused(envelope: Envelope) -> None:
 
     with pytest.raises(ContractViolationError, match="the list has no end: page 2000 has rows"):
         _read(answer)
+
+
+def test_a_total_that_moves_while_rows_are_added_is_no_contradiction() -> None:
+    upstream, sink = MovingList(stock(150), page_size=100), KeptRows()
+    upstream.before_request = lambda number: upstream.rows.extend(stock(151)[150:] if number == 2 else [])
+
+    reading = read(upstream, STOCK, sink)
+
+    assert (sink.count, reading.verdict, reading.notes) == (151, MATCH, {"attempts": 2})
 
 
 @pytest.mark.parametrize("rows", [None, False, "", 5, "none"])

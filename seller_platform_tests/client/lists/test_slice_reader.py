@@ -198,19 +198,6 @@ def test_a_long_list_is_read_in_one_page_windows_unless_walks_are_cheaper() -> N
     assert 9 < len(asked) <= 18
 
 
-def test_an_undated_list_of_several_pages_is_read_until_two_walks_agree() -> None:
-    upstream, sink = MovingList(stock(4500)), KeptRows()
-
-    reading = read(upstream, STOCK, sink)
-
-    assert (sink.count, reading.requests, reading.verdict, reading.notes) == (
-        4500,
-        6,
-        CountVerdict.MATCH,
-        {"attempts": 2},
-    )
-
-
 def test_a_list_that_always_changes_is_refused() -> None:
     upstream, sink = MovingList(stock(4500)), KeptRows()
     upstream.before_request = lambda number: upstream.rows.pop(0)
@@ -230,18 +217,6 @@ def test_a_dated_list_that_always_changes_is_read_in_smaller_windows() -> None:
 
     assert kept <= {row[3] for row in sink.rows}
     assert reading.verdict is CountVerdict.MATCH
-
-
-def test_an_error_beside_rows_is_asked_again_until_it_has_passed() -> None:
-    upstream, sink = ledger(orders(5)), KeptRows()
-    honest = upstream.page
-    upstream.page = lambda asked: (  # type: ignore[method-assign]
-        honest(asked) if len(upstream.requests) > 2 else {"status": "error", "message": "busy", "data": [], "total": 0}
-    )
-
-    reading = read(upstream, TRANSACTIONS, sink)
-
-    assert (sink.count, reading.requests, reading.verdict) == (5, 3, CountVerdict.MATCH)
 
 
 def test_an_error_beside_rows_that_does_not_pass_fails_by_name() -> None:
@@ -321,14 +296,6 @@ def test_lists_without_a_total_are_read_until_a_page_is_empty() -> None:
     assert (reading.requests, sink.tags) == (5, {(): 102})
 
 
-def test_longer_lists_without_a_total_are_read_twice() -> None:
-    sink = KeptRows()
-
-    reading = read(alerts({"inventory_alerts": 100, "price_alerts": 250, "restock_alerts": 1}), NOTIFICATIONS, sink)
-
-    assert (sink.count, reading.verdict, reading.notes) == (351, CountVerdict.UNVERIFIABLE, {"attempts": 2})
-
-
 def test_no_row_is_lost_between_pages_that_are_smaller_than_asked_for() -> None:
     upstream, sink = ledger(orders(3), page_size=2, envelope=("per_page",)), KeptRows()
     # Page 2 of the upstream is empty then.
@@ -338,17 +305,6 @@ def test_no_row_is_lost_between_pages_that_are_smaller_than_asked_for() -> None:
 
     assert (sink.count, len(upstream.rows), reading.verdict) == (2, 2, CountVerdict.UNVERIFIABLE)
     assert [row[3] for row in sink.rows] == [row["sku"] for row in upstream.rows]
-
-
-def test_a_list_without_total_whose_upstream_ignores_the_page_number_ends() -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json={"data": [{"id": number} for number in range(30)]})
-
-    sink = KeptRows()
-
-    read(answer, NOTIFICATIONS, sink)
-
-    assert sink.count == 90
 
 
 def test_only_so_many_pages_are_held_at_once() -> None:

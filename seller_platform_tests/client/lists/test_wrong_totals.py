@@ -7,7 +7,6 @@ import pytest
 
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import UpstreamUnavailableError
 from seller_platform_tests.support.http_upstream import (
     KeptRows,
     MovingList,
@@ -94,30 +93,6 @@ def test_wrong_totals_of_a_filter_that_is_ignored_double_no_rows(difference: int
     read(_wrong_by(upstream, difference, where=lambda asked: "sales_channel" in asked), ORDERS, sink)
 
     assert (sink.count, sink.tags) == (7, {(None,): 7})
-
-
-def test_an_empty_list_that_announces_a_row_is_asked_twice_and_no_reading() -> None:
-    upstream = _wrong_by(_orders(0), 1)
-
-    with pytest.raises(UpstreamUnavailableError, match=r"1 row was announced of .* and none was sent"):
-        read(upstream, ORDERS, KeptRows())
-
-    assert len(upstream.requests) == 2
-
-
-def test_pages_are_asked_for_until_all_announced_rows_were_on_one() -> None:
-    rows, sink = stock(45), KeptRows()
-    upstream = MovingList(rows)
-
-    def page(asked: Any) -> dict[str, Any]:
-        number = int(asked["page"])
-        begin = 0 if number == 1 else 20 + 5 * (number - 2)
-        return {"current_page": number, "total": 45, "data": rows[begin : 20 + 5 * (number - 1)]}
-
-    upstream.page = page  # type: ignore[method-assign]
-    reading = read(upstream, STOCK, sink)
-
-    assert (sink.count, reading.announced, reading.verdict) == (45, 45, CountVerdict.MATCH)
 
 
 def test_a_page_that_is_not_full_is_not_taken_for_the_last() -> None:
