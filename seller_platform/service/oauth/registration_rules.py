@@ -18,8 +18,8 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 _OWN_SCHEME = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+")
 # Well-known programs have schemes without a period, such as cursor://. Another program on the device may take their
 # answer, and cannot use it: clients with a document use PKCE.
-_SHORT_SCHEME = re.compile(
-    r"(?!(about|blob|data|file|filesystem|ftps?|https?|javascript|mailto|vbscript|view-source|wss?)$)[a-z][a-z0-9+-]*"
+_ANY_SCHEME = re.compile(
+    r"(?!(about|blob|data|file|filesystem|ftps?|https?|intent|javascript|mailto|vbscript|view-source|wss?)$)[a-z][a-z0-9+.-]*"
 )
 # The answer to an authorization request adds these parameters to the redirect URI.
 _ANSWERED = ("code", "state", "iss", "error", "error_description", "error_uri")
@@ -60,9 +60,8 @@ def check_redirect_uri(uri: str, *, has_document: bool = False) -> None:
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise _refused("must be a URI", uri) from None
-    has_own_scheme = (_OWN_SCHEME.fullmatch(parts.scheme) and (host or parts.path.startswith("/"))) or (
-        has_document and host and _SHORT_SCHEME.fullmatch(parts.scheme)
-    )
+    schemes = _ANY_SCHEME if has_document else _OWN_SCHEME
+    has_own_scheme = schemes.fullmatch(parts.scheme) and (host or parts.path.startswith("/"))
     if not has_own_scheme and (parts.scheme not in ("http", "https") or not host):
         raise _refused(
             "must be an absolute URI: of https, of http on the loopback interface, or of an app's own scheme, which "
