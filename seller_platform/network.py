@@ -139,7 +139,9 @@ def proxy_of(url: str) -> Proxy | None:
         return None
     if _is_excepted(host, target.port or _PORTS[target.scheme], proxies.get("no", "")):
         return None
-    return _parsed(proxies[scheme], _variable(scheme))
+    names = (f"{scheme}_proxy", f"{scheme}_PROXY".upper())
+    variable = next((name for name in names if os.environ.get(name)), "the proxy settings of the system")
+    return _parsed(proxies[scheme], variable)
 
 
 def is_this_machine(host: str) -> bool:
@@ -161,11 +163,6 @@ def except_this_machine(environment: MutableMapping[str, str]) -> None:
     if "*" not in entries:
         added = ",".join([*entries, *(host for host in _THIS_MACHINE if host not in entries)])
         environment["no_proxy"] = environment["NO_PROXY"] = added
-
-
-def _variable(scheme: str) -> str:
-    names = (f"{scheme}_proxy", f"{scheme}_PROXY".upper())
-    return next((name for name in names if os.environ.get(name)), "the proxy settings of the system")
 
 
 def _parsed(value: str, variable: str) -> Proxy:

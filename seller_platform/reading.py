@@ -320,7 +320,8 @@ def _parts(
     loaded, listed = loaded_accounts(database, relation), {each.key for each in accounts(database)}
     parts = [part for key in loaded for part in _stored_parts(database, relation, key, window, is_listed=key in listed)]
     if not parts:
-        raise NotLoadedError(relation.table, relation.name, months=_months(relation, window))
+        months = (window.start, window.last_day) if relation.is_monthly else None
+        raise NotLoadedError(relation.table, relation.name, months=months)
     return parts
 
 
@@ -338,7 +339,3 @@ def _stored_parts(
         except NotLoadedError:
             continue
         yield part
-
-
-def _months(relation: Relation, window: Window) -> tuple[date, date] | None:
-    return (window.start, window.last_day) if relation.is_monthly else None

@@ -100,6 +100,8 @@ class Output:
             columns: The fields to print, in this order; a column has the name that the field has in a document.
             heading: Returns the heading below which a record stands.
         """
+        if self.as_json:
+            return
         groups: dict[str | None, list[list[object]]] = {}
         names: dict[str, str] = {}
         for record in records:
