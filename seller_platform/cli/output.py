@@ -123,10 +123,9 @@ class Output:
         self, title: str, names: Sequence[str], rows: Sequence[Sequence[str] | str], numbers: Collection[int]
     ) -> None:
         """Print a table of texts, as `table_lines` takes them."""
-        if not self.as_json:
-            self.heading(title)
-            lines = table_lines(names, rows, terminal_width(), sys.stdout, numbers)
-            _write("\n".join([*lines, ""]), sys.stdout)
+        self.heading(title)
+        lines = table_lines(names, rows, terminal_width(), sys.stdout, numbers)
+        _write("\n".join([*lines, ""]), sys.stdout)
 
     def heading(self, text: str) -> None:
         """Print the title of what follows."""
