@@ -89,7 +89,7 @@ NOT_REACHED: Mapping[str, tuple[str, str]] = {
     ),
     "error NotOfferedError": (
         "no list is computed by the upstream",
-        "orchestration/assets/test_backfills.py::test_a_partition_that_is_not_offered_says_so_and_has_no_file",
+        "journeys/test_foreign_upstream.py::test_statistics_that_are_not_offered_are_named_and_stop_nothing",
     ),
     "error UpstreamError": (
         "no list is computed by the upstream",
