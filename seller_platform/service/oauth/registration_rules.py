@@ -19,7 +19,8 @@ _OWN_SCHEME = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+")
 # Well-known programs have schemes without a period, such as cursor://. Another program on the device may take their
 # answer, and cannot use it: clients with a document use PKCE.
 _ANY_SCHEME = re.compile(
-    r"(?!(about|blob|data|file|filesystem|ftps?|https?|intent|javascript|mailto|vbscript|view-source|wss?)$)[a-z][a-z0-9+.-]*"
+    r"(?!(about|blob|data|file|filesystem|ftps?|https?|intent|javascript|mailto|vbscript|view-source|wss?)$)"
+    r"[a-z][a-z0-9+.-]*"
 )
 # The answer to an authorization request adds these parameters to the redirect URI.
 _ANSWERED = ("code", "state", "iss", "error", "error_description", "error_uri")
