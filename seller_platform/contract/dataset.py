@@ -123,11 +123,6 @@ class Dataset:
         return self.slicing is Slicing.SNAPSHOT and self.source is not Source.REPORT
 
     @property
-    def is_paged(self) -> bool:
-        """Whether the API promises pages; other lists come in one answer, if its counts say nothing else."""
-        return self.source is Source.LIST
-
-    @property
     def is_computed(self) -> bool:
         """Whether the upstream computes the rows from other datasets, as the parameters choose."""
         return bool(self.parameters)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from seller_platform.contract.accounts import Account
-from seller_platform.contract.dataset import Dataset
+from seller_platform.contract.dataset import Dataset, Source
 from seller_platform.contract.window import Window
 from seller_platform.contract.wire import AS_OF
 
@@ -46,7 +46,7 @@ class ListQuery:
             params["per_page"] = str(self.page_size)
         if self.dataset.split_by and self.value is not None:
             params[self.dataset.split_by.parameter] = self.value
-        if self.dataset.is_paged or self.page > 1:
+        if self.dataset.source is Source.LIST or self.page > 1:  # the API promises no pages of others
             params["page"] = str(self.page)
         return params | ({AS_OF: self.as_of} if self.as_of else {})
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from seller_platform.client.decoding.values import shape_of, whole_number
+from seller_platform.client.decoding.values import LARGEST_BIGINT, shape_of, whole_number
 from seller_platform.client.http.responses import ERROR_FIELDS, check_no_error, digits_kept, not_json
 from seller_platform.contract import Dataset, Source
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
@@ -57,10 +57,10 @@ class Envelope(NamedTuple):
         numbers: list[int | None] = []
         for name in _COUNTS:
             try:
-                number = whole_number(str(sent[name]))
+                number = sent[name] if isinstance(sent[name], int) else whole_number(str(sent[name]))
             except ValueError:
                 number = -1
-            numbers.append(number if number >= 0 else None)
+            numbers.append(number if 0 <= number <= LARGEST_BIGINT else None)
         return cls(*numbers)
 
 

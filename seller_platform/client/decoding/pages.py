@@ -106,12 +106,6 @@ class LateRows(Sequence[Row]):
         return self.page.rows[index]
 
 
-def decoded(page: Page) -> Page:
-    """Return a page whose rows were only counted with its rows decoded."""
-    rows = page.rows
-    return replace(rows.page, as_of=page.as_of) if isinstance(rows, LateRows) and rows.facts is None else page
-
-
 class PageKeys:
     """Computes the keys of pages: equal for pages whose rows are the same in the warehouse.
 
@@ -237,9 +231,9 @@ class PageDecoder:
                 values = decode(cut.rows)
             except NO_JSON:
                 continue
-            self._shape = shape
+            self._shape, day = shape, query.window and query.window.start.isoformat()
             cut.check_rows(len(values), len(self._columns) if shape.is_complete else None)
-            strict = self._strict_rows(body, values, self._slice_of(query))
+            strict = self._strict_rows(body, values, (day,) if day else self._slice_value)
             return strict and Page(strict[0], {}, *cut.envelope, defects=strict[1], key=key)
         return None
 
@@ -266,14 +260,12 @@ class PageDecoder:
         lenient = lenient_rows(self.dataset, cut, self.zone)
         cut.check_rows(len(lenient.rows), None)
         self._shape = lenient.shape
-        rows = self._with_days(lenient.rows, self._slice_of(query))
+        day = query.window and query.window.start.isoformat()
+        rows = self._with_days(lenient.rows, (day,) if day else self._slice_value)
         unreadable = {UNREADABLE_VALUES: lenient.unreadable} if lenient.unreadable else {}
         defects = {**self._excess_digits(rows), **unreadable}
         key = self._keys.key(cut, query) if self._keys else None
         return Page(rows, lenient.extras, *cut.envelope, lenient.unknown_fields, defects, key=key)
-
-    def _slice_of(self, query: ListQuery) -> tuple[str]:
-        return self._slice_value if query.window is None else (query.window.start.isoformat(),)
 
     def _excess_digits(self, rows: Sequence[Row]) -> Defects:
         """Return the amounts with more decimals than their currency has, as defects.

@@ -11,16 +11,16 @@ page to the next with a moment that the list is pinned to. Then all pages are of
 A single page that contradicts its total is requested again: with the same rows its total is wrong.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
 
-from seller_platform.client.decoding.pages import LateRows, Page, decoded
+from seller_platform.client.decoding.pages import LateRows, Page
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_defects import RowDefects
 from seller_platform.client.lists.row_sink import PageMemory, RowSink
-from seller_platform.contract import Window
+from seller_platform.contract import Source, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CONTRADICTION
 from seller_platform.contract.wire import AS_OF
@@ -139,7 +139,9 @@ class ListReader:
         # The pages of one moment are read once, so that smaller windows would take more requests.
         smaller = [] if first.as_of else _smaller(query, first)
         if not smaller:
-            return self._read_pages(query, decoded(first))
+            if isinstance(first.rows, LateRows) and first.rows.facts is None:  # they were only counted
+                first = replace(first.rows.page, as_of=first.as_of)
+            return self._read_pages(query, first)
         result = self.read_all(smaller)
         total = result.rows if result.announced is None else result.announced
         if total != first.total and result.rows == total:
@@ -151,7 +153,9 @@ class ListReader:
     def _read_pages(self, query: ListQuery, first: Page) -> ReadResult:
         """Read a list page by page; those that its counts announce are fetched ahead."""
         pages, duplicates, query = _Pages(query, first, self._keys), 0, replace(query, as_of=first.as_of)
-        ahead = self.fetcher.each(replace(query, page=number) for number in range(2, pages.announced + 1))
+        ahead: Iterator[Page] = iter(())
+        if pages.announced > 1:
+            ahead = self.fetcher.each(replace(query, page=number) for number in range(2, pages.announced + 1))
         page: Page | None = first
         while page is not None:
             if pages.add(page) or page is first:
@@ -318,7 +322,9 @@ class _Pages:
             return True
         if self._first.as_of is not None:
             return self._last.as_of is not None
-        if max(self._last_pages, default=0) > len(self._rows) or (not self._totals and self._query.dataset.is_paged):
+        if max(self._last_pages, default=0) > len(self._rows) or (
+            not self._totals and self._query.dataset.source is Source.LIST
+        ):
             return True
         return is_full(self._first, self._query) and self._rows[-1] >= self._rows[0]
 

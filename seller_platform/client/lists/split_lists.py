@@ -45,7 +45,7 @@ class SplitListReader:
             for value in self._split_by.values:
                 query = replace(self._query, window=windows[0], value=value)
                 firsts += self._reader.fetcher.each([query], as_firsts=True)
-            counts = (whole.total, *(first.total for first in firsts))
+            counts = (whole.total, *map(attrgetter("total"), firsts))
             self._ignored = counts if self._ignores(whole, firsts) else None
         if self._ignored is not None:
             return self._unfiltered(windows, self._ignored)
