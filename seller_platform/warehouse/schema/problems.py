@@ -15,6 +15,7 @@ from seller_platform.contract.tokens import WARN_BEFORE_DEATH
 from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.comments import comment_on_view
+from seller_platform.warehouse.schema.tables import IN_DOUBT
 
 READ_WITHIN_HOURS = 26
 """The refresh reads every account once a day; two hours are for its runs."""
@@ -81,11 +82,7 @@ _IS_UNTROUBLED = sql.SQL("""
     AND coalesce(held_load_ids, '{{}}') = '{{}}'
 """)
 
-# The condition of the index `ix_slices_troubled`.
-_IS_IN_DOUBT = """
-    (error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}' OR noted_load_ids <> '{}'
-     OR recounted_rows IS NOT NULL)
-"""
+_IS_IN_DOUBT = f"({IN_DOUBT})"
 
 _TROUBLED = f"""
 CREATE OR REPLACE VIEW platform.troubled_slices AS

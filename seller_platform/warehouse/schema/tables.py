@@ -314,6 +314,12 @@ KNOWN_PAGES = Table(
 PUBLISHED_LOADS = LOADS.to_metadata(MetaData(), name="published_loads")
 """The view of receipts of loads that were published: readings that were not held, and reverts."""
 
+IN_DOUBT = (
+    "error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}' OR noted_load_ids <> '{}' "
+    "OR recounted_rows IS NOT NULL"
+)
+"""The condition for slices of which something is wrong or noted: an index has them."""
+
 SLICES = Table(
     "slices",
     METADATA,
@@ -364,10 +370,7 @@ SLICES = Table(
         "ix_slices_troubled",
         "dataset",
         "account",
-        postgresql_where=text(
-            "error IS NOT NULL OR held_load_ids <> '{}' OR mismatched_load_ids <> '{}' OR noted_load_ids <> '{}' "
-            "OR recounted_rows IS NOT NULL"
-        ),
+        postgresql_where=text(IN_DOUBT),
     ),
     Index(None, "transaction_id"),
     schema=PLATFORM,
