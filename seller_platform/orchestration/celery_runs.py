@@ -1,15 +1,13 @@
 """Runs on several machines: dagster-celery's run launcher and the workers' Celery application, over Redis.
 
-A worker is `celery --app seller_platform.orchestration.celery_runs worker --queues dagster`. Celery does not notice
-that a worker's machine is gone. Here the process of a run holds a lock in PostgreSQL: a started run without a lock has
-failed.
+Celery does not notice that a worker's machine is gone. Here the process of a run holds a lock in PostgreSQL: a started
+run without a lock has failed.
 
 A worker acknowledges a run when it has ended, so that Redis gives a run that was taken and not begun to another worker.
 Redis does so after five minutes with a run that is being executed, too. The second worker sees the lock and leaves it.
 """
 
 import logging
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -18,7 +16,7 @@ from celery import Celery, Task
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.make_app import make_app
-from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
+from dagster_celery.tasks import create_execute_job_task
 from dagster_shared.serdes import unpack_value
 
 from seller_platform.errors import SettingsError
@@ -28,7 +26,6 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
 _LOG = logging.getLogger(__name__)
-_REDELIVERY_SECONDS = 300
 _LOSS_SECONDS = 3
 """How long to wait for a run's lock: PostgreSQL needs a moment to notice that its process was killed."""
 
@@ -37,10 +34,9 @@ class _RunTask(Task):  # type: ignore[misc]  # celery has no types
     """A task that executes one run and holds the run's lock meanwhile."""
 
     def __call__(self, **packed: Any) -> Any:
-        # What Dagster packs to execute or to resume a run.
         arguments: Any = unpack_value(*packed.values())
         with _database().connect() as connection, releasing(connection):
-            if hold_within(connection, _lock_name(arguments.run_id), _LOSS_SECONDS):
+            if hold_within(connection, f"run|{arguments.run_id}", _LOSS_SECONDS):
                 return super().__call__(**packed)
         _LOG.info("Run %s is executed by another worker, which keeps it.", arguments.run_id)
         return None
@@ -54,17 +50,13 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
-        return {}
-
-    @classmethod
-    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> "LockedCeleryRunLauncher":
-        return cls(inst_data=inst_data, **config_value)
+        return {}  # it reads our settings
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Return the health of a run's worker, by the run's lock and by Celery."""
         if run.status is dg.DagsterRunStatus.STARTED:
             with _database().begin() as connection:
-                if try_lock(connection, _lock_name(run.run_id)):
+                if try_lock(connection, f"run|{run.run_id}"):
                     reason = "The worker is gone: no process holds the lock of the run."
                     return CheckRunHealthResult(WorkerStatus.FAILED, reason)
         return super().check_run_worker_health(run)
@@ -83,7 +75,7 @@ def _arguments() -> dict[str, Any]:
         "broker": broker.get_secret_value(),
         "backend": broker.get_secret_value(),
         "config_source": {
-            "broker_transport_options": {"visibility_timeout": _REDELIVERY_SECONDS},
+            "broker_transport_options": {"visibility_timeout": 300},
             "broker_connection_retry_on_startup": True,
             # A worker takes a run from the queue only when it is free to execute it.
             "worker_prefetch_multiplier": 1,
@@ -98,21 +90,12 @@ def _database() -> Database:
     return Database(warehouse_url(read_settings()), connections=2)
 
 
-def _lock_name(run_id: str) -> str:
-    return f"run|{run_id}"
-
-
 @cache
-def _application() -> Celery:
+def __getattr__(name: str) -> Celery:
+    """Return the application as `app`, the name that Celery looks up. Only workers need it."""
+    if name != "app":
+        raise AttributeError(name)
     application: Celery = make_app(_arguments())  # type: ignore[no-untyped-call]  # dagster-celery's, without types
     base: Any = _RunTask  # an option of Celery's tasks, which dagster-celery passes on
     create_execute_job_task(application, base=base)
-    create_resume_job_task(application, base=base)
     return application
-
-
-def __getattr__(name: str) -> Celery:
-    """Return the application as `app`, the name that Celery looks up. Only workers need it."""
-    if name == "app":
-        return _application()
-    raise AttributeError(name)
