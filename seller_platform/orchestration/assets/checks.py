@@ -35,20 +35,34 @@ from seller_platform.warehouse.postgres.database import Database
 _LINES_SHOWN = 100
 _COLUMNS = ("account", "title", "month", "stored", "announced", "since", "reason", "next step")
 _TABLE = dg.TableSchema([dg.TableColumn(name) for name in _COLUMNS])
-_WARN, _ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 
 
 @dataclass(frozen=True)
 class Breach:
-    """Why something breaks a rule.
+    """A slice or a partition that breaks a rule, and why.
 
     Attributes:
         step: What to do about it in the UI.
     """
 
+    account: str
+    title: str
+    month: date | None
+    since: datetime | None
     reason: str
     step: str
-    severity: dg.AssetCheckSeverity = _ERROR
+    is_warning: bool = False
+    stored: int | None = None
+    announced: int | None = None
+
+    @property
+    def line(self) -> dg.TableRecord:
+        """Its line in the table of a failed check."""
+        month = f"{self.month:%Y-%m}" if self.month else ""
+        since = f"{self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
+        counts = ("" if count is None else str(count) for count in (self.stored, self.announced))
+        cells = (self.account, self.title, month, *counts, since, self.reason, runnable(self.step))
+        return dg.TableRecord(dict(zip(_COLUMNS, cells, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -199,12 +213,17 @@ def judgements(
         return
     count, failed = checked_partitions(database, source, keys)
     for check in source.all_checks:
-        severity = _WARN if check.is_warning else _ERROR
         of_check = [(each, each.checks[check.name]) for each in failed if check.name in each.checks]
         broken = [
-            (
-                _cells(each.account, each.title, each.month, since=each.tried_at, stored=facts["rows"]),
-                Breach(facts["sentence"], facts["next_step"], severity),
+            Breach(
+                each.account,
+                each.title,
+                each.month,
+                each.tried_at,
+                facts["sentence"],
+                facts["next_step"],
+                check.is_warning,
+                facts["rows"],
             )
             for each, facts in of_check
         ]
@@ -219,16 +238,16 @@ def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | Non
     for rule in checks_of(dataset):
         first = {(each.account, each.month): each for each in reversed(slices.doubts) if rule.is_broken_by(each)}
         broken = [
-            (
-                _cells(
-                    each.account,
-                    each.title,
-                    each.month,
-                    since=each.since,
-                    stored=each.stored,
-                    announced=each.announced,
-                ),
-                Breach(each.message, each.next_step, _WARN if each.is_warning else _ERROR),
+            Breach(
+                each.account,
+                each.title,
+                each.month,
+                each.since,
+                each.message,
+                each.next_step,
+                each.is_warning,
+                each.stored,
+                each.announced,
             )
             for each in reversed(first.values())
         ]
@@ -238,11 +257,9 @@ def _of_slices(database: Database, dataset: Dataset, keys: Collection[str] | Non
         yield judgement_of(rule.name, rule.doc, checked, broken, numbers)
 
 
-Broken = Sequence[tuple[Mapping[str, str], Breach]]
-"""What breaks a rule: the cells of its line that name it, and why."""
-
-
-def judgement_of(name: str, doc: str, checked: str, broken: Broken, facts: Mapping[str, Any]) -> dg.AssetCheckResult:
+def judgement_of(
+    name: str, doc: str, checked: str, broken: Sequence[Breach], facts: Mapping[str, Any]
+) -> dg.AssetCheckResult:
     """Return the result of a rule over everything it was applied to.
 
     Args:
@@ -253,12 +270,10 @@ def judgement_of(name: str, doc: str, checked: str, broken: Broken, facts: Mappi
     if not broken:
         kept = f"{doc} That is true of {checked}."
         return dg.AssetCheckResult(check_name=name, passed=True, description=kept, metadata=facts)
-    lines = [
-        {**dict.fromkeys(_COLUMNS, ""), **cells, "reason": breach.reason, "next step": runnable(breach.step)}
-        for cells, breach in broken[:_LINES_SHOWN]
-    ]
-    cells, first = broken[0]
-    named = ", ".join(dict.fromkeys(filter(None, (cells.get("title"), cells.get("account"), cells.get("month")))))
+    lines, first = [each.line for each in broken[:_LINES_SHOWN]], broken[0]
+    named = ", ".join(
+        dict.fromkeys(filter(None, (str(first.line.data[name]) for name in ("title", "account", "month"))))
+    )
     return dg.AssetCheckResult(
         check_name=name,
         passed=False,
@@ -269,30 +284,10 @@ def judgement_of(name: str, doc: str, checked: str, broken: Broken, facts: Mappi
                 first.step,
             )
         ),
-        severity=_ERROR if any(breach.severity is _ERROR for _, breach in broken) else _WARN,
+        severity=dg.AssetCheckSeverity.WARN if all(each.is_warning for each in broken) else dg.AssetCheckSeverity.ERROR,
         metadata={
             **facts,
-            "failing": dg.MetadataValue.table([dg.TableRecord(line) for line in lines], _TABLE),
+            "failing": dg.MetadataValue.table(lines, _TABLE),
             "not_listed": len(broken) - len(lines),
         },
     )
-
-
-def _cells(
-    account: str,
-    title: str,
-    month: date | None,
-    *,
-    since: datetime | None = None,
-    stored: int | None = None,
-    announced: int | None = None,
-) -> dict[str, str]:
-    """Return the cells of a line that name a slice or a partition."""
-    return {
-        "account": account,
-        "title": title,
-        "month": f"{month:%Y-%m}" if month else "",
-        "stored": "" if stored is None else str(stored),
-        "announced": "" if announced is None else str(announced),
-        "since": f"{since:%Y-%m-%d %H:%M} UTC" if since else "",
-    }

@@ -78,7 +78,6 @@ def _doc(dataset: Dataset) -> str:
 
 
 _Results: TypeAlias = Mapping[str, tuple[dg.AssetCheckResult, Sequence[str]]]
-"""The result of each check, with the keys of the accounts that are late."""
 
 
 def _results(database: Database, datasets: Sequence[Dataset], now: datetime, placement: Placement) -> _Results:
@@ -93,10 +92,7 @@ def _results(database: Database, datasets: Sequence[Dataset], now: datetime, pla
         of_dataset = readings[dataset.name]
         oldest = max((each.age_hours(now) for each in of_dataset), default=0.0)
         late = [each for each in of_dataset if each.age_hours(now) * timedelta(hours=1) > READ_WITHIN]
-        broken = [
-            ({"account": each.account, "title": titles[each.account], "since": _moment(each)}, _breach_of(each, now))
-            for each in late
-        ]
+        broken = [_breach_of(each, titles[each.account], now) for each in late]
         numbers = {"accounts": len(of_dataset), "late_accounts": len(late), "oldest_hours": round(oldest, 1)}
         name, checked = check_name_of(dataset), count_of(len(of_dataset), "account")
         judgement = judgement_of(name, _doc(dataset), checked, broken, numbers)
@@ -113,20 +109,16 @@ def _report(instance: dg.DagsterInstance, results: _Results, placement: Placemen
     report_judgements(instance, placement.key(FRESHNESS), [judgement for judgement, _ in results.values()])
 
 
-def _breach_of(reading: LastReading, now: datetime) -> Breach:
-    hours = count_of(round(reading.age_hours(now)), "hour")
-    reason = f"it was last read at {_moment(reading)}, {hours} ago; the schedule reads it every day"
+def _breach_of(reading: LastReading, title: str, now: datetime) -> Breach:
+    since, hours = reading.read_at or reading.first_seen_at, count_of(round(reading.age_hours(now)), "hour")
+    reason = f"it was last read at {since:%Y-%m-%d %H:%M} UTC, {hours} ago; the schedule reads it every day"
     if reading.read_at is None:
         reason = f"it was never read since the account was discovered, {hours} ago; the schedule reads it every day"
     step = (
         "Open the newest run of the account for the reason, and check that the schedules and the daemon run; then "
         f"launch the job refresh_now with the account {reading.account} and the dataset {reading.dataset}."
     )
-    return Breach(reason, step)
-
-
-def _moment(reading: LastReading) -> str:
-    return f"{reading.read_at or reading.first_seen_at:%Y-%m-%d %H:%M} UTC"
+    return Breach(reading.account, title, None, since, reason, step)
 
 
 def _freshness_sensor(
