@@ -16,6 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import TypeAlias
 from urllib.parse import quote
 
 import dagster as dg
@@ -87,21 +88,8 @@ class Tick:
         return self.opened.enter_context(Database(warehouse_url(self.settings), connections=1))
 
 
-@dataclass(frozen=True)
-class _Watch:
-    """What a sensor reports.
-
-    Attributes:
-        read: Returns failures; of a sensor that reads what is new in Dagster those that are new.
-        still_open: Returns the keys of those causes that are open, by all causes and the keys of those of the failures.
-        newest: Returns the number of the newest event; a sensor without a cursor begins after it.
-    """
-
-    name: str
-    what: str
-    read: Callable[[Tick, Alerts], Sequence[Failure]]
-    still_open: Callable[[Tick, Mapping[str, Cause], Collection[str]], Set[str]]
-    newest: Callable[[dg.DagsterInstance], int] = lambda _: 0
+_StillOpen: TypeAlias = Callable[[Tick, Mapping[str, Cause], Collection[str]], Set[str]]
+"""Returns the keys of the causes that are open, by all causes and the keys of those of the failures."""
 
 
 def alert_definitions(
@@ -113,57 +101,65 @@ def alert_definitions(
         expected: The datasets that schedules read; slices of others are neither missing nor late.
     """
 
-    def tick_of(instance: dg.DagsterInstance, settings: Settings) -> Tick:
-        return Tick(instance, settings, clock(), placement, expected)
+    def sensor(
+        name: str,
+        what: str,
+        read: Callable[[Tick, Alerts], Sequence[Failure]],
+        still_open: _StillOpen,
+        newest: Callable[[dg.DagsterInstance], int],
+    ) -> dg.SensorDefinition:
+        """Return a sensor.
 
-    watches = (
-        _Watch("problems", "what platform.problems names", _read_problems, _failing_or_waited_for),
-        _Watch(
+        Args:
+            read: Returns failures; of a sensor that reads what is new in Dagster those that are new.
+            newest: Returns the number of the newest event; a sensor without a cursor begins after it.
+        """
+
+        @dg.sensor(
+            name=placement.name_of(name),
+            description=f"Reports {what}, once for each cause, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
+            minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
+            default_status=dg.DefaultSensorStatus.RUNNING,
+        )
+        def evaluate(context: dg.SensorEvaluationContext, alerts: AlertsResource) -> dg.SensorResult:
+            tick = Tick(context.instance, alerts.settings, clock(), placement, expected)
+            last, messages, problem = newest(tick.instance), list[tuple[int, str]](), ""
+            stored = read_cursor(context.cursor, Alerts) or Alerts(read_to=last)
+            stored.read_to = min(stored.read_to, last)  # the numbers of deleted events may come again
+            before = deepcopy(stored)
+            try:
+                with tick.opened:
+                    messages = list(_messages(tick, stored, read(tick, stored), still_open))
+            except SellerPlatformError as error:
+                # What was read and is not in a message is read again by the next tick.
+                stored, problem = before, f": {error}"
+            waiting = publish(stored, messages, tick.settings, tick.now)
+            causes = f"{count_of(len(stored.causes), 'cause', 'is')} open" if stored.causes else "no cause is open"
+            cursor = msgspec.json.encode(stored).decode()
+            return dg.SensorResult(cursor=cursor, skip_reason=f"{causes}{waiting}{problem}")
+
+        return evaluate
+
+    sensors = [
+        sensor("problems", "what platform.problems names", _read_problems, _failing_or_waited_for, newest=lambda _: 0),
+        sensor(
             "run_failures",
             "runs that failed for another reason",
             _read_runs,
             lambda tick, causes, _: {key for key, cause in causes.items() if is_open(tick.instance, cause)},
-            newest_failure,
+            newest=newest_failure,
         ),
-    )
-    sensors = [_sensor(watch, placement, tick_of) for watch in watches]
+    ]
     return dg.Definitions(sensors=[*sensors, security_sensor(clock, placement)], resources={"alerts": _ALERTS})
 
 
-def _sensor(
-    watch: _Watch, placement: Placement, tick_of: Callable[[dg.DagsterInstance, Settings], Tick]
-) -> dg.SensorDefinition:
-    @dg.sensor(
-        name=placement.name_of(watch.name),
-        description=f"Reports {watch.what}, once for each cause, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
-        minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
-    def evaluate(context: dg.SensorEvaluationContext, alerts: AlertsResource) -> dg.SensorResult:
-        tick = tick_of(context.instance, alerts.settings)
-        newest, messages, problem = watch.newest(tick.instance), list[tuple[int, str]](), ""
-        stored = read_cursor(context.cursor, Alerts) or Alerts(read_to=newest)
-        stored.read_to = min(stored.read_to, newest)  # the numbers of deleted events may come again
-        before = deepcopy(stored)
-        try:
-            with tick.opened:
-                messages = list(_messages(tick, stored, watch))
-        except SellerPlatformError as error:
-            # What was read and is not in a message is read again by the next tick.
-            stored, problem = before, f": {error}"
-        waiting = publish(stored, messages, tick.settings, tick.now)
-        causes = f"{count_of(len(stored.causes), 'cause', 'is')} open" if stored.causes else "no cause is open"
-        return dg.SensorResult(cursor=msgspec.json.encode(stored).decode(), skip_reason=f"{causes}{waiting}{problem}")
-
-    return evaluate
-
-
-def _messages(tick: Tick, alerts: Alerts, watch: _Watch) -> Iterator[tuple[int, str]]:
+def _messages(
+    tick: Tick, alerts: Alerts, failures: Sequence[Failure], still_open: _StillOpen
+) -> Iterator[tuple[int, str]]:
     """Yield the messages of new and of resolved causes with their levels in the log."""
     secrets, open_before = secrets_of(tick.settings), dict(alerts.causes)
-    failures = [replace(each, sentence=redacted(each.sentence, secrets)) for each in watch.read(tick, alerts)]
-    by_cause = alerts.add(failures, tick.now)
-    resolved = alerts.causes.keys() - watch.still_open(tick, alerts.causes, by_cause)
+    by_cause = alerts.add((replace(each, sentence=redacted(each.sentence, secrets)) for each in failures), tick.now)
+    resolved = alerts.causes.keys() - still_open(tick, alerts.causes, by_cause)
     alerts.causes = {key: cause for key, cause in alerts.causes.items() if key not in resolved}
     new = {key: each for key, each in by_cause.items() if key in alerts.causes and key not in open_before}
     names, url = _names(tick, new.values()), tick.settings.dagster_url
