@@ -1,34 +1,37 @@
 """How an account is named beside its key: title, country and currency, in metadata, run tags and texts."""
 
-import re
-import threading
-import unicodedata
-from collections.abc import Iterable
+from collections.abc import Mapping
+from functools import cached_property
+
+import dagster as dg
 
 from seller_platform.contract import Window
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG
-from seller_platform.warehouse.connections.accounts import KnownAccount, accounts_by_key
+from seller_platform.warehouse.connections.accounts import KnownAccount, accounts_by_key, connections
 from seller_platform.warehouse.postgres.database import Database
-
-# Dagster allows these characters in the value of a tag, and so many of them.
-_ILLEGAL_IN_TAGS = re.compile(r"[^A-Za-z0-9_-]+")
-_LONGEST_TAG = 63
 
 
 class AccountNames:
-    """The accounts of a warehouse by key; each is read once."""
+    """The accounts of a warehouse by key, and their upstreams; each is read once."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
         self._read: dict[str, KnownAccount] = {}
-        self._lock = threading.Lock()
 
     def get(self, key: str) -> KnownAccount | None:
         """Return the account of a key, retired or not; None where the warehouse has none."""
-        with self._lock:
-            if key not in self._read:
-                self._read.update(accounts_by_key(self._database, [key]))
-            return self._read.get(key)
+        if key not in self._read:
+            self._read.update(accounts_by_key(self.database, [key]))
+        return self._read.get(key)
+
+    def base_url_of(self, key: str) -> str | None:
+        """Return the URL of the upstream of an account, or of a connection."""
+        account = self.get(key)
+        return self._base_urls.get(account.connection if account else key)
+
+    @cached_property
+    def _base_urls(self) -> Mapping[str, str]:
+        return {each.name: each.base_url for each in connections(self.database)}
 
 
 def name_of(account: KnownAccount) -> str:
@@ -52,26 +55,11 @@ def account_metadata(account: KnownAccount | None) -> dict[str, str]:
     return {name: value for name, value in named.items() if value}
 
 
-def title_tags(account: KnownAccount | None) -> dict[str, str]:
-    """Return the run tag with title, country and currency, in the characters that Dagster allows.
-
-    Letters lose their accents. A title without a Latin letter or digit is replaced by the account's key.
-    """
-    if account is None:
-        return {}
-    facts = account.account
-    ends = [spelled for value in (facts.country_code, facts.currency_code) if (spelled := _spelled(value or ""))]
-    title = _spelled(facts.title) or _spelled(account.key)
-    length = _LONGEST_TAG - sum(len(end) + 1 for end in ends)
-    return {ACCOUNT_TITLE_TAG: ".".join([title[:length].rstrip("_-"), *ends])}
-
-
-def account_of_all(keys: Iterable[str], names: AccountNames) -> KnownAccount | None:
-    """Return the account to which all partition keys belong; None where there are several, or where it is unknown."""
-    of_accounts = {str(key).partition("|")[0] for key in keys}
-    return names.get(of_accounts.pop()) if len(of_accounts) == 1 else None
-
-
-def _spelled(text: str) -> str:
-    latin = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return _ILLEGAL_IN_TAGS.sub("_", latin).strip("_-")
+def tag_with_account(context: dg.AssetExecutionContext, names: AccountNames) -> None:
+    """Tag the run of a step with the name of its account, unless it reads several."""
+    if ACCOUNT_TITLE_TAG in context.run.tags or not (context.has_partition_key or context.has_partition_key_range):
+        return
+    keys = {key.partition("|")[0] for key in context.partition_keys}
+    account = names.get(keys.pop()) if len(keys) == 1 else None
+    if account is not None and name_of(account):
+        context.instance.add_run_tags(context.run.run_id, {ACCOUNT_TITLE_TAG: name_of(account)})

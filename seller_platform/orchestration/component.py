@@ -22,7 +22,7 @@ from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.coverage import coverage_definitions
-from seller_platform.orchestration.assets.datasets import asset_for, freshness_for
+from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.exports import export_definitions, export_followers
 from seller_platform.orchestration.assets.freshness import freshness_definitions
 from seller_platform.orchestration.assets.marts import mart_definitions, mart_followers, marts_of
@@ -176,15 +176,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 raise ValueError(f"{owner!r} is no owner; write an e-mail address or team:NAME")
         return owners
 
-    @classmethod
-    def get_spec(cls) -> dg.ComponentTypeSpec:
-        """Return the description for lists of components."""
-        return dg.ComponentTypeSpec(
-            description="Loads marketplace orders, sales, stock, costs and reports into PostgreSQL, and checks them.",
-            tags=["marketplace", "postgres"],
-            produces=["asset", "asset_check", "schedule", "sensor", "job", "resource"],
-        )
-
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002  # Dagster's signature
         """Return the definitions for a project with a folder of components."""
         return self.definitions()
@@ -256,7 +247,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 parts.append(alert_definitions(placement=placement, expected=expected))
             owners = list(self.owners or [settings.owner])
             return dg.Definitions.merge(*parts).map_asset_specs(
-                func=lambda spec: self._translated(_completed(spec, owners, placement))
+                func=lambda spec: self._translated(spec.merge_attributes(owners=owners, tags=placement.tags))
             )
 
     def _datasets(self) -> Sequence[Dataset]:
@@ -280,18 +271,6 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             key = spec.key.to_user_string()
             raise _invalid("translation", f"the key of {key} cannot be changed; set key_prefix instead")
         return translated
-
-
-def _completed(spec: dg.AssetSpec, owners: Sequence[str], placement: Placement) -> dg.AssetSpec:
-    """Return an asset's spec with its owners, its tags and its freshness policy."""
-    dataset = next((each for each in DATASETS if placement.asset_key(each) == spec.key), None)
-    if dataset is None:
-        return spec.merge_attributes(owners=owners, tags=placement.tags)
-    slicing, source = dataset.slicing.name.lower(), dataset.source.name.lower()
-    tags = {"seller_platform/slicing": slicing, "seller_platform/source": source, **placement.tags}
-    owned = spec.merge_attributes(owners=owners, tags=tags)
-    freshness = freshness_for(dataset)
-    return owned if freshness is None else owned.replace_attributes(freshness_policy=freshness)
 
 
 def _invalid(attribute: str, problem: str) -> SettingsError:

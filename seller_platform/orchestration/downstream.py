@@ -10,18 +10,19 @@ from typing import Any
 import dagster as dg
 from pydantic import SecretStr
 
-from seller_platform.contract import DATASETS
+from seller_platform.contract import DATASETS, Dataset
 from seller_platform.errors import RequestError
 from seller_platform.orchestration.partitions import (
     ACCOUNT_PARTITIONS,
     account_months,
+    asset_key,
     partitions_for,
     read_partition_key,
 )
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import history_start_of
-from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.readers.frames import read_frames
@@ -112,22 +113,22 @@ def seller_asset_specs(
             the accounts are read from the warehouse.
     """
 
-    def spec(table: str, doc: str, group: str, partitions: dg.PartitionsDefinition[str] | None) -> dg.AssetSpec:
+    def spec(source: Dataset | Mart, group: str, partitions: dg.PartitionsDefinition[str] | None) -> dg.AssetSpec:
         return dg.AssetSpec(
-            dg.AssetKey([*key_prefix, *table.split(".")]),
-            description=doc,
+            asset_key(source).with_prefix(key_prefix),
+            description=source.doc,
             group_name=group,
             kinds={"postgres"},
-            metadata={"dagster/table_name": table},
+            metadata={"dagster/table_name": source.table},
             partitions_def=partitions,
         ).with_io_manager_key(io_manager_key)
 
+    sources: Sequence[Dataset | Mart] = (*DATASETS, *MARTS)
     since = history_start or history_start_of(_settings(database_url))
     by_account = seller_account_partitions(database_url=database_url, same_instance=same_instance)
-    months = account_months(since, by_account)
     return [
-        *(spec(each.table, each.doc, each.area, partitions_for(each, since, by_account)) for each in DATASETS),
-        *(spec(mart.table, mart.doc, "marts", months if mart.is_monthly else by_account) for mart in MARTS),
+        spec(each, each.area if isinstance(each, Dataset) else "marts", partitions_for(each, since, by_account))
+        for each in sources
     ]
 
 

@@ -40,10 +40,12 @@ def account_months(
 
 
 def partitions_for(
-    dataset: Dataset, history_start: date, accounts: dg.PartitionsDefinition[str] = ACCOUNT_PARTITIONS
+    source: Dataset | Mart, history_start: date, accounts: dg.PartitionsDefinition[str] = ACCOUNT_PARTITIONS
 ) -> dg.PartitionsDefinition[str] | None:
-    """Return the partitions of a dataset's asset."""
-    match dataset.slicing:
+    """Return the partitions of the asset of a dataset or a mart, and of its export."""
+    if isinstance(source, Mart):
+        return account_months(history_start, accounts) if source.is_monthly else accounts
+    match source.slicing:
         case Slicing.MONTH:
             return account_months(history_start, accounts)
         case Slicing.SNAPSHOT:

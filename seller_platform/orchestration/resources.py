@@ -21,8 +21,8 @@ from seller_platform.ingest.loads.planner import Planner
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
-from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.loads.history_start import history_start_in, keep_history_start
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -40,9 +40,6 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     history_start: str | None = None
 
     _database: Database | None = PrivateAttr(None)
-    _box: SecretBox | None = PrivateAttr(None)
-    _home: Path = PrivateAttr(Path())
-    _names: AccountNames | None = PrivateAttr(None)
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["WarehouseResource"]:  # noqa: ARG002  # Dagster's signature
@@ -52,9 +49,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
             database.migrate()
             first_day = date.fromisoformat(self.history_start) if self.history_start else settings.history_start
             keep_history_start(database, first_day)
-            key = settings.secret_key.get_secret_value() if settings.secret_key else None
-            self._names = AccountNames(database)
-            self._database, self._box, self._home = database, secret_box(settings.home, key), settings.home
+            self._database = database
             yield self
 
     @property
@@ -62,16 +57,10 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         assert self._database is not None, "the resource is used outside a run"
         return self._database
 
-    @property
+    @cached_property
     def names(self) -> AccountNames:
         """The names of accounts, each read once in a run."""
-        assert self._names is not None, "the resource is used outside a run"
-        return self._names
-
-    @property
-    def box(self) -> SecretBox:
-        assert self._box is not None, "the resource is used outside a run"
-        return self._box
+        return AccountNames(self.database)
 
     @property
     def second_reading_seconds(self) -> float:
@@ -96,10 +85,6 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     def planner(self, chosen: Sequence[KnownAccount], since: date, now: datetime) -> Planner:
         """Return what plans the loads of accounts at a moment, from the first day of history on."""
         return Planner(self.database, chosen, since, now, self.adapts_lookback, self.requests_per_day)
-
-    @property
-    def home(self) -> Path:
-        return self._home
 
 
 class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
@@ -149,7 +134,6 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     grant_file: str | None = None
 
     _apis: dict[str, SellerApi] = PrivateAttr(default_factory=dict)
-    _connection_of: dict[str, str] = PrivateAttr(default_factory=dict)
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     def api(self, connection: str = DEFAULT_CONNECTION) -> SellerApi:
@@ -190,16 +174,9 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
             SettingsError: A setting that is needed to call it is neither stored nor in the environment.
             SecretKeyError: The stored client secret cannot be decrypted.
         """
-        box, home = self.warehouse.box, self.warehouse.home
-        upstream = upstream_of(connection, self._settings, database, box)
-        return open_api(upstream, connection, database, box, home)
-
-    def base_url_of(self, account: str) -> str:
-        """Return the base URL of the upstream of an account."""
-        with self._lock:
-            if account not in self._connection_of:
-                self._connection_of[account] = account_of(self.warehouse.database, account).connection
-        return self.api(self._connection_of[account]).base_url
+        settings = self._settings
+        box = secret_box(settings.home, settings.secret_key.get_secret_value() if settings.secret_key else None)
+        return open_api(upstream_of(connection, settings, database, box), connection, database, box, settings.home)
 
     def loader(
         self,

@@ -22,8 +22,9 @@ from playwright.sync_api import Page, Request, Response
 
 from seller_platform.contract import LISTS, Window
 from seller_platform.contract.loads import CountVerdict
+from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.assets.checks import checks_of, judgement_of
-from seller_platform.orchestration.assets.events import materialization
+from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.assets.reporting import report_judgements
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -114,7 +115,8 @@ def fill(url: str, folder: Path, accounts_of: Mapping[Placement, Sequence[str]],
     Args:
         accounts_of: The accounts of each component.
     """
-    with postgres_instance(url, folder, "telemetry: {enabled: false}\nnux: {enabled: false}\n") as instance:
+    quiet = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
+    with postgres_instance(url, folder, quiet) as instance, Database(url) as database:
         for placement, accounts in accounts_of.items():
             add_accounts(instance, accounts, placement.accounts_name)
             for dataset in DATED:
@@ -124,8 +126,7 @@ def fill(url: str, folder: Path, accounts_of: Mapping[Placement, Sequence[str]],
                     body_bytes=50_000, announced=200, rows=200, digest=bytes(24), verdict=CountVerdict.MATCH,
                     changed=True, restatement=None, notes=None, run_id=None, started_at=now, finished_at=now,
                 )  # fmt: skip
-                loaded = materialization(key, receipt, base_url="http://127.0.0.1", database_uri="postgresql://db/x")
-                instance.report_runless_asset_event(loaded)
+                instance.report_runless_asset_event(load_event(receipt, placement, AccountNames(database)))
                 checked = f"{len(accounts) * len(months):,} slices"
                 passed = [
                     judgement_of(rule.name, rule.doc, checked, [], {"failed_slices": 0}) for rule in checks_of(dataset)

@@ -1,9 +1,10 @@
 """Assets of datasets, costs, reports, marts and exports, with their checks.
 
-- `datasets`: one asset for each list, and the freshness policies
+- `datasets`: one asset for each list
 - `accounts`: discovery of accounts
 - `cost_periods`: costs read, and written as a plan
 - `reports`: reports requested, polled and loaded
+- `derived`: assets whose partitions are made from those of others
 - `marts`: one asset for each mart
 - `exports`: Delta tables
 - `checks`: checks of datasets and marts, as rules over all slices and partitions
@@ -11,8 +12,7 @@
 - `sample`: the asset of comparisons at random
 - `freshness`: checks that each account is read as often as scheduled
 - `waits`: reports that a run waits for its upstream
-- `run_titles`: the run tag that names the account
-- `events`: materializations and evaluations of a partition
+- `events`: assets of datasets, and the events of their partitions
 - `partition_loop`: a loop in which one failed partition does not stop the others
 - `coverage`: what is stored of every account
 - `descriptions`: descriptions of assets

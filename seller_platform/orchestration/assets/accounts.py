@@ -27,7 +27,8 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
 )
 from seller_platform.ingest.loads.accounts import discover, failure_kept
-from seller_platform.orchestration.assets.events import dataset_asset, materialization, outputs
+from seller_platform.orchestration.account_names import AccountNames
+from seller_platform.orchestration.assets.events import dataset_asset, load_event, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step, report_checks
 from seller_platform.orchestration.partitions import account_partitions, add_accounts
@@ -81,11 +82,11 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         loop = PartitionLoop(context.log, "connection ")
         if not by_name:
             loop.add("default", NotConnectedError())
-        loaded: list[tuple[KnownConnection, Receipt]] = []
-        for name, (listed, receipt) in loop.attempt([*by_name], read):
+        loaded: list[Receipt] = []
+        for _, (listed, receipt) in loop.attempt([*by_name], read):
             readable = [account.key for account in placement.chosen(listed)]
             add_accounts(context.instance, readable, placement.accounts_name)
-            loaded.append((by_name[name], receipt))
+            loaded.append(receipt)
         yield from _events(warehouse.database, dataset, loaded, placement)
         reasons = "; ".join(f"{name}: {error}" for name, error in loop.failures.items())
         yield from outputs(context)
@@ -96,15 +97,9 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
 
 
 class _SensorState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The cursor of the sensor.
-
-    Attributes:
-        due: The time of the next request of each connection, as an ISO timestamp.
-        loads: The load of each connection that was reported last.
-    """
+    """The cursor of the sensor: the time of the next request of each connection, as an ISO timestamp."""
 
     due: dict[str, str] = msgspec.field(default_factory=dict)
-    loads: dict[str, int] = msgspec.field(default_factory=dict)
 
     def is_due(self, connection: str, now: datetime, every: timedelta) -> bool:
         """Return whether to ask a connection, which is asked in such intervals."""
@@ -122,11 +117,7 @@ class _SensorState(msgspec.Struct, frozen=True, omit_defaults=True):
             **dict.fromkeys(answers.receipts, (now + every).isoformat()),
             **{name: (now + _pause_after(error, every)).isoformat() for name, error in answers.failures.items()},
         }
-        loads = {**self.loads, **{name: receipt.id for name, receipt in answers.receipts.items()}}
-        return _SensorState(
-            {name: at for name, at in due.items() if name in names},
-            {name: load for name, load in loads.items() if name in names},
-        )
+        return _SensorState({name: at for name, at in due.items() if name in names})
 
 
 @dataclass(frozen=True)
@@ -162,8 +153,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         answers = _ask([by_name[name] for name in due], seller_api, database.url, tick_seconds)
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
-        loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
-        for event in _events(database, dataset, loaded, placement):
+        for event in _events(database, dataset, [*answers.receipts.values()], placement):
             instance.report_runless_asset_event(event)
         # Time and other runs change what is true of grants.
         report_checks(instance, database, placement, [dataset])
@@ -235,19 +225,13 @@ def _ask(
 
 
 def _events(
-    database: Database, dataset: Dataset, loaded: Sequence[tuple[KnownConnection, Receipt]], placement: Placement
+    database: Database, dataset: Dataset, loaded: Sequence[Receipt], placement: Placement
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield a materialization for each load."""
-    names = {connection.name for connection in placement.chosen(connections(database))} if loaded else set()
-    receipts = {name: receipt for name, receipt in newest_receipts(database, dataset).items() if name in names}
-    for connection, receipt in loaded:
-        key = placement.asset_key(dataset)
-        event = materialization(key, receipt, base_url=connection.base_url, database_uri=database.uri)
-        yield event.with_metadata(
-            {
-                **event.metadata,
-                "connection": connection.name,
-                "dagster/row_count": sum(newest.rows for newest in receipts.values()),
-            }
-        )
-    keep_reported(database, [receipt.id for _, receipt in loaded])
+    """Yield a materialization for each load, with the rows of all connections."""
+    names = AccountNames(database)
+    read = {connection.name for connection in placement.chosen(connections(database))} if loaded else set()
+    rows = sum(receipt.rows for name, receipt in newest_receipts(database, dataset).items() if name in read)
+    for receipt in loaded:
+        event = load_event(receipt, placement, names)
+        yield event.with_metadata({**event.metadata, "connection": receipt.account, "dagster/row_count": rows})
+    keep_reported(database, [receipt.id for receipt in loaded])

@@ -1,13 +1,13 @@
-"""The assets of lists, one for each dataset, and their freshness policies."""
+"""The assets of lists, one for each dataset."""
 
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import date, timedelta
+from datetime import date
 
 import dagster as dg
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import Dataset, Slicing, Source
+from seller_platform.contract import Dataset, Source
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.errors import (
     NotOfferedError,
@@ -15,6 +15,7 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.loads.loading import SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.orchestration.account_names import AccountNames, tag_with_account
 from seller_platform.orchestration.assets.events import (
     dataset_asset,
     load_event,
@@ -23,20 +24,12 @@ from seller_platform.orchestration.assets.events import (
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
-from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
-from seller_platform.orchestration.charts.history import with_history_charts
 from seller_platform.orchestration.partitions import partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.loads.receipts import keep_reported, was_loaded
-from seller_platform.warehouse.monitoring.freshness import READ_WITHIN
-
-# When an asset gets a warning and when it fails: a refresh a day, and two hours for its runs; then a second day.
-_DAILY = (READ_WITHIN, READ_WITHIN + timedelta(days=1))
-# Discovery asks every connection each hour; without it for half a day no new accounts are added.
-_DISCOVERY = (timedelta(hours=3), timedelta(hours=12))
 
 
 def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOLE) -> dg.AssetsDefinition:
@@ -56,37 +49,23 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
-        database, run = warehouse.database, context.run
-        tag_with_title(context, warehouse)
-        whole = run.tags.get(REFRESH_TAG) != CHANGED
+        tag_with_account(context, warehouse.names)
+        whole = context.run.tags.get(REFRESH_TAG) != CHANGED
         requests = [SliceRequest(dataset, *read_partition_key(key), whole=whole) for key in context.partition_keys]
         # Newest months first, for they are used most; Dagster lists the oldest first.
         requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
         loader = seller_api.loader(context, utc_now(), WaitReports(context, dataset).add)
         pause = warehouse.second_reading_seconds
         results = load_each(requests, loader, second_reading_seconds=pause)
-        results = with_history_charts(results, context, dataset, database, warehouse.names)
-        yield from report_results(context, dataset, seller_api, results, placement)
+        yield from report_results(context, dataset, warehouse.names, results, placement)
 
     return land
-
-
-def freshness_for(dataset: Dataset) -> dg.FreshnessPolicy | None:
-    """Return how old the newest rows of a dataset may become; None for any age.
-
-    Dagster's daemon evaluates the policy. It is of an asset as a whole: an account that is not read does not make the
-    asset stale, its failures report that. Reports have no policy: an upstream may take days to write one, or fail.
-    """
-    if dataset.source is Source.REPORT:
-        return None
-    warn, fail = _DISCOVERY if dataset.slicing is Slicing.CONNECTION else _DAILY
-    return dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=warn)
 
 
 def report_results(
     context: dg.AssetExecutionContext,
     dataset: Dataset,
-    seller_api: SellerApiResource,
+    names: AccountNames,
     results: Iterator[SliceResult],
     placement: Placement,
 ) -> Iterator[object]:
@@ -98,7 +77,7 @@ def report_results(
     Raises:
         dagster.Failure: Some slices failed.
     """
-    loop, database, asset = PartitionLoop(context.log), seller_api.warehouse.database, placement.asset_key(dataset)
+    loop, database, asset = PartitionLoop(context.log), names.database, placement.asset_key(dataset)
     loads: list[int] = []
     for result in results:
         request = result.request
@@ -106,11 +85,11 @@ def report_results(
         if isinstance(result.error, NotOfferedError):
             reason = str(result.error)
             context.log.warning("%s", reason)
-            yield materialization_of_nothing(asset, key, reason, metadata={NOT_OFFERED: reason})
+            yield materialization_of_nothing(asset, key, reason, **{NOT_OFFERED: reason})
         elif result.error is not None:
             loop.add(str(key), result.error, subject=str(request))
         elif result.receipt is not None:
-            yield load_event(asset, seller_api, result.receipt)
+            yield load_event(result.receipt, placement, names)
             loads.append(result.receipt.id)
         elif not was_loaded(database, dataset, request.account, request.month):
             reason = f"{request}: the month has not begun in the account's time zone."

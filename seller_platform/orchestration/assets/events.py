@@ -5,7 +5,7 @@ partition the same metadata.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -22,23 +22,22 @@ from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_AS
 from sqlalchemy import Column, Table
 from sqlalchemy.dialects import postgresql
 
-from seller_platform.contract import Dataset, Slicing, Window, dataset_named
-from seller_platform.orchestration.account_names import account_metadata
+from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
+from seller_platform.orchestration.account_names import AccountNames, account_metadata
 from seller_platform.orchestration.assets.descriptions import describe_dataset
 from seller_platform.orchestration.partitions import backfill_policy_of, partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
-from seller_platform.orchestration.resources import SellerApiResource
-from seller_platform.orchestration.tags import CHANGED_ROWS, NOTHING_STORED
-from seller_platform.warehouse.connections.accounts import KnownAccount, accounts_by_key, connections
+from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.loads.slices import Receipt
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.monitoring.freshness import READ_WITHIN
 from seller_platform.warehouse.schema.tables import table_for
 
-_DIGITS_SHOWN = 12
-_OF_NOTHING = MappingProxyType({"dagster/data_version": NOTHING_STORED})
-_NO_METADATA: Mapping[str, str] = MappingProxyType({})
-
 ROW_COUNT_CHECK = "row_count_matches_total"
+
+# When an asset gets a warning and when it fails: a refresh a day, and two hours for its runs; then a second day.
+_DAILY = (READ_WITHIN, READ_WITHIN + timedelta(days=1))
+# Discovery asks every connection each hour; without it for half a day no new accounts are added.
+_DISCOVERY = (timedelta(hours=3), timedelta(hours=12))
 
 
 def table_schema(table: Table) -> dg.TableSchema:
@@ -58,19 +57,19 @@ def dataset_asset(
     placement: Placement = WHOLE,
     *,
     deps: Sequence[dg.AssetKey] = (),
-    **options: Any,
 ) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
-    """Return the decorator of a dataset's asset, whose function yields events and then `outputs`.
-
-    Args:
-        options: Further arguments of `event_asset`.
-    """
+    """Return the decorator of a dataset's asset, whose function yields events and then `outputs`."""
     spec = dg.AssetSpec(
         placement.asset_key(dataset),
         deps=deps,
         description=describe_dataset(dataset, placement),
         group_name=placement.group_of(dataset.area),
         kinds={"postgres"},
+        tags={
+            "seller_platform/slicing": dataset.slicing.name.lower(),
+            "seller_platform/source": dataset.source.name.lower(),
+        },
+        freshness_policy=freshness_for(dataset),
         metadata={
             "dagster/column_schema": table_schema(table_for(dataset)),
             "dagster/table_name": dataset.table,
@@ -78,7 +77,19 @@ def dataset_asset(
         },
         partitions_def=partitions,
     )
-    return event_asset(spec, pool=placement.pool, op_tags=placement.tags, **options)
+    return event_asset(spec, pool=placement.pool, op_tags=placement.tags)
+
+
+def freshness_for(dataset: Dataset) -> dg.FreshnessPolicy | None:
+    """Return how old the newest rows of a dataset may become; None for any age.
+
+    Dagster's daemon evaluates the policy. It is of an asset as a whole: an account that is not read does not make the
+    asset stale, its failures report that. Reports have no policy: an upstream may take days to write one, or fail.
+    """
+    if dataset.source is Source.REPORT:
+        return None
+    warn, fail = _DISCOVERY if dataset.slicing is Slicing.CONNECTION else _DAILY
+    return dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=warn)
 
 
 def event_asset(spec: dg.AssetSpec, **options: Any) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
@@ -106,32 +117,25 @@ def outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]]:
         yield dg.Output(None, output_name=name, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
 
 
-def materialization(
-    key: dg.AssetKey, receipt: Receipt, *, base_url: str | None, database_uri: str, account: KnownAccount | None = None
-) -> dg.AssetMaterialization:
-    """Return the materialization of a load, with the facts of its receipt.
-
-    Args:
-        base_url: That of its upstream, if it is known; the definition of the asset has the path.
-        account: The account of the partition, if it is known.
-    """
+def load_event(receipt: Receipt, placement: Placement, names: AccountNames) -> dg.AssetMaterialization:
+    """Return the materialization of a load, with the facts of its receipt."""
     dataset = dataset_named(receipt.dataset)
     month = Window.month_of(receipt.window.start) if dataset.is_dated else None
     partition = None if dataset.slicing is Slicing.CONNECTION else partition_key(receipt.account, month)
     return dg.AssetMaterialization(
-        asset_key=key,
+        asset_key=placement.asset_key(dataset),
         partition=partition,
         tags={"dagster/data_version": receipt.digest.hex(), **partition_tags(partition)},
         metadata={
-            **account_metadata(account),
+            **account_metadata(names.get(receipt.account)),
             "dagster/partition_row_count" if partition else "dagster/row_count": receipt.rows,
             "dagster/table_name": dataset.table,
-            "dagster/uri": database_uri,
+            "dagster/uri": names.database.uri,
             "rows": receipt.rows,
             "announced_total": _or_none(receipt.announced),
             "verdict": receipt.verdict.value,
             "window": str(receipt.window),
-            CHANGED_ROWS: receipt.changed,
+            "changed": receipt.changed,
             "restatement": _or_none(receipt.restatement),
             "notes": _or_none(receipt.notes),
             "pages": receipt.pages,
@@ -140,46 +144,19 @@ def materialization(
             "seconds": round(receipt.seconds, 3),
             "load_id": str(receipt.id),  # as text, for the UI plots every number
             "receipt": f"row {receipt.id} of platform.loads",
-            "digest": short_digest(receipt.digest.hex()),
-            "upstream": base_url or dg.MetadataValue.null(),
+            "upstream": names.base_url_of(receipt.account) or dg.MetadataValue.null(),
         },
     )
 
 
-def reported_load(database: Database, receipt: Receipt, placement: Placement) -> dg.AssetMaterialization:
-    """Return the materialization of any load; without title and upstream if its account or connection is unknown."""
-    account = accounts_by_key(database, [receipt.account]).get(receipt.account)
-    name = account.connection if account else receipt.account
-    base_url = next((connection.base_url for connection in connections(database) if connection.name == name), None)
-    key = placement.asset_key(dataset_named(receipt.dataset))
-    return materialization(key, receipt, base_url=base_url, database_uri=database.uri, account=account)
-
-
-def load_event(key: dg.AssetKey, seller_api: SellerApiResource, receipt: Receipt) -> dg.AssetMaterialization:
-    """Return the materialization of a load of an account, by what the resources of a run have read before."""
-    warehouse = seller_api.warehouse
-    return materialization(
-        key,
-        receipt,
-        base_url=seller_api.base_url_of(receipt.account),
-        database_uri=warehouse.database.uri,
-        account=warehouse.names.get(receipt.account),
-    )
-
-
 def materialization_of_nothing(
-    key: dg.AssetKey,
-    partition: str,
-    reason: str,
-    *,
-    tags: Mapping[str, str] = _OF_NOTHING,
-    metadata: Mapping[str, str] = _NO_METADATA,
+    key: dg.AssetKey, partition: str, reason: str, **metadata: str
 ) -> dg.AssetMaterialization:
     """Return the materialization of a partition for which there is nothing to store, with the reason."""
     return dg.AssetMaterialization(
         asset_key=key,
         partition=partition,
-        tags={**tags, **partition_tags(partition)},
+        tags={"dagster/data_version": NOTHING_STORED, **partition_tags(partition)},
         metadata={"dagster/partition_row_count": 0, "rows": 0, NOTHING_STORED: reason, **metadata},
     )
 
@@ -192,14 +169,6 @@ def reason_nothing_is_stored(instance: dg.DagsterInstance, key: dg.AssetKey, par
     event = newest.records[0].asset_materialization if newest.records else None
     reason = event.metadata.get(NOTHING_STORED) if event else None
     return None if reason is None else str(reason.value)
-
-
-def short_digest(digest: str) -> str:
-    """Return what people compare of a digest; a table of the Dagster UI does not break a longer one.
-
-    The data version of the materialization has the whole digest.
-    """
-    return digest[-_DIGITS_SHOWN:]
 
 
 def partition_tags(partition: str | None) -> dict[str, str]:

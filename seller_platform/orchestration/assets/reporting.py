@@ -23,8 +23,9 @@ from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.assets.checks import docs_of, judgements
-from seller_platform.orchestration.assets.events import judged, reported_load
+from seller_platform.orchestration.assets.events import judged, load_event
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -116,6 +117,7 @@ def report(
     if not placement.is_whole:
         of_component = {key for keys in keys_read(database, placement, datasets).values() for key in keys or ()}
         accounts = of_component if accounts is None else of_component & set(accounts)
+    names = AccountNames(database)
     after, count, deadline, changed = 0, 0, time.monotonic() + seconds, set[str]()
     while time.monotonic() < deadline:
         with unreported_loads(database, datasets, accounts=accounts, limit=_LOADS_AT_ONCE, after=after) as loads:
@@ -129,7 +131,7 @@ def report(
             if of_accounts:
                 add_accounts(instance, of_accounts, placement.accounts_name)
             for each in chosen:
-                instance.report_runless_asset_event(reported_load(database, each, placement))
+                instance.report_runless_asset_event(load_event(each, placement, names))
             keep_reported(database, [each.id for each in chosen])
             changed |= {each.dataset for each in chosen}
             count, after = count + len(chosen), loads[-1].id

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from functools import partial
 from itertools import islice
 
 import dagster as dg
@@ -29,22 +28,24 @@ from seller_platform.ingest.loads.reports import (
     take_failures,
 )
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.account_names import AccountNames, title_tags
+from seller_platform.orchestration.account_names import tag_with_account
 from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
-from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
 from seller_platform.orchestration.partitions import account_partitions, partitions_for
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG, UNDER_WAY
+from seller_platform.orchestration.tags import ACCOUNT_TAG, UNDER_WAY
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
 from seller_platform.warehouse.loads.receipts import keep_reported, newest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
+
+RUN_TAG = "seller_platform/report_run"
+"""The key of a run that loads reports."""
 
 # Dagster ends an evaluation after 60 s; the last polls begin this early.
 _TICK_SECONDS = 40.0
@@ -170,13 +171,12 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
     def report_rows(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
-        tag_with_title(context, warehouse)
+        tag_with_account(context, warehouse.names)
         database, waits = warehouse.database, WaitReports(context, REPORT_ROWS)
 
         def load(job: ReportJob) -> Receipt | None:
-            account = account_of(database, job.account)
-            on_wait = partial(waits.of_request, SliceRequest(REPORT_ROWS, job.account, None))
-            api = seller_api.api(account.connection).listening(on_wait)
+            account, request = account_of(database, job.account), SliceRequest(REPORT_ROWS, job.account, None)
+            api = seller_api.api(account.connection).listening(lambda wait: waits.add(request, str(wait)))
             return load_report(api, database, account, job, clock=clock, run_id=context.run.run_id)
 
         loop, stored = PartitionLoop(context.log), newest_receipts(database, REPORT_ROWS)
@@ -185,7 +185,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
             for _, receipt in loop.attempt(ready_jobs(database, account), load):
                 if receipt is not None:
                     is_reported = True
-                    yield load_event(asset, seller_api, receipt)
+                    yield load_event(receipt, placement, warehouse.names)
                     keep_reported(database, [receipt.id])
             loop.failures |= {error.report: error for error in take_failures(database, account, now=clock())}
             if is_reported or len(loop.failures) > failures:
@@ -194,7 +194,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
                 reason = f"No report was ever loaded; request one by the job {placement.name_of('request_reports')}."
                 yield materialization_of_nothing(asset, account, reason)
             else:
-                yield load_event(asset, seller_api, stored[account])
+                yield load_event(stored[account], placement, warehouse.names)
         yield from outputs(context)
         report_after_step(context, database, placement, REPORT_ROWS)
         _fail(loop, "loaded")
@@ -241,7 +241,6 @@ def _run_requests(
         of_account.setdefault(job.account, []).append(job)
     if not of_account:
         return
-    names = AccountNames(database)
     under_way = _keys_under_way(instance, [job for jobs in of_account.values() for job in jobs], now)
     due = (
         [job for job in jobs if _may_run(job, now)]
@@ -258,8 +257,7 @@ def _run_requests(
                 problem = f"it was ready, but none of {_MOST_RUNS} runs stored its rows; the log of each run says why"
                 moved = replace(moved, state=JobState.FAILED, problem=problem)
             move_job(database, job, moved)
-        tags = {ACCOUNT_TAG: first.account, RUN_TAG: key, **title_tags(names.get(first.account))}
-        yield dg.RunRequest(run_key=key, partition_key=first.account, tags=tags)
+        yield dg.RunRequest(run_key=key, partition_key=first.account, tags={ACCOUNT_TAG: first.account, RUN_TAG: key})
 
 
 def _keys_under_way(instance: dg.DagsterInstance, jobs: Sequence[ReportJob], now: datetime) -> set[str]:

@@ -6,14 +6,15 @@ import time
 
 import dagster as dg
 
-from seller_platform.client.http.retries import Wait
 from seller_platform.contract import Dataset
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.partitions import partition_key
-from seller_platform.orchestration.tags import WAITS
 
 # While an upstream is away, every request waits. Dagster stores each report.
 _SECONDS_BETWEEN_REPORTS = 5.0
+
+WAITS = "waits"
+"""Metadata of an observation: a sentence that says for what a partition waits."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,7 +38,3 @@ class WaitReports:
         self._context.log_event(
             dg.AssetObservation(self._context.assets_def.key, partition=key, metadata={WAITS: reason})
         )
-
-    def of_request(self, request: SliceRequest, wait: Wait) -> None:
-        """Report that an HTTP request of a slice waits."""
-        self.add(request, str(wait))

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 
 from seller_platform.orchestration.failures import ForeseenError
+from seller_platform.orchestration.placement import WHOLE
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.settings import read_settings
@@ -13,7 +14,14 @@ from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAY
 _NIGHTLY = "0 4 * * *"
 
 
-@dg.op(config_schema={}, description="Deletes old snapshots, receipts, events and runs, and files of exports.")
+@WHOLE.job(
+    "prune",
+    "delete_old",
+    "Deletes old snapshots except one a month, receipts that nothing refers to, and events, runs and executions of "
+    "checks that are older than SELLER_PLATFORM_DAGSTER_RETENTION_DAYS. Every partition keeps its state. Exported "
+    "tables are compacted, and their files are deleted a week after they were replaced.",
+    calls_api=False,
+)
 def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> None:
     # It imports dagster-postgres and Alembic, which the definitions do without.
     from seller_platform.orchestration.instance.retention import prune_instance
@@ -42,24 +50,14 @@ def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> 
     context.add_output_metadata(metadata)
 
 
-@dg.job(
-    name="prune",
-    description="Deletes old snapshots except one a month, receipts that nothing refers to, and events, runs and "
-    "executions of checks that are older than SELLER_PLATFORM_DAGSTER_RETENTION_DAYS. Every partition keeps its state. "
-    "Exported tables are compacted, and their files are deleted a week after they were replaced.",
-)
-def prune_job() -> None:
-    delete_old()
-
-
 def pruning_definitions() -> dg.Definitions:
     """Return the job and its daily schedule; they need the resource `warehouse`."""
     schedule = dg.ScheduleDefinition(
         name="prune_daily",
-        job=prune_job,
+        job=delete_old,
         cron_schedule=_NIGHTLY,
         execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="Deletes old rows, events and runs, so that tables do not grow without end.",
     )
-    return dg.Definitions(jobs=[prune_job], schedules=[schedule])
+    return dg.Definitions(jobs=[delete_old], schedules=[schedule])

@@ -12,13 +12,11 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Source, Window
 from seller_platform.ingest.loads.planner import DueSlice
-from seller_platform.orchestration.account_names import title_tags
 from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended
 from seller_platform.orchestration.partitions import LONGEST_RANGE, TODAY, asset_key, ranges, read_partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
-from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import Mart
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -60,11 +58,6 @@ class PlannedRun:
             "dagster/asset_partition_range_start": self.first,
             "dagster/asset_partition_range_end": self.last,
         }
-
-    def tags_with(self, accounts: Iterable[KnownAccount]) -> dict[str, str]:
-        """Return the tags, and the name of the account if only one."""
-        key = self.tags.get(ACCOUNT_TAG)
-        return {**self.tags, **title_tags(next((each for each in accounts if each.key == key), None))}
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def schedule_definitions(
                     run_key=":".join([names, *filter(None, (run.first, run.last))]),
                     asset_selection=[placement.asset_key(dataset) for dataset in run.datasets],
                     asset_check_keys=[],  # the step reports them
-                    tags=run.tags_with(chosen),
+                    tags=run.tags,
                 )
             if not planned:
                 yield dg.SkipReason(reason or "nothing is due")

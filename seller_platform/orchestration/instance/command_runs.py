@@ -11,10 +11,10 @@ import dagster as dg
 from dagster_postgres.event_log import PostgresEventLogStorage
 
 from seller_platform import interruption
-from seller_platform.orchestration.tags import IN_PROCESS_TAG
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
 
-IN_PROCESS = {IN_PROCESS_TAG: "yes", "dagster/max_retries": "0", "user": "seller-platform"}
+_IN_PROCESS_TAG = "seller_platform/in_process"
+IN_PROCESS = {_IN_PROCESS_TAG: "yes", "dagster/max_retries": "0", "user": "seller-platform"}
 """The tags of such runs. Who ended the command runs it again; Dagster's daemon does not.
 
 The UI shows the tag `user` in the column *Launched by*, where it says "Manually launched" of runs without it.
@@ -67,7 +67,7 @@ def dead_runs(instance: dg.DagsterInstance, *, launched_too: bool = False) -> li
     storage = instance.event_log_storage
     if not isinstance(storage, PostgresEventLogStorage):
         return []
-    tags = None if launched_too else {IN_PROCESS_TAG: IN_PROCESS[IN_PROCESS_TAG]}
+    tags = None if launched_too else {_IN_PROCESS_TAG: IN_PROCESS[_IN_PROCESS_TAG]}
     runs = instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED, tags=tags))
     with storage.index_connection() as connection:
         # Each statement is its own transaction, which releases the lock again.

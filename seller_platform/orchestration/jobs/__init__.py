@@ -3,5 +3,4 @@
 - `run_requests`: a backfill of months, and a refresh now
 - `acceptance`: held readings that are accepted
 - `today`: today's orders, every 15 minutes where that is switched on
-- `choices`: the config fields that they share
 """

@@ -10,11 +10,11 @@ from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.counts import count_of
 from seller_platform.errors import RequestError
 from seller_platform.ingest.loads.acceptance import accept_load
-from seller_platform.orchestration.assets.events import reported_load
+from seller_platform.orchestration.assets.events import load_event
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import keys_read, report_after_step
 from seller_platform.orchestration.failures import CheckedConfig, foreseen
-from seller_platform.orchestration.jobs.choices import DatasetName
+from seller_platform.orchestration.jobs.run_requests import DatasetName
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts_named
@@ -70,7 +70,7 @@ def accept_job(placement: Placement = WHOLE) -> dg.JobDefinition:
         for load, receipt in loop.attempt(chosen, publish):
             context.log.info("load %s is published by load %s: %s rows", load, receipt.id, receipt.rows)
             datasets.add(dataset_named(receipt.dataset))
-            yield reported_load(database, receipt, placement)
+            yield load_event(receipt, placement, warehouse.names)
             keep_reported(database, [receipt.id])
         report_after_step(context, database, placement, *datasets)
         reasons = "; ".join(str(error) for error in loop.failures.values())

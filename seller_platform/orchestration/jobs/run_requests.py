@@ -6,24 +6,36 @@ decide when each run begins. The runs have the tag `seller_platform/requested_by
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import date
+from enum import Enum
 
 import dagster as dg
 from pydantic import Field, field_validator
 
 from seller_platform.clocks import utc_now
-from seller_platform.contract import DATASETS, Dataset
+from seller_platform.contract import DATASETS, REFRESHED, Dataset, dataset_named
 from seller_platform.contract.window import read_month
 from seller_platform.counts import count_of
 from seller_platform.ingest.loads.planner import Division, DueSlice, Planner, postpone
 from seller_platform.orchestration.automation.runs import plan_loads, submit
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, foreseen
-from seller_platform.orchestration.jobs.choices import RefreshedName, chosen_datasets
 from seller_platform.orchestration.partitions import account_partitions, add_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.orchestration.tags import EXIT_CODE, REQUESTED_BY_TAG
-from seller_platform.warehouse.connections.accounts import accounts, accounts_named
+from seller_platform.orchestration.tags import EXIT_CODE
+from seller_platform.warehouse.connections.accounts import accounts_named
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
+
+REQUESTED_BY_TAG = "seller_platform/requested_by_run"
+"""The tag of a run that a job has requested: the id of the job's run."""
+
+# mypy knows only enumerations whose names are literals.
+RefreshedName = Enum("RefreshedName", {each.name: each.name for each in REFRESHED})  # type: ignore[misc]
+DatasetName = Enum("DatasetName", {each.name: each.name for each in DATASETS})  # type: ignore[misc]
+"""The names of datasets as the Launchpad offers them."""
+
+# The Launchpad refuses other values with this name: it lists those that are allowed, as for a `Literal`.
+for _names in (RefreshedName, DatasetName):
+    _names.__name__ = f"Literal{[name.value for name in _names]}"
 
 _DATASETS_FIELD = "The datasets; empty for every list, and the costs."
 _REASONS_SHOWN = 200
@@ -69,7 +81,8 @@ def loading_jobs(
     """
 
     def readable(names: Sequence[RefreshedName]) -> list[Dataset]:
-        return [dataset for dataset in chosen_datasets(names) if dataset in datasets]
+        chosen = [dataset_named(name.value) for name in names] or REFRESHED
+        return [dataset for dataset in chosen if dataset in datasets]
 
     def request(context: dg.OpExecutionContext, planner: Planner, slices: Sequence[DueSlice]) -> None:
         """Add the runs of the slices that the requests of today suffice for to the queue.
@@ -83,10 +96,10 @@ def loading_jobs(
         postpone(database, division)
         if not slices:
             context.log.info("Nothing is due: every day that may have changed was read today.")
-        known, run_ids = accounts(database), []
+        run_ids = []
         planned = plan_loads(division.fitting, listed=account_partitions(instance, placement.accounts_name))
         for run in planned:
-            tags = {**run.tags_with(known), REQUESTED_BY_TAG: context.run_id}
+            tags = {**run.tags, REQUESTED_BY_TAG: context.run_id}
             run_ids.append(submit(run, job, instance, context.run, placement, tags=tags))
             names = ", ".join(dataset.name for dataset in run.datasets)
             context.log.info("Run %s loads %s from %s to %s.", run_ids[-1], names, run.first, run.last)

@@ -114,14 +114,14 @@ def _job(placement: Placement, refreshed: Sequence[Dataset], clock: Clock) -> dg
         # The refusals that `status` shows are about months, which the daily refresh reads.
         requests = [each.request for each in division.fitting]
         results = load_each(requests, loader, second_reading_seconds=warehouse.second_reading_seconds, records=False)
-        loop, receipts, key = PartitionLoop(context.log), list[Receipt](), placement.asset_key(DATASET)
+        loop, receipts = PartitionLoop(context.log), list[Receipt]()
         for result in results:
             if result.error is not None:
                 loop.add(result.request.account, result.error, subject=str(result.request))
             elif result.receipt is not None:
                 receipts.append(result.receipt)
                 if result.receipt.changed:
-                    yield load_event(key, seller_api, result.receipt)
+                    yield load_event(result.receipt, placement, warehouse.names)
         context.add_output_metadata(
             {
                 "accounts": len(receipts),

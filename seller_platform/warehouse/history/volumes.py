@@ -1,6 +1,5 @@
 """How many rows a day of an account usually has, by its weekday."""
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import date, timedelta
 from statistics import median
@@ -26,20 +25,6 @@ _DAYS_READ = text("""
     FROM platform.slices, unnest(days_read) WITH ORDINALITY AS day (read_at, number)
     WHERE dataset = :dataset AND account = :account AND month BETWEEN :first AND :last AND day.read_at IS NOT NULL
 """)
-
-
-def rows_by_month(database: Database, dataset: Dataset, account: str) -> dict[Window, int | None]:
-    """Return the stored rows of an account by month, from its first month to its last; None for a month without any."""
-    day = table_for(dataset).c[dataset.slice_column]
-    statement = select(day, func.count()).where(table_for(dataset).c.account == account).group_by(day)
-    counted: Counter[date] = Counter()
-    with database.begin() as connection:
-        for each, rows in connection.execute(statement).tuples():  # grouping by month takes longer
-            counted[each.replace(day=1)] += rows
-    if not counted:
-        return {}
-    days = Window(min(counted), Window.month_of(max(counted)).end)
-    return {Window.month_of(part.start): counted.get(part.start) for part in days.months()}
 
 
 def unusual_days(

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from seller_platform.contract import dataset_named
-from seller_platform.orchestration.assets.datasets import freshness_for
+from seller_platform.orchestration.assets.events import freshness_for
 from seller_platform.orchestration.partitions import asset_key
 
 defs = dg.Definitions(

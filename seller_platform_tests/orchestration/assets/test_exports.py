@@ -13,10 +13,9 @@ from seller_platform.orchestration.assets.exports import (
     export_definitions,
     export_followers,
     export_key,
-    exported_partitions,
 )
 from seller_platform.orchestration.automation.following import following_definitions
-from seller_platform.orchestration.partitions import partition_key
+from seller_platform.orchestration.partitions import partition_key, partitions_for
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.builds import build_partition
@@ -171,7 +170,7 @@ def test_exports_exist_for_every_dataset_and_mart_if_a_folder_is_set(tmp_path: P
     specs = {spec.key: spec for spec in defs.resolve_all_asset_specs() if spec.group_name == GROUP}
 
     assert set(specs) == {export_key(dataset) for dataset in SOURCES}
-    assert all(specs[export_key(each)].partitions_def == exported_partitions(each, HISTORY_START) for each in SOURCES)
+    assert all(specs[export_key(each)].partitions_def == partitions_for(each, HISTORY_START) for each in SOURCES)
     assert {each.table for each in SOURCES} == {*(each.table for each in DATASETS), *(each.table for each in MARTS)}
     assert {each.key for each in export_followers(str(tmp_path))} == set(specs)
     assert not export_definitions(HISTORY_START, None).assets

@@ -12,7 +12,7 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.freshness import FreshnessDaemon
 
 from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
-from seller_platform.orchestration.assets.datasets import freshness_for
+from seller_platform.orchestration.assets.events import freshness_for
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform_tests.support.dagster_instance import postgres_instance
 

@@ -14,10 +14,9 @@ from sqlalchemy import text
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper
-from seller_platform.orchestration.assets.reports import report_definitions
+from seller_platform.orchestration.assets.reports import RUN_TAG, report_definitions
 from seller_platform.orchestration.partitions import add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.orchestration.tags import RUN_TAG
 from seller_platform.warehouse.connections.accounts import accounts, save_accounts, save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
@@ -145,7 +144,6 @@ def test_a_report_of_our_service_is_requested_polled_and_loaded(
     assert requested.success
     assert [request.partition_key for request in asked] == ["S1.US"]
     assert asked[0].tags["seller_platform/account"] == "S1.US"
-    assert asked[0].tags["seller_platform/account_title"].endswith(".US.USD")
     assert loaded.success
     assert after == []
     assert reports.states() == ["loaded"]

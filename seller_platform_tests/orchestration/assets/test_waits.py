@@ -8,8 +8,8 @@ import dagster as dg
 import pytest
 
 from seller_platform.contract import dataset_named
+from seller_platform.orchestration.assets.waits import WAITS
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.orchestration.tags import WAITS
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import MONTHS, Platform
 from seller_platform_tests.support.waiting import wait_for

@@ -12,8 +12,9 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
+from seller_platform.orchestration.jobs.run_requests import REQUESTED_BY_TAG
 from seller_platform.orchestration.partitions import partition_key
-from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG, REQUESTED_BY_TAG
+from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

@@ -16,7 +16,7 @@ from psycopg import sql
 from seller_platform.contract import DATASETS, REFRESHED, Dataset, Slicing, Window
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
-from seller_platform.warehouse.history.volumes import rows_by_month, unusual_days
+from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.products import skus_of_account
 from seller_platform.warehouse.loads.provenance import explain
@@ -90,7 +90,6 @@ def _load(database: Database) -> None:
         changed = _store(database, dataset, [*rows[:-3], *rows[-2:]])
         if dataset.is_dated:
             unusual_days(database, dataset, ACCOUNT, FEBRUARY, {}, today=LAST_DAY)
-            rows_by_month(database, dataset, ACCOUNT)
         changes_since(database, dataset, ACCOUNT)
         revert(database, changed)
 

@@ -1,0 +1,100 @@
+"""Assets whose partitions are made from those of others: marts, and exported tables."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import dagster as dg
+
+from seller_platform.contract import Dataset
+from seller_platform.orchestration.account_names import AccountNames, account_metadata, tag_with_account
+from seller_platform.orchestration.assets.events import event_asset, outputs, partition_tags
+from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.reporting import report, report_after_step
+from seller_platform.orchestration.automation.provenance import input_versions, provenance_tags
+from seller_platform.orchestration.partitions import read_partition_key
+from seller_platform.orchestration.placement import Placement
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.marts import Mart
+
+
+@dataclass(frozen=True)
+class Made:
+    """A partition as it was made.
+
+    Attributes:
+        key: None for an asset without partitions.
+        version: Of its rows.
+        read_after: The newest event that was stored before its inputs were read.
+    """
+
+    key: str | None
+    rows: int
+    version: str
+    read_after: int
+    metadata: Mapping[str, Any]
+
+
+Maker: TypeAlias = Callable[
+    [dg.AssetExecutionContext, WarehouseResource, Sequence[str | None]], Callable[[str | None], Made]
+]
+"""Prepares to make the partitions of a step, and returns a function that makes one; None is all of the asset."""
+
+
+def derived_asset(
+    spec: dg.AssetSpec,
+    source: Dataset | Mart,
+    inputs: Sequence[Dataset],
+    maker: Maker,
+    placement: Placement,
+    *,
+    done: str,
+    checked: Sequence[Mart] = (),
+    config_schema: Mapping[str, dg.Field] | None = None,
+) -> dg.AssetsDefinition:
+    """Return the asset. A partition that fails does not stop the others, and is named at the end.
+
+    Args:
+        source: The mart, or the table that is exported.
+        inputs: The datasets that are read, whose loads Dagster has to know first.
+        done: What is done with partitions, such as `built`.
+        checked: The mart whose checks the step reports.
+    """
+
+    @event_asset(spec, config_schema=config_schema)
+    def make(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
+        tag_with_account(context, warehouse.names)
+        keys: Sequence[str | None] = (None,) if spec.partitions_def is None else context.partition_keys
+        accounts = {read_partition_key(key)[0] for key in keys if key is not None}
+        report(context.instance, warehouse.database, placement, inputs, accounts=accounts or None)
+        versions = input_versions(context.instance, [each.asset_key for each in spec.deps])
+        loop = PartitionLoop(context.log, f"{source.name} of ")
+        for _, made in loop.attempt(keys, maker(context, warehouse, keys)):
+            yield derived_event(spec.key, str(spec.code_version), made, versions, warehouse.names)
+        yield from outputs(context)
+        report_after_step(context, warehouse.database, placement, *checked)
+        loop.fail_partitions(source.name, done, len(keys))
+
+    return make
+
+
+def derived_event(
+    asset: dg.AssetKey, code_version: str, made: Made, versions: Mapping[dg.AssetKey, str], names: AccountNames
+) -> dg.AssetMaterialization:
+    """Return the materialization of a partition.
+
+    Args:
+        versions: The data version of each input.
+    """
+    account = None if made.key is None else names.get(read_partition_key(made.key)[0])
+    return dg.AssetMaterialization(
+        asset_key=asset,
+        partition=made.key,
+        tags={**provenance_tags(made.version, code_version, versions, made.read_after), **partition_tags(made.key)},
+        metadata={
+            **account_metadata(account),
+            **({} if made.key is None else {"dagster/partition_row_count": made.rows}),
+            "rows": made.rows,
+            **made.metadata,
+        },
+    )
