@@ -8,7 +8,6 @@ from time import monotonic
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import dagster as dg
 import msgspec
 from pydantic import SecretStr
 
@@ -16,7 +15,7 @@ from seller_platform.client.endpoints.webhook import post_message
 from seller_platform.clocks import is_past
 from seller_platform.counts import count_of
 from seller_platform.errors import WebhookError
-from seller_platform.settings import Settings, read_settings
+from seller_platform.settings import Settings
 
 SECONDS_BETWEEN_TICKS = 30
 _DELIVERING_SECONDS = 5.0
@@ -68,26 +67,6 @@ def read_cursor(cursor: str | None, type_: type[Cursor]) -> Cursor | None:
     except msgspec.DecodeError as error:
         _LOG.error("the cursor of the sensor cannot be read, and only new failures are reported: %s", error)
         return None
-
-
-class AlertsResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
-    """Where alerts are sent.
-
-    Attributes:
-        webhook_url: The URL that takes the messages, a secret: give it by `EnvVar`. By default
-            SELLER_PLATFORM_ALERT_WEBHOOK_URL.
-        dagster_url: The URL of the Dagster UI, for links. By default SELLER_PLATFORM_DAGSTER_URL.
-    """
-
-    webhook_url: str | None = None
-    dagster_url: str | None = None
-
-    @property
-    def settings(self) -> Settings:
-        settings = read_settings()
-        webhook_url = SecretStr(self.webhook_url) if self.webhook_url else settings.alert_webhook_url
-        dagster_url = self.dagster_url or settings.dagster_url
-        return settings.model_copy(update={"alert_webhook_url": webhook_url, "dagster_url": dagster_url})
 
 
 def publish(outbox: Outbox, messages: Iterable[tuple[int, str]], settings: Settings, now: datetime) -> str:

@@ -16,15 +16,9 @@ from seller_platform.clocks import Clock
 from seller_platform.commands import runnable
 from seller_platform.counts import count_of
 from seller_platform.errors import WarehouseUnavailableError
-from seller_platform.orchestration.alerting.delivery import (
-    SECONDS_BETWEEN_TICKS,
-    AlertsResource,
-    Outbox,
-    publish,
-    read_cursor,
-)
+from seller_platform.orchestration.alerting.delivery import SECONDS_BETWEEN_TICKS, Outbox, publish, read_cursor
 from seller_platform.orchestration.placement import WHOLE, Placement
-from seller_platform.settings import Settings
+from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.readers.security_events import SecurityEvent, events_between, newest_event
@@ -70,8 +64,8 @@ def security_sensor(clock: Clock, placement: Placement = WHOLE) -> dg.SensorDefi
         minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def evaluate(context: dg.SensorEvaluationContext, alerts: AlertsResource) -> dg.SensorResult:
-        now, settings = clock(), alerts.settings
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        now, settings = clock(), read_settings()
         try:
             stored, events = _read(read_cursor(context.cursor, SecurityAlerts), settings, now)
         except WarehouseUnavailableError as error:

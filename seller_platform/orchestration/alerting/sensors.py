@@ -32,7 +32,6 @@ from seller_platform.orchestration.account_names import name_of
 from seller_platform.orchestration.alerting.causes import Alerts, Cause, Failure, together
 from seller_platform.orchestration.alerting.delivery import (
     SECONDS_BETWEEN_TICKS,
-    AlertsResource,
     publish,
     read_cursor,
     redacted,
@@ -43,7 +42,7 @@ from seller_platform.orchestration.alerting.runs import failures_of_runs, is_ope
 from seller_platform.orchestration.alerting.security import security_sensor
 from seller_platform.orchestration.assets.reporting import keys_read
 from seller_platform.orchestration.placement import WHOLE, Placement
-from seller_platform.settings import Settings
+from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, accounts_by_key
 from seller_platform.warehouse.marts.due import waited_for
 from seller_platform.warehouse.monitoring.problems import Problem, problems
@@ -56,9 +55,6 @@ _FORGOTTEN_AFTER = timedelta(days=14)
 # again a moment after the run's failure: what is younger is left to the next tick.
 _SETTLES_AFTER = timedelta(seconds=3)
 _LONGEST_AHEAD = timedelta(minutes=5)
-
-# Several components of a project share it, for Dagster refuses two with one key.
-_ALERTS = AlertsResource()
 
 _LOG = logging.getLogger(__name__)
 
@@ -95,7 +91,7 @@ _StillOpen: TypeAlias = Callable[[Tick, Mapping[str, Cause], Collection[str]], S
 def alert_definitions(
     *, clock: Clock = utc_now, placement: Placement = WHOLE, expected: Sequence[Dataset] = REFRESHED
 ) -> dg.Definitions:
-    """Return the sensors that report failures and security events, and their resource `alerts`.
+    """Return the sensors that report failures and security events.
 
     Args:
         expected: The datasets that schedules read; slices of others are neither missing nor late.
@@ -121,8 +117,8 @@ def alert_definitions(
             minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
             default_status=dg.DefaultSensorStatus.RUNNING,
         )
-        def evaluate(context: dg.SensorEvaluationContext, alerts: AlertsResource) -> dg.SensorResult:
-            tick = Tick(context.instance, alerts.settings, clock(), placement, expected)
+        def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+            tick = Tick(context.instance, read_settings(), clock(), placement, expected)
             last, messages, problem = newest(tick.instance), list[tuple[int, str]](), ""
             stored = read_cursor(context.cursor, Alerts) or Alerts(read_to=last)
             stored.read_to = min(stored.read_to, last)  # the numbers of deleted events may come again
@@ -150,7 +146,7 @@ def alert_definitions(
             newest=newest_failure,
         ),
     ]
-    return dg.Definitions(sensors=[*sensors, security_sensor(clock, placement)], resources={"alerts": _ALERTS})
+    return dg.Definitions(sensors=[*sensors, security_sensor(clock, placement)])
 
 
 def _messages(

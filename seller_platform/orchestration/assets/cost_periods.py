@@ -33,18 +33,13 @@ class WriteCosts(CheckedConfig):
     )
 
 
-def cost_definitions(placement: Placement = WHOLE) -> dg.Definitions:
-    """Return the asset and the job of costs, without the resources `warehouse` and `seller_api`."""
-    return dg.Definitions(assets=[cost_asset(placement)], jobs=[write_job(placement)])
-
-
 def cost_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that loads the cost periods of every product, as daily snapshots."""
     return asset_for(COST_PERIODS, date.max, placement)  # it has no months
 
 
-def write_job(placement: Placement = WHOLE) -> dg.JobDefinition:
-    """Return the job that applies the reviewed plan whose id its config gives."""
+def cost_definitions(placement: Placement = WHOLE) -> dg.Definitions:
+    """Return the asset and the job of costs, without the resources `warehouse` and `seller_api`."""
 
     @placement.job(
         "write_costs", "write", "Writes the costs of a reviewed plan, and reads them back until the upstream has them."
@@ -66,7 +61,7 @@ def write_job(placement: Placement = WHOLE) -> dg.JobDefinition:
             raise ForeseenError(str(applied.problem), {**metadata, EXIT_CODE: applied.problem.exit_code})
         context.add_output_metadata(metadata)
 
-    return write
+    return dg.Definitions(assets=[cost_asset(placement)], jobs=[write])
 
 
 def _metadata(plan: CostPlan, names: AccountNames) -> dict[str, dg.MetadataValue | int | str]:

@@ -1,15 +1,14 @@
 """The asset `platform/coverage`, which shows what is stored of every account, and the schedule that updates it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from itertools import islice
 
 import dagster as dg
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract import REFRESHED, Dataset
-from seller_platform.orchestration.charts.heat_map import heat_map, shown_accounts
+from seller_platform.orchestration.charts.heat_map import heat_map
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import read_settings
@@ -22,7 +21,6 @@ from seller_platform.warehouse.postgres.database import Database
 COVERAGE = dg.AssetKey(["platform", "coverage"])
 _GROUP = "platform"
 _HOURLY = "20 * * * *"
-_LINES_SHOWN = 100
 
 _DOC = """
 What is stored of every account, by dataset and month, and how old it is.
@@ -92,40 +90,16 @@ def _metadata(
 
 
 def metadata_of(states: SliceStates, now: datetime) -> dict[str, dg.MetadataValue | int | float]:
-    """Return the heat map, the counts, and the slices that are not loaded."""
+    """Return the heat map and the counts."""
     listed = {account.key for account in states.accounts}
     counts = Counter(
         state for dataset in states.datasets for account in listed for state in states.of_pair(dataset, account)
     )
     ages = [(now - moment).total_seconds() / 3600 for pair, moment in states.read_at.items() if pair[1] in listed]
-    problems = sum(counts.values()) - counts[SliceState.LOADED]
-    lines = list(islice(_lines(states), _LINES_SHOWN))
     return {
         "heat_map": dg.MetadataValue.md(heat_map(states, now)),
         "accounts": len(states.accounts),
         "slices": sum(counts.values()),
         **{f"slices_{state}": counts[state] for state in SliceState},
         "oldest_hours": round(max(ages, default=0.0), 1),
-        "not_loaded": dg.MetadataValue.table(lines, _TABLE),
-        "not_loaded_left_out": max(0, problems - len(lines)),
     }
-
-
-_TABLE = dg.TableSchema([dg.TableColumn(name) for name in ("account", "title", "dataset", "month", "state")])
-
-
-def _lines(states: SliceStates) -> Iterator[dg.TableRecord]:
-    """Yield a line for each slice that is not loaded, of the accounts with most of them first."""
-    for account in shown_accounts(states):
-        for dataset in states.datasets:
-            of_pair = states.of_pair(dataset, account.key)
-            months = [f"{month.start:%Y-%m}" for month in states.months] if dataset.is_dated else [""]
-            for month, state in zip(months, of_pair, strict=True):
-                if state is not SliceState.LOADED:
-                    yield dg.TableRecord({
-                        "account": account.key,
-                        "title": account.account.title or "",
-                        "dataset": dataset.name,
-                        "month": month,
-                        "state": state.value,
-                    })  # fmt: skip

@@ -40,26 +40,13 @@ def freshness_definitions(
     Args:
         schedules: Whether the schedules are on when they are first loaded; without them, nothing is late.
     """
+    key = placement.key(FRESHNESS)
     spec = dg.AssetSpec(
-        placement.key(FRESHNESS),
+        key,
         description="How old the newest reading of each dataset is, by account. It has checks only, one for each "
         "dataset; a sensor evaluates them.",
         group_name=placement.group_of("platform"),
     )
-    return dg.Definitions(
-        assets=[spec],
-        asset_checks=[_freshness_checks(datasets, clock, placement)],
-        sensors=[_freshness_sensor(datasets, clock, placement, schedules=schedules)],
-    )
-
-
-def check_name_of(dataset: Dataset) -> str:
-    """Return the name of the check of a dataset's freshness."""
-    return f"{dataset.name}_is_fresh"
-
-
-def _freshness_checks(datasets: Sequence[Dataset], clock: Clock, placement: Placement) -> dg.AssetChecksDefinition:
-    key = placement.key(FRESHNESS)
     specs = [dg.AssetCheckSpec(check_name_of(each), asset=key, description=_doc(each)) for each in datasets]
 
     @dg.multi_asset_check(name=placement.name_of("freshness"), specs=specs, can_subset=True)
@@ -69,7 +56,30 @@ def _freshness_checks(datasets: Sequence[Dataset], clock: Clock, placement: Plac
         results = _results(warehouse.database, datasets, clock(), placement)
         yield from executed(context, key, (judgement for judgement, _ in results.values()))
 
-    return freshness
+    @dg.sensor(
+        name=placement.name_of(SENSOR),
+        description="Looks whether each account was read as often as its schedule reads it, and reports the checks "
+        "when other accounts are late, and each hour.",
+        target=dg.AssetSelection.checks_for_assets(key),
+        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
+        default_status=dg.DefaultSensorStatus.RUNNING if schedules else dg.DefaultSensorStatus.STOPPED,
+    )
+    def freshness_of_accounts(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.SensorResult:
+        now = clock()
+        results = _results(warehouse.database, datasets, now, placement)
+        late = {name: accounts_late for name, (_, accounts_late) in results.items()}
+        cursor = sha256(repr((f"{now:%Y-%m-%d %H}", sorted(late.items()))).encode()).hexdigest()
+        if cursor != context.cursor:
+            report_judgements(context.instance, key, [judgement for judgement, _ in results.values()])
+        number = count_of(sum(map(len, late.values())), "dataset", "is")
+        return dg.SensorResult(skip_reason=f"{number} of accounts too old", cursor=cursor)
+
+    return dg.Definitions(assets=[spec], asset_checks=[freshness], sensors=[freshness_of_accounts])
+
+
+def check_name_of(dataset: Dataset) -> str:
+    """Return the name of the check of a dataset's freshness."""
+    return f"{dataset.name}_is_fresh"
 
 
 def _doc(dataset: Dataset) -> str:
@@ -102,11 +112,8 @@ def _results(database: Database, datasets: Sequence[Dataset], now: datetime, pla
 
 def report_freshness(instance: dg.DagsterInstance, database: Database, datasets: Sequence[Dataset]) -> None:
     """Report the checks as the sensor does, before its first tick."""
-    _report(instance, _results(database, datasets, utc_now(), WHOLE), WHOLE)
-
-
-def _report(instance: dg.DagsterInstance, results: _Results, placement: Placement) -> None:
-    report_judgements(instance, placement.key(FRESHNESS), [judgement for judgement, _ in results.values()])
+    results = _results(database, datasets, utc_now(), WHOLE)
+    report_judgements(instance, FRESHNESS, [judgement for judgement, _ in results.values()])
 
 
 def _breach_of(reading: LastReading, title: str, now: datetime) -> Breach:
@@ -119,27 +126,3 @@ def _breach_of(reading: LastReading, title: str, now: datetime) -> Breach:
         f"launch the job refresh_now with the account {reading.account} and the dataset {reading.dataset}."
     )
     return Breach(reading.account, title, None, since, reason, step)
-
-
-def _freshness_sensor(
-    datasets: Sequence[Dataset], clock: Clock, placement: Placement, *, schedules: bool
-) -> dg.SensorDefinition:
-    @dg.sensor(
-        name=placement.name_of(SENSOR),
-        description="Looks whether each account was read as often as its schedule reads it, and reports the checks "
-        "when other accounts are late, and each hour.",
-        target=dg.AssetSelection.checks_for_assets(placement.key(FRESHNESS)),
-        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-        default_status=dg.DefaultSensorStatus.RUNNING if schedules else dg.DefaultSensorStatus.STOPPED,
-    )
-    def freshness_of_accounts(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.SensorResult:
-        now = clock()
-        results = _results(warehouse.database, datasets, now, placement)
-        late = {name: accounts_late for name, (_, accounts_late) in results.items()}
-        cursor = sha256(repr((f"{now:%Y-%m-%d %H}", sorted(late.items()))).encode()).hexdigest()
-        if cursor != context.cursor:
-            _report(context.instance, results, placement)
-        number = count_of(sum(map(len, late.values())), "dataset", "is")
-        return dg.SensorResult(skip_reason=f"{number} of accounts too old", cursor=cursor)
-
-    return freshness_of_accounts

@@ -37,20 +37,24 @@ DatasetName = Enum("DatasetName", {each.name: each.name for each in DATASETS})  
 for _names in (RefreshedName, DatasetName):
     _names.__name__ = f"Literal{[name.value for name in _names]}"
 
-_DATASETS_FIELD = "The datasets; empty for every list, and the costs."
 _REASONS_SHOWN = 200
 
 AssetJob = Callable[[date], dg.JobDefinition]
 """Returns the job of all assets, with the partitions of a history that begins with a day."""
 
 
-class BackfillHistory(CheckedConfig):
+class RefreshNow(CheckedConfig):
+    """The accounts and datasets to refresh."""
+
+    accounts: list[str] = Field(default=[], description=ACCOUNTS_FIELD)
+    datasets: list[RefreshedName] = Field(default=[], description="The datasets; empty for every list, and the costs.")
+
+
+class BackfillHistory(RefreshNow):
     """The months to load as a whole."""
 
     from_month: str = Field(description="The first month, as YYYY-MM. History then begins with it, or earlier.")
     to_month: str | None = Field(default=None, description="The last month, as YYYY-MM; by default the current one.")
-    accounts: list[str] = Field(default=[], description=ACCOUNTS_FIELD)
-    datasets: list[RefreshedName] = Field(default=[], description=_DATASETS_FIELD)
 
     @field_validator("from_month", "to_month")
     @classmethod
@@ -58,13 +62,6 @@ class BackfillHistory(CheckedConfig):
         if text is not None:
             read_month(text)
         return text
-
-
-class RefreshNow(CheckedConfig):
-    """The accounts and datasets to refresh."""
-
-    accounts: list[str] = Field(default=[], description=ACCOUNTS_FIELD)
-    datasets: list[RefreshedName] = Field(default=[], description=_DATASETS_FIELD)
 
 
 def loading_jobs(
