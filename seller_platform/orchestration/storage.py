@@ -24,12 +24,7 @@ from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.run_storage import PostgresRunStorage
 from dagster_postgres.schedule_storage import PostgresScheduleStorage
 from dagster_postgres.storage import DagsterPostgresStorage
-from dagster_postgres.utils import (
-    DagsterPostgresException,
-    pg_config,
-    pg_url_from_config,
-    retry_pg_connection_fn,
-)
+from dagster_postgres.utils import DagsterPostgresException, pg_config, pg_url_from_config, retry_pg_connection_fn
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, func, select
 from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError

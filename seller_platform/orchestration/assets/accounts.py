@@ -147,8 +147,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, place
         every = _interval(warehouse.requests_per_day)
         by_name = {connection.name: connection for connection in placement.chosen(connections(database))}
         due = sorted(
-            (name for name in by_name if stored.is_due(name, now, every)),
-            key=lambda name: stored.due.get(name, ""),
+            (name for name in by_name if stored.is_due(name, now, every)), key=lambda name: stored.due.get(name, "")
         )
         answers = _ask([by_name[name] for name in due], seller_api, database.url, tick_seconds)
         for name, error in answers.failures.items():

@@ -285,9 +285,5 @@ def judgement_of(
             )
         ),
         severity=dg.AssetCheckSeverity.WARN if all(each.is_warning for each in broken) else dg.AssetCheckSeverity.ERROR,
-        metadata={
-            **facts,
-            "failing": dg.MetadataValue.table(lines, _TABLE),
-            "not_listed": len(broken) - len(lines),
-        },
+        metadata={**facts, "failing": dg.MetadataValue.table(lines, _TABLE), "not_listed": len(broken) - len(lines)},
     )

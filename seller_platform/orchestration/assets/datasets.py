@@ -9,19 +9,11 @@ import dagster as dg
 from seller_platform.clocks import utc_now
 from seller_platform.contract import Dataset, Source
 from seller_platform.contract.datasets.inventory import INVENTORY
-from seller_platform.errors import (
-    NotOfferedError,
-    WarehouseUnavailableError,
-)
+from seller_platform.errors import NotOfferedError, WarehouseUnavailableError
 from seller_platform.ingest.loads.loading import SliceResult, load_each
 from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import AccountNames, tag_with_account
-from seller_platform.orchestration.assets.events import (
-    dataset_asset,
-    load_event,
-    materialization_of_nothing,
-    outputs,
-)
+from seller_platform.orchestration.assets.events import dataset_asset, load_event, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.reporting import report_after_step
 from seller_platform.orchestration.assets.waits import WaitReports

@@ -12,9 +12,7 @@ import dagster as dg
 
 # An evaluation must refer to the newest materialization, or the UI counts the check as missing. Dagster fills this in
 # for results, not for evaluations, and has no public name for it.
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 # Dagster reports every partition once more for the output of an asset, unless the output has this metadata. Without
 # an output, later steps of the run are skipped. Dagster has no public name for it.

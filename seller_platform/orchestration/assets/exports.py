@@ -34,10 +34,7 @@ GROUP = "export"
 
 
 def export_definitions(
-    history_start: date,
-    folder: str | None,
-    placement: Placement = WHOLE,
-    datasets: Collection[Dataset] = DATASETS,
+    history_start: date, folder: str | None, placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS
 ) -> dg.Definitions:
     """Return the assets of exports, without the resource `warehouse`.
 

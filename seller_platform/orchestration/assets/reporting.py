@@ -55,8 +55,7 @@ Source: TypeAlias = Dataset | Mart
 def check_definitions(sources: Collection[Source], placement: Placement = WHOLE) -> dg.Definitions:
     """Return the checks of datasets and marts and their sensor, without the resource `warehouse`."""
     return dg.Definitions(
-        asset_checks=[checks_for(source, placement) for source in sources],
-        sensors=[_check_sensor(sources, placement)],
+        asset_checks=[checks_for(source, placement) for source in sources], sensors=[_check_sensor(sources, placement)]
     )
 
 

@@ -180,11 +180,7 @@ def submit(
     return run.run_id
 
 
-def execute(
-    planned: PlannedRun,
-    job: dg.JobDefinition,
-    instance: dg.DagsterInstance,
-) -> RunEnd:
+def execute(planned: PlannedRun, job: dg.JobDefinition, instance: dg.DagsterInstance) -> RunEnd:
     """Execute a run in this process, and return its result even if steps fail.
 
     Args:
@@ -196,11 +192,7 @@ def execute(
     with attended(instance, run_id):
         keys = {asset_key(dataset) for dataset in planned.datasets}
         result = job.get_subset(asset_selection=keys, asset_check_selection=set()).execute_in_process(
-            instance=instance,
-            tags={**own, **IN_PROCESS},
-            run_id=run_id,
-            run_config=_QUIET,
-            raise_on_error=False,
+            instance=instance, tags={**own, **IN_PROCESS}, run_id=run_id, run_config=_QUIET, raise_on_error=False
         )
     return RunEnd.of(result)
 

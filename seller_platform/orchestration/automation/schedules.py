@@ -41,11 +41,7 @@ _LONGEST_RUN = timedelta(days=1)
 
 
 def schedule_definitions(
-    history_start: date,
-    datasets: Sequence[Dataset] = REFRESHED,
-    placement: Placement = WHOLE,
-    *,
-    running: bool = True,
+    history_start: date, datasets: Sequence[Dataset] = REFRESHED, placement: Placement = WHOLE, *, running: bool = True
 ) -> dg.Definitions:
     """Return the schedules of each area's assets; they need the resource `warehouse`.
 

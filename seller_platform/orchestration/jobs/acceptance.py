@@ -50,9 +50,7 @@ def accept_job(placement: Placement = WHOLE) -> dg.JobDefinition:
     """Return the job; it needs the resources `warehouse` and `seller_api`."""
 
     @placement.job(
-        "accept_held",
-        "accept",
-        "Publishes held readings: each is read again, and published if it still says the same.",
+        "accept_held", "accept", "Publishes held readings: each is read again, and published if it still says the same."
     )
     def accept(
         context: dg.OpExecutionContext, config: AcceptHeld, warehouse: WarehouseResource, seller_api: SellerApiResource

@@ -65,10 +65,7 @@ class BackfillHistory(RefreshNow):
 
 
 def loading_jobs(
-    history_start: date,
-    asset_job: AssetJob,
-    placement: Placement = WHOLE,
-    datasets: Collection[Dataset] = DATASETS,
+    history_start: date, asset_job: AssetJob, placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS
 ) -> list[dg.JobDefinition]:
     """Return both jobs; they need the resource `warehouse`, and those of the assets.
 
