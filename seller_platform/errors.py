@@ -792,6 +792,8 @@ class ContractViolationError(UpstreamError):
 class RowsMissingError(ContractViolationError):
     """An answer has nothing where the rows should be."""
 
+    next_step = ContractViolationError.next_step
+
 
 class UnusableAccountError(ContractViolationError):
     """An account cannot be read: it has no known time zone, or nothing that selects it."""
