@@ -1,7 +1,6 @@
 """Tests the daily job that deletes what is old."""
 
 import sys
-from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -9,9 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.orchestration.automation.pruning import pruning_definitions
-from seller_platform.orchestration.definitions import definitions_for
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import postgres_instance
 
@@ -32,6 +29,7 @@ def _prune(
         with database.begin() as connection:
             connection.execute(text("UPDATE dagster.event_logs SET timestamp = timestamp - interval '31 days'"))
 
+        assert repository.get_schedule_def("prune_daily").default_status is dg.DefaultScheduleStatus.RUNNING
         result = repository.get_job("prune").execute_in_process(instance=instance, raise_on_error=False)
 
         return result, [*instance.fetch_materializations(dg.AssetKey("it"), limit=5).records]
@@ -72,12 +70,3 @@ def test_without_the_extra_of_exports_nothing_is_deleted(
 
     assert not result.success
     assert len(kept) == 2
-
-
-def test_the_definitions_have_the_job_and_its_schedule() -> None:
-    settings = read_settings().model_copy(update={"history_start": date(2026, 1, 1)})
-
-    repository = definitions_for(settings).get_repository_def()
-
-    assert "prune" in [job.name for job in repository.get_all_jobs()]
-    assert repository.get_schedule_def("prune_daily").default_status is dg.DefaultScheduleStatus.RUNNING

@@ -1,14 +1,14 @@
 """Tests what each schedule requests at which hour, and that its runs read it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from time import process_time
+from functools import cache
 from zoneinfo import ZoneInfo
 
 import dagster as dg
 import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
-from sqlalchemy import insert
 
 from seller_platform.contract import LISTS, Account, Window, dataset_named
 from seller_platform.errors import BudgetTooSmallError, RequestsUsedUpError
@@ -17,13 +17,14 @@ from seller_platform.orchestration.automation.schedules import CLOSED_MONTHS, sc
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
-from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, save_accounts, save_connection
+from seller_platform.warehouse.connections.accounts import accounts, save_accounts
 from seller_platform.warehouse.connections.sent_requests import take_requests
 from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, Platform
+from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts
 
 pytestmark = pytest.mark.dagster_tables
 
@@ -31,63 +32,60 @@ START = "dagster/asset_partition_range_start"
 END = "dagster/asset_partition_range_end"
 NAMES = sorted(dataset.name for dataset in LISTS)
 SALES = [dataset for dataset in LISTS if dataset.area == "sales"]
+SINCE_JANUARY = Window(date(2026, 1, 1), date(2026, 5, 21))
+AT = datetime(2026, 5, 20, 11, tzinfo=UTC)
+LOS_ANGELES, BERLIN = "America/Los_Angeles", "Europe/Berlin"
 
 
-def register(database: Database, instance: dg.DagsterInstance, zones: dict[str, str]) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    listed = [
-        (key, Account(number, key, "US", "USD", zone, "MARKET", f"S{number}"))
-        for number, (key, zone) in enumerate(zones.items())
-    ]
-    save_accounts(database, "default", listed)
-    add_accounts(instance, zones)
+@cache
+def _definitions(history_start: date) -> dg.Definitions:
+    resources = {
+        "warehouse": dg.ResourceDefinition.none_resource(),
+        "seller_api": dg.ResourceDefinition.none_resource(),
+    }
+    assets = dg.Definitions([asset_for(dataset, history_start) for dataset in LISTS], resources=resources)
+    return dg.Definitions.merge(schedule_definitions(history_start, LISTS), assets)
 
 
-def read(database: Database, names: Sequence[str], account: str, window: Window, at: datetime) -> None:
-    """Store receipts of successful loads."""
-    counts = dict.fromkeys(("requests", "pages", "body_bytes", "announced", "rows"), 0)
-    common = {**counts, "digest": b"", "verdict": "match", "changed": True, "started_at": at, "finished_at": at}
-    with database.begin() as connection:
-        connection.execute(
-            insert(LOADS),
+@dataclass(frozen=True)
+class Schedules:
+    """The schedules over a warehouse, and the accounts that tests register."""
+
+    database: Database
+    instance: dg.DagsterInstance
+
+    def register(self, zones: dict[str, str]) -> None:
+        """Store accounts with these time zones, and add their partitions."""
+        connect_accounts(
+            self.database,
             [
-                {
-                    **common,
-                    "dataset": name,
-                    "account": account,
-                    "window_start": part.start,
-                    "window_end": part.end,
-                }
-                for name in names
-                for part in window.months()
+                (key, Account(number, key, "US", "USD", zone, "MARKET", f"S{number}"))
+                for number, (key, zone) in enumerate(zones.items())
             ],
         )
+        add_accounts(self.instance, zones)
+
+    def read(self, names: Sequence[str], account: str, window: Window, at: datetime) -> None:
+        """Store receipts of successful loads."""
+        for name in names:
+            for month in window.months():
+                store_receipt(self.database, dataset_named(name), account, month, at=at)
+
+    def tick(self, schedule: str, at: datetime, history_start: date = HISTORY_START) -> list[dg.RunRequest]:
+        """Return the runs that a schedule requests at a moment."""
+        return list(self.ticked(schedule, at, history_start).run_requests or [])
+
+    def ticked(self, schedule: str, at: datetime, history_start: date = HISTORY_START) -> ScheduleExecutionData:
+        """Return what a schedule's tick at a moment comes to."""
+        resources = {"warehouse": WarehouseResource(database_url=self.database.url)}
+        definition = _definitions(history_start).resolve_schedule_def(schedule)
+        with dg.build_schedule_context(self.instance, scheduled_execution_time=at, resources=resources) as context:
+            return definition.evaluate_tick(context)
 
 
-def tick(
-    schedule: str, at: datetime, instance: dg.DagsterInstance, database_url: str, history_start: date = HISTORY_START
-) -> list[dg.RunRequest]:
-    """Return the runs that a schedule requests at a moment."""
-    return list(ticked(schedule, at, instance, database_url, history_start).run_requests or [])
-
-
-def ticked(
-    schedule: str, at: datetime, instance: dg.DagsterInstance, database_url: str, history_start: date = HISTORY_START
-) -> ScheduleExecutionData:
-    """Return what a schedule's tick at a moment comes to."""
-    assets = dg.Definitions([asset_for(dataset, history_start) for dataset in LISTS])
-    resources = dg.Definitions(
-        resources={
-            "warehouse": WarehouseResource(database_url=database_url),
-            "seller_api": dg.ResourceDefinition.none_resource(),
-        }
-    )
-    definitions = dg.Definitions.merge(schedule_definitions(history_start, LISTS), assets, resources)
-    definition = definitions.resolve_schedule_def(schedule)
-    with dg.build_schedule_context(
-        instance, scheduled_execution_time=at, resources={"warehouse": WarehouseResource(database_url=database_url)}
-    ) as context:
-        return definition.evaluate_tick(context)
+@pytest.fixture
+def schedules(database: Database, instance: dg.DagsterInstance) -> Schedules:
+    return Schedules(database, instance)
 
 
 def ranges(requests: Sequence[dg.RunRequest]) -> list[tuple[list[str], str, str]]:
@@ -103,19 +101,16 @@ def accounts_between(request: dg.RunRequest, listed: Sequence[str]) -> list[str]
 
 
 @pytest.mark.slow
-def test_a_refresh_requests_runs_that_read_what_was_never_read(
-    platform: Platform, database_url: str, instance: dg.DagsterInstance
-) -> None:
-    platform.instance = instance
+def test_a_refresh_requests_runs_that_read_what_was_never_read(platform: Platform, schedules: Schedules) -> None:
+    platform.instance = schedules.instance
     platform.discover()
     at = datetime(2026, 3, 20, 11, tzinfo=UTC)
 
-    requests = tick("refresh_sales", at, instance, database_url)
-    for request in requests:
+    for request in schedules.tick("refresh_sales", at):
         result = dg.materialize(
             list(platform.assets.values()),
             selection=list(request.asset_selection or ()),
-            instance=instance,
+            instance=platform.instance,
             resources=platform.resources,
             tags=request.tags,
         )
@@ -125,68 +120,54 @@ def test_a_refresh_requests_runs_that_read_what_was_never_read(
     for name in ("orders", "daily_product_sales", "transactions"):
         assert platform.materialized(dataset_named(name)) == months
     # Everything has been read. This upstream does not compute statistics, so their newest month is requested again.
-    again = tick("refresh_sales", at, instance, database_url)
+    again = schedules.tick("refresh_sales", at)
     assert {name for names, _, _ in ranges(again) for name in names} == {"sales_by_product", "sales_by_date"}
 
 
-def test_only_months_with_days_that_may_have_changed_are_requested(
-    database: Database, database_url: str, instance: dg.DagsterInstance
-) -> None:
-    register(database, instance, {"A.US": "America/Los_Angeles", "B.DE": "Europe/Berlin"})
-    yesterday = datetime(2026, 5, 19, 11, tzinfo=UTC)
+def test_only_days_that_may_have_changed_are_requested(schedules: Schedules) -> None:
+    schedules.register({"A.US": LOS_ANGELES, "B.DE": BERLIN})
     for account in ("A.US", "B.DE"):
-        names = [dataset.name for dataset in SALES]
-        read(database, names, account, Window(date(2026, 1, 1), date(2026, 5, 20)), yesterday)
+        schedules.read(NAMES, account, SINCE_JANUARY.until(date(2026, 5, 20)), AT - timedelta(days=1))
 
-    requests = tick("refresh_sales", yesterday + timedelta(days=1), instance, database_url)
+    of_both = schedules.tick("refresh_sales", AT)
+    schedules.read(NAMES, "B.DE", SINCE_JANUARY, AT + timedelta(minutes=5))
+    of_one = schedules.tick("refresh_sales", AT + timedelta(hours=1))
+    schedules.read(NAMES, "A.US", SINCE_JANUARY, AT + timedelta(hours=1, minutes=5))
+    of_none = schedules.tick("refresh_sales", AT + timedelta(hours=3))
 
     lookback_14, lookback_30 = ["transactions"], sorted({each.name for each in SALES} - {"transactions"})
-    assert sorted((sorted(names), first, last) for names, first, last in ranges(requests)) == [
+    assert sorted((sorted(names), first, last) for names, first, last in ranges(of_both)) == [
         (lookback_30, "A.US|2026-04-01", "B.DE|2026-05-01"),
         (lookback_14, "A.US|2026-05-01", "B.DE|2026-05-01"),
     ]
-    assert all(request.tags[REFRESH_TAG] == CHANGED for request in requests)
-    assert len({request.run_key for request in requests}) == len(requests)
-
-
-def test_a_later_tick_requests_only_accounts_that_the_first_did_not_load(
-    database: Database, database_url: str, instance: dg.DagsterInstance
-) -> None:
-    register(database, instance, {"A.US": "America/Los_Angeles", "B.DE": "Europe/Berlin"})
-    first_tick = datetime(2026, 5, 20, 11, tzinfo=UTC)
-    everything = Window(date(2026, 1, 1), date(2026, 5, 21))
-    read(database, NAMES, "B.DE", everything, first_tick + timedelta(minutes=5))
-    read(database, NAMES, "A.US", everything.until(date(2026, 5, 20)), first_tick - timedelta(days=1))
-
-    requests = tick("refresh_sales", first_tick + timedelta(hours=1), instance, database_url)
-
-    assert {request.tags[ACCOUNT_TAG] for request in requests} == {"A.US"}
-    assert {(first, last) for _, first, last in ranges(requests)} == {
+    assert all(request.tags[REFRESH_TAG] == CHANGED for request in of_both)
+    assert len({request.run_key for request in of_both}) == len(of_both)
+    assert {request.tags[ACCOUNT_TAG] for request in of_one} == {"A.US"}
+    assert {(first, last) for _, first, last in ranges(of_one)} == {
         ("A.US|2026-04-01", "A.US|2026-05-01"),
         ("A.US|2026-05-01", "A.US|2026-05-01"),
     }
-    read(database, NAMES, "A.US", everything, first_tick + timedelta(hours=1, minutes=5))
-    assert tick("refresh_sales", first_tick + timedelta(hours=3), instance, database_url) == []
+    assert of_none == []
 
 
 @pytest.mark.parametrize(
     ("at", "due"),
     [
         # The first tick requests all accounts, each for its own day. At the next tick Tokyo has its next day.
-        (datetime(2026, 5, 20, 11, tzinfo=UTC), {"A.US", "B.JP", "C.NZ"}),
-        (datetime(2026, 5, 20, 14, tzinfo=UTC), {"A.US", "B.JP"}),
-        (datetime(2026, 5, 20, 18, tzinfo=UTC), {"A.US"}),
+        (AT, {"A.US", "B.JP", "C.NZ"}),
+        (AT.replace(hour=14), {"A.US", "B.JP"}),
+        (AT.replace(hour=18), {"A.US"}),
         # In Auckland it is summer and already the 21st.
         (datetime(2026, 12, 20, 11, tzinfo=UTC), {"A.US", "B.JP", "C.NZ"}),
     ],
 )
 def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(
-    at: datetime, due: set[str], database: Database, database_url: str, instance: dg.DagsterInstance
+    schedules: Schedules, at: datetime, due: set[str]
 ) -> None:
-    zones = {"A.US": "America/Los_Angeles", "B.JP": "Asia/Tokyo", "C.NZ": "Pacific/Auckland"}
-    register(database, instance, zones)
+    zones = {"A.US": LOS_ANGELES, "B.JP": "Asia/Tokyo", "C.NZ": "Pacific/Auckland"}
+    schedules.register(zones)
 
-    requests = tick("refresh_inventory", at, instance, database_url)
+    requests = schedules.tick("refresh_inventory", at)
 
     assert {key for request in requests for key in accounts_between(request, list(zones))} == due
 
@@ -195,102 +176,69 @@ def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(
     ("zone", "read_at", "tick_at", "due"),
     [
         # In Los Angeles, 8 March has 23 hours, because clocks change from 02:00 to 03:00; 1 November has 25.
-        ("America/Los_Angeles", datetime(2026, 3, 8, 7, 59, tzinfo=UTC), datetime(2026, 3, 8, 11, tzinfo=UTC), True),
-        ("America/Los_Angeles", datetime(2026, 3, 8, 8, 1, tzinfo=UTC), datetime(2026, 3, 8, 11, tzinfo=UTC), False),
-        ("America/Los_Angeles", datetime(2026, 3, 8, 8, 1, tzinfo=UTC), datetime(2026, 3, 9, 11, tzinfo=UTC), True),
-        ("America/Los_Angeles", datetime(2026, 11, 1, 7, 1, tzinfo=UTC), datetime(2026, 11, 1, 18, tzinfo=UTC), False),
-        ("Asia/Tokyo", datetime(2026, 5, 19, 14, 59, tzinfo=UTC), datetime(2026, 5, 20, 11, tzinfo=UTC), True),
-        ("Asia/Tokyo", datetime(2026, 5, 19, 15, 1, tzinfo=UTC), datetime(2026, 5, 20, 11, tzinfo=UTC), False),
+        (LOS_ANGELES, datetime(2026, 3, 8, 7, 59, tzinfo=UTC), datetime(2026, 3, 8, 11, tzinfo=UTC), True),
+        (LOS_ANGELES, datetime(2026, 3, 8, 8, 1, tzinfo=UTC), datetime(2026, 3, 8, 11, tzinfo=UTC), False),
+        (LOS_ANGELES, datetime(2026, 3, 8, 8, 1, tzinfo=UTC), datetime(2026, 3, 9, 11, tzinfo=UTC), True),
+        (LOS_ANGELES, datetime(2026, 11, 1, 7, 1, tzinfo=UTC), datetime(2026, 11, 1, 18, tzinfo=UTC), False),
+        ("Asia/Tokyo", datetime(2026, 5, 19, 14, 59, tzinfo=UTC), AT, True),
+        ("Asia/Tokyo", datetime(2026, 5, 19, 15, 1, tzinfo=UTC), AT, False),
     ],
 )
-def test_a_snapshot_is_taken_once_a_local_day(  # noqa: PLR0917  # its cases and its fixtures
-    zone: str,
-    read_at: datetime,
-    tick_at: datetime,
-    due: bool,
-    database: Database,
-    database_url: str,
-    instance: dg.DagsterInstance,
+def test_a_snapshot_is_taken_once_a_local_day(
+    schedules: Schedules, zone: str, read_at: datetime, tick_at: datetime, due: bool
 ) -> None:
-    register(database, instance, {"A": zone})
-    read(database, ["inventory"], "A", Window.day(read_at.astimezone(ZoneInfo(zone)).date()), read_at)
+    schedules.register({"A": zone})
+    schedules.read(["inventory"], "A", Window.day(read_at.astimezone(ZoneInfo(zone)).date()), read_at)
 
-    requests = tick("refresh_inventory", tick_at, instance, database_url)
+    requests = schedules.tick("refresh_inventory", tick_at)
 
     assert [(first, last) for _, first, last in ranges(requests)] == ([("A", "A")] if due else [])
 
 
-def test_rows_that_an_upstream_may_not_compute_are_probed_by_one_month(
-    database: Database, database_url: str, instance: dg.DagsterInstance
-) -> None:
-    register(database, instance, {"A.US": "America/Los_Angeles"})
-    at = datetime(2026, 5, 20, 11, tzinfo=UTC)
+def test_rows_that_an_upstream_may_not_compute_are_probed_by_one_month(schedules: Schedules) -> None:
+    schedules.register({"A.US": LOS_ANGELES})
 
-    before = ranges(tick("refresh_sales", at, instance, database_url))
-    read(database, ["sales_by_date"], "A.US", Window(date(2026, 5, 1), date(2026, 5, 21)), at)
-    after = ranges(tick("refresh_sales", at + timedelta(hours=1), instance, database_url))
+    before = ranges(schedules.tick("refresh_sales", AT))
+    schedules.read(["sales_by_date"], "A.US", Window(date(2026, 5, 1), date(2026, 5, 21)), AT)
+    after = ranges(schedules.tick("refresh_sales", AT + timedelta(hours=1)))
 
     assert (["sales_by_product", "sales_by_date"], "A.US|2026-05-01", "A.US|2026-05-01") in before
     assert (["sales_by_date"], "A.US|2026-01-01", "A.US|2026-04-01") in after
 
 
-@pytest.mark.nightly
-def test_a_thousand_accounts_make_few_runs(database: Database, database_url: str, instance: dg.DagsterInstance) -> None:
-    zones = ("America/Los_Angeles", "Europe/Berlin", "Asia/Tokyo", "Europe/London")
-    keys = [f"SELLER{number:04}.MARKET" for number in range(1_000)]
-    register(database, instance, {key: zones[number % 4] for number, key in enumerate(keys)})
-    yesterday = datetime(2026, 5, 19, 11, tzinfo=UTC)
-    for number, key in enumerate(keys):
-        if number != 500:  # an account that is new today
-            read(database, NAMES, key, Window(date(2026, 1, 1), date(2026, 5, 20)), yesterday)
-    began = process_time()
+def test_a_tick_requests_at_most_a_hundred_runs_of_the_newest_months(schedules: Schedules) -> None:
+    schedules.register({f"SELLER{number:04}.MARKET": BERLIN for number in range(1_000)})
 
-    sales = tick("refresh_sales", yesterday + timedelta(days=1), instance, database_url)
-    inventory = tick("refresh_inventory", yesterday + timedelta(days=1), instance, database_url)
-
-    assert process_time() - began < 30
-    assert (len(sales), len(inventory)) == (52, 10)
-    months = [last.split("|")[1] for _, _, last in ranges(sales)]
-    assert months == sorted(months, reverse=True)
-    covered = [key for request in inventory for key in accounts_between(request, keys)]
-    assert covered == keys
-
-
-def test_a_tick_requests_at_most_a_hundred_runs_of_the_newest_months(
-    database: Database, database_url: str, instance: dg.DagsterInstance
-) -> None:
-    zones = {f"SELLER{number:04}.MARKET": "Europe/Berlin" for number in range(1_000)}
-    register(database, instance, zones)
-    at = datetime(2026, 11, 20, 11, tzinfo=UTC)
-
-    requests = tick("refresh_sales", at, instance, database_url)
+    requests = schedules.tick("refresh_sales", datetime(2026, 11, 20, 11, tzinfo=UTC))
 
     assert len(requests) == 100
     assert {last.split("|")[1] for _, _, last in ranges(requests)} == {f"2026-{month:02}-01" for month in range(3, 12)}
     assert {name for names, _, _ in ranges(requests) for name in names} == {dataset.name for dataset in SALES}
 
 
-def test_retired_accounts_and_those_without_partitions_are_left_out(
-    database: Database, database_url: str, instance: dg.DagsterInstance
-) -> None:
-    register(database, instance, dict.fromkeys(["A", "B", "C"], "Europe/Berlin"))
-    kept = [(account.key, account.account) for account in accounts(database) if account.key != "B"]
-    save_accounts(database, "default", [*kept, ("D", kept[0][1])])
+def test_retired_accounts_and_those_of_runs_under_way_are_left_out(schedules: Schedules) -> None:
+    schedules.register(dict.fromkeys(["A", "B", "C"], BERLIN))
+    kept = [(account.key, account.account) for account in accounts(schedules.database) if account.key != "B"]
+    save_accounts(schedules.database, "default", [*kept, ("D", kept[0][1])])
+    at = datetime.now(UTC).replace(hour=11)
 
-    requests = tick("refresh_inventory", datetime(2026, 5, 20, 11, tzinfo=UTC), instance, database_url)
+    requests = schedules.tick("refresh_inventory", at)
+    tags = {"dagster/schedule_name": "refresh_inventory"}
+    schedules.instance.add_run(dg.DagsterRun("job", tags=tags, status=dg.DagsterRunStatus.STARTED))
 
     assert [(first, last) for _, first, last in ranges(requests)] == [("A", "A"), ("C", "C")]
+    assert schedules.tick("refresh_inventory", at) == []
+    assert schedules.tick("refresh_inventory", at + timedelta(days=2)) != []
+    assert schedules.tick("refresh_sales", at) != []
 
 
-def test_closed_months_of_the_local_calendar_are_read_again_as_a_whole(
-    database: Database, database_url: str, instance: dg.DagsterInstance
-) -> None:
-    register(database, instance, {"A.US": "America/Los_Angeles", "B.NZ": "Pacific/Kiritimati", "C.DE": "Europe/Berlin"})
+def test_closed_months_of_the_local_calendar_are_read_again_as_a_whole(schedules: Schedules) -> None:
+    schedules.register({"A.US": LOS_ANGELES, "B.NZ": "Pacific/Kiritimati", "C.DE": BERLIN})
     at = datetime(2026, 5, 31, 13, tzinfo=UTC)
     for account in ("A.US", "B.NZ"):
-        read(database, ["orders"], account, Window(date(2026, 1, 1), date(2026, 5, 31)), at - timedelta(days=1))
+        schedules.read(["orders"], account, Window(date(2026, 1, 1), date(2026, 5, 31)), at - timedelta(days=1))
 
-    requests = tick("reread_sales", at, instance, database_url)
+    requests = schedules.tick("reread_sales", at)
 
     assert CLOSED_MONTHS == 3
     assert ranges(requests) == [
@@ -301,29 +249,22 @@ def test_closed_months_of_the_local_calendar_are_read_again_as_a_whole(
     assert all(REFRESH_TAG not in request.tags for request in requests)
 
 
-def test_a_tick_waits_for_the_runs_of_the_tick_before(
-    database: Database, database_url: str, instance: dg.DagsterInstance
+def test_hourly_snapshots_leave_the_requests_of_a_later_refresh(
+    schedules: Schedules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register(database, instance, {"A": "Europe/Berlin"})
-    at = datetime.now(UTC).replace(hour=11)
-    tags = {"dagster/schedule_name": "refresh_inventory"}
-    instance.add_run(dg.DagsterRun("job", tags=tags, status=dg.DagsterRunStatus.STARTED))
+    schedules.register({"A": LOS_ANGELES})
+    schedules.read(NAMES, "A", SINCE_JANUARY.until(date(2026, 5, 20)), AT - timedelta(days=1))
+    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "1")
+    before_it = schedules.ticked("snapshot_inventory_hourly", AT.replace(hour=3, minute=30))
+    schedules.read(NAMES, "A", Window.day(date(2026, 5, 20)), AT + timedelta(minutes=5))
+    after_it = schedules.tick("snapshot_inventory_hourly", AT.replace(minute=30))
+    monkeypatch.delenv("SELLER_API_REQUESTS_PER_DAY")
+    schedules.register({"A": LOS_ANGELES, "B": BERLIN})
+    both = schedules.tick("snapshot_inventory_hourly", AT.replace(minute=30))
 
-    assert tick("refresh_inventory", at, instance, database_url) == []
-    assert tick("refresh_inventory", at + timedelta(days=2), instance, database_url) != []
-    assert tick("refresh_sales", at, instance, database_url) != []
-
-
-def test_snapshots_are_taken_every_hour_where_that_is_switched_on(
-    database: Database, database_url: str, instance: dg.DagsterInstance
-) -> None:
-    register(database, instance, {"A": "Europe/Berlin", "B": "Europe/Berlin"})
-    at = datetime(2026, 5, 20, 11, 30, tzinfo=UTC)
-    read(database, NAMES, "A", Window.day(date(2026, 5, 20)), at - timedelta(minutes=5))
-
-    hourly = tick("snapshot_inventory_hourly", at, instance, database_url)
-
-    assert [(first, last) for _, first, last in ranges(hourly)] == [("A", "B")]
+    assert [(first, last) for _, first, last in ranges(both)] == [("A", "B")]
+    assert str(before_it.skip_message).startswith("1 slice waits, the first is inventory of A")
+    assert len(after_it) == 1
     status = {each.name: each.default_status for each in schedule_definitions(HISTORY_START).schedules or ()}
     stopped = {name for name, default in status.items() if default is dg.DefaultScheduleStatus.STOPPED}
     assert stopped == {name for name in status if name.endswith("_hourly")}
@@ -331,39 +272,35 @@ def test_snapshots_are_taken_every_hour_where_that_is_switched_on(
     assert not any("reports" in name or name == "snapshot_costs_hourly" for name in status)
 
 
-def test_hourly_snapshots_leave_the_requests_of_a_later_refresh(
-    database: Database, database_url: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+def test_of_what_a_budget_allows_the_newest_slices_are_requested(
+    schedules: Schedules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register(database, instance, {"A.US": "America/Los_Angeles"})
-    first_tick = datetime(2026, 5, 20, 11, tzinfo=UTC)
-    read(database, NAMES, "A.US", Window(date(2026, 1, 1), date(2026, 5, 20)), first_tick - timedelta(days=1))
-    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "1")
+    monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "24")
+    schedules.register({"A.US": LOS_ANGELES, "B.DE": BERLIN})
 
-    before_it = ticked("snapshot_inventory_hourly", first_tick.replace(hour=3, minute=30), instance, database_url)
-    read(database, NAMES, "A.US", Window.day(date(2026, 5, 20)), first_tick + timedelta(minutes=5))
-    after_it = ticked("snapshot_inventory_hourly", first_tick.replace(minute=30), instance, database_url)
+    requests = schedules.tick("refresh_sales", AT)
 
-    assert str(before_it.skip_message).startswith("1 slice waits, the first is inventory of A.US")
-    assert len(after_it.run_requests or ()) == 1
+    assert 0 < sum(len(request.asset_selection or ()) for request in requests) <= 24
+    assert {request.tags[START].split("|")[1] for request in requests} == {"2026-05-01"}
+    # Inventory is due on the same day, and shares the budget.
+    assert len(schedules.tick("refresh_inventory", AT)) <= 1
+    # Months that are closed and were never read have to wait, and so has every background reading.
+    assert schedules.tick("reread_sales", AT) == []
 
 
 @pytest.mark.parametrize("sent", [96, 0], ids=["used up", "too small"])
 def test_a_tick_without_a_fitting_slice_names_count_and_reason(
-    sent: int,
-    database: Database,
-    database_url: str,
-    instance: dg.DagsterInstance,
-    monkeypatch: pytest.MonkeyPatch,
+    schedules: Schedules, monkeypatch: pytest.MonkeyPatch, sent: int
 ) -> None:
     monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "96")
-    register(database, instance, {"A.DE": "Europe/Berlin"})
-    at, march = datetime(2026, 3, 20, 11, tzinfo=UTC), Window.month_of(date(2026, 3, 1))
+    schedules.register({"A.DE": BERLIN})
+    database, at, march = schedules.database, datetime(2026, 3, 20, 11, tzinfo=UTC), Window.month_of(date(2026, 3, 1))
     for dataset in SALES if sent == 0 else ():
         error = RequestsUsedUpError("default", per_day=96, renews_at=at, sent=96)
         keep_refusal(database, dataset, "A.DE", march, error, run_id=None)
     take_requests(database, "default", [at.date()], sent, per_day=96)
 
-    result = ticked("refresh_sales", at, instance, database_url, march.start)
+    result = schedules.ticked("refresh_sales", at, march.start)
 
     assert result.run_requests == []
     assert str(result.skip_message).startswith(f"{len(SALES)} slices wait, the first is {SALES[0].name} of A.DE")

@@ -1,7 +1,6 @@
 """Tests the jobs of the Launchpad over an independent upstream and PostgreSQL."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -14,20 +13,20 @@ from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.reporting import report_checks
 from seller_platform.orchestration.jobs.acceptance import accept_job
 from seller_platform.orchestration.jobs.run_requests import loading_jobs
-from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.placement import WHOLE
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import (
     HISTORY_START,
     MONTHS,
     Platform,
+    failure_of,
     hold_february,
+    lent_platform,
     newest_checks,
-    open_platform,
 )
 from seller_platform_tests.support.postgres import Databases
 
@@ -58,19 +57,14 @@ class Desk:
         data = result.failure_data_for_node(op)
         assert data is not None
         assert data.error is not None
-        assert data.user_failure_data is not None
         assert (data.error.stack, data.error.cause, data.error.context) == ([], None, None)
-        return data.error.message, {name: each.value for name, each in data.user_failure_data.metadata.items()}
+        return data.error.message, failure_of(result)[1]
 
 
 @pytest.fixture(scope="module")
 def desk(postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    name, home = databases.lend(), tmp_path_factory.mktemp("desk")
-    with (
-        _environment(SELLER_PLATFORM_HOME=str(home), SELLER_PLATFORM_HISTORY_START=str(HISTORY_START)),
-        Database(postgres.url(name)) as database,
-        open_platform(database, postgres.url(name), home) as platform,
-    ):
+    variables = {"SELLER_PLATFORM_HISTORY_START": str(HISTORY_START)}
+    with lent_platform(postgres, databases, tmp_path_factory.mktemp("desk"), variables) as platform:
 
         def asset_job(since: date) -> dg.JobDefinition:
             assets = [asset_for(dataset, since) for dataset in LISTS]
@@ -79,15 +73,6 @@ def desk(postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytes
         jobs = [*loading_jobs(HISTORY_START, asset_job), accept_job()]
         platform.discover()
         yield Desk(platform, dg.Definitions(jobs=jobs, resources=platform.resources, executor=dg.in_process_executor))
-    databases.take_back(name)
-
-
-@contextmanager
-def _environment(**variables: str) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        yield
 
 
 @pytest.mark.parametrize(
@@ -135,9 +120,11 @@ def test_every_field_of_the_launchpad_has_a_description(desk: Desk) -> None:
         assert all(field.description for field in config.config_field.config_type.fields.values()), job
 
 
-def test_held_readings_are_accepted_with_a_name_and_a_reason(desk: Desk) -> None:
+def test_held_readings_fail_their_check_until_they_are_accepted_with_a_reason(desk: Desk) -> None:
     hold_february(desk.platform, ACCOUNT)
     (held,) = open_holds(desk.platform.database)
+    report_checks(desk.platform.instance, desk.platform.database, WHOLE, [ORDERS])
+    while_held = newest_checks(desk.platform.instance, ORDERS)["reading_is_plausible"]
 
     wrong, _ = desk.failure(desk.launch("accept_held", "accept", load=1), "accept")
     nothing, _ = desk.failure(desk.launch("accept_held", "accept"), "accept")
@@ -145,6 +132,7 @@ def test_held_readings_are_accepted_with_a_name_and_a_reason(desk: Desk) -> None
         "accept_held", "accept", accounts=[ACCOUNT], datasets=["orders"], accepted_by="ann", reason="they were tests"
     )
 
+    assert not while_held.passed
     assert f"the reading of load 1 is not held; those held are: {held.id}" in wrong
     assert "the config names nothing to accept" in nothing
     assert result.success
@@ -155,14 +143,3 @@ def test_held_readings_are_accepted_with_a_name_and_a_reason(desk: Desk) -> None
     assert isinstance(notes, dict)
     assert (notes["accepted"]["by"], notes["accepted"]["why"]) == ("ann", "they were tests")
     assert newest_checks(desk.platform.instance, ORDERS)["reading_is_plausible"].passed
-
-
-def test_a_load_of_other_days_does_not_pass_the_check_while_a_day_is_held(desk: Desk) -> None:
-    hold_february(desk.platform, ACCOUNT)
-
-    report_checks(desk.platform.instance, desk.platform.database, WHOLE, [ORDERS])
-
-    checks = dg.AssetCheckKey(asset_key(ORDERS), "reading_is_plausible")
-    (newest, *_) = desk.platform.instance.event_log_storage.get_asset_check_execution_history(checks, limit=1)
-    assert newest.evaluation is not None
-    assert (newest.evaluation.passed, newest.run_id) == (False, "")

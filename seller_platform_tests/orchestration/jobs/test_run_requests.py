@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -16,11 +17,10 @@ from seller_platform.orchestration.jobs.run_requests import REQUESTED_BY_TAG
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
-from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import code_server, postgres_instance
-from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, open_platform
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, lent_platform
 from seller_platform_tests.support.postgres import Databases
 from seller_platform_tests.support.processes import environment, left_behind
 from seller_platform_tests.support.waiting import wait_for
@@ -98,31 +98,19 @@ class Location:
 def location(
     postgres: EmbeddedServer, dagster_databases: Databases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Location]:
-    folder, name = tmp_path_factory.mktemp("loading"), dagster_databases.lend()
-    url = postgres.url(name)
-    with (
-        pytest.MonkeyPatch.context() as variables,
-        Database(url) as database,
-        postgres_instance(url, folder, "telemetry: {enabled: false}\n") as instance,
-        open_platform(database, url, folder, instance) as platform,
-    ):
-        variables.setenv("SELLER_PLATFORM_HOME", str(folder))
-        variables.setenv("SELLER_PLATFORM_HISTORY_START", str(HISTORY_START))
-        settings = platform.resources["seller_api"]
-        of_server = environment(
-            folder,
-            SELLER_PLATFORM_DATABASE_URL=url,
-            SELLER_PLATFORM_HISTORY_START=str(HISTORY_START),
-            SELLER_API_BASE_URL=settings.base_url,
-            SELLER_API_CLIENT_ID=settings.client_id,
-            SELLER_API_CLIENT_SECRET=settings.client_secret,
-            SELLER_API_REDIRECT_URI=settings.redirect_uri,
-        )
+    folder, variables = tmp_path_factory.mktemp("loading"), {"SELLER_PLATFORM_HISTORY_START": str(HISTORY_START)}
+    quiet = partial(postgres_instance, more="telemetry: {enabled: false}\n")
+    with lent_platform(postgres, dagster_databases, folder, variables, quiet) as platform:
+        settings, url = platform.resources["seller_api"], platform.database.url
+        names = ("base_url", "client_id", "client_secret", "redirect_uri")
+        api = {f"SELLER_API_{name.upper()}": getattr(settings, name) for name in names}
+        of_server = environment(folder, SELLER_PLATFORM_DATABASE_URL=url, **variables, **api)
         platform.discover()
-        with code_server(instance, "seller_platform.orchestration.definitions", "loading", of_server) as workspace:
+        with code_server(
+            platform.instance, "seller_platform.orchestration.definitions", "loading", of_server
+        ) as workspace:
             yield Location(platform, workspace)
     assert left_behind(folder) == []
-    dagster_databases.take_back(name)
 
 
 def test_a_backfill_requests_runs_of_the_months_of_an_account_and_ends(location: Location) -> None:
@@ -152,10 +140,8 @@ def test_a_backfill_requests_runs_of_the_months_of_an_account_and_ends(location:
 
 
 def test_a_requested_run_loads_a_month_before_the_history(location: Location) -> None:
-    (run,) = location.requested(
-        "backfill_history", "load_months", from_month="2025-12", to_month="2025-12", accounts=[OTHER],
-        datasets=["orders"],
-    )  # fmt: skip
+    december = {"from_month": "2025-12", "to_month": "2025-12"}
+    (run,) = location.requested("backfill_history", "load_months", **december, accounts=[OTHER], datasets=["orders"])
 
     location.dequeue(run.run_id)
 
@@ -165,13 +151,6 @@ def test_a_requested_run_loads_a_month_before_the_history(location: Location) ->
         assert connection.execute(text("SELECT first_day FROM platform.history_start")).scalar_one() == DECEMBER.start
 
 
-def test_a_refresh_requests_what_is_due(location: Location) -> None:
-    runs = location.requested("refresh_now", "refresh", accounts=["Down Under"], datasets=["transactions"])
-
-    assert runs
-    assert {(run.tags[ACCOUNT_TAG], run.tags.get(REFRESH_TAG)) for run in runs} <= {(OTHER, CHANGED), (OTHER, None)}
-
-
 def test_a_job_and_its_runs_end_when_they_are_terminated(location: Location) -> None:
     with location.platform.database.begin() as connection:
         connection.execute(text("LOCK TABLE platform.accounts IN ACCESS EXCLUSIVE MODE"))
@@ -179,11 +158,14 @@ def test_a_job_and_its_runs_end_when_they_are_terminated(location: Location) -> 
         wait_for(lambda: location.run(waiting).status is dg.DagsterRunStatus.STARTED)
         location.terminate(waiting)
         ended = location.end_of(waiting)
-    runs = location.requested("refresh_now", "refresh", datasets=["transactions"])
+    runs = location.requested("refresh_now", "refresh", accounts=["Down Under"], datasets=["transactions"])
     for run in runs:
         location.terminate(run.run_id)
 
     assert ended is dg.DagsterRunStatus.CANCELED
+    due = {(run.tags[ACCOUNT_TAG], run.tags.get(REFRESH_TAG)) for run in runs}
+    assert due
+    assert due <= {(OTHER, CHANGED), (OTHER, None)}
     assert {location.run(run.run_id).status for run in runs} == {dg.DagsterRunStatus.CANCELED}
 
 
