@@ -7,21 +7,24 @@ from typing import Any
 
 import dagster as dg
 import pytest
+
+# The daemon decides by this class which queued runs may start; there is no public way to ask.
+from dagster._core.op_concurrency_limits_counter import GlobalOpConcurrencyLimitsCounter
 from dagster.components.testing import create_defs_folder_sandbox
 
 from seller_platform.contract import DATASETS, dataset_named
 from seller_platform.errors import SettingsError
 from seller_platform.orchestration.component import SellerPlatformComponent
-from seller_platform.orchestration.partitions import account_partitions, add_accounts, partition_key
+from seller_platform.orchestration.partitions import account_partitions, add_accounts, asset_key, partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
-from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import HISTORY_START, KEYS, MONTHS, ROW_COUNT, Platform, newest_checks
 
-PREFIX = ["shop", "market"]
+TOP, PREFIX = Path(__file__).parents[2], ["shop", "market"]
 
 
 def _settings(**values: Any) -> Settings:
@@ -46,6 +49,14 @@ def mounted() -> dg.Definitions:
     return _definitions(key_prefix=PREFIX, group="market", owners=["team:shop"], schedules=False)
 
 
+def _running(repository: dg.RepositoryDefinition) -> set[str]:
+    """Return the schedules and sensors that are on when they are first loaded."""
+    schedules, sensors = dg.DefaultScheduleStatus.RUNNING, dg.DefaultSensorStatus.RUNNING
+    return {each.name for each in repository.schedule_defs if each.default_status is schedules} | {
+        each.name for each in repository.sensor_defs if each.default_status is sensors
+    }
+
+
 def test_assets_and_checks_are_the_same_under_a_prefix(plain: dg.Definitions, mounted: dg.Definitions) -> None:
     own, others = plain.resolve_asset_graph(), mounted.resolve_asset_graph()
 
@@ -61,33 +72,32 @@ def test_assets_and_checks_are_the_same_under_a_prefix(plain: dg.Definitions, mo
         assert other.parent_keys == prefixed(node.parent_keys)
         assert (other.group_name, other.owners) == ("market", ["team:shop"])
         assert (other.partitions_def, other.tags, other.kinds) == (node.partitions_def, node.tags, node.kinds)
+        lineage = other.metadata.get("dagster/column_lineage")
+        deps = lineage.deps_by_column.values() if lineage is not None else ()
+        assert {dep.asset_key for columns in deps for dep in columns} <= other.parent_keys
 
 
-def test_automation_and_jobs_are_the_same_under_a_prefix(plain: dg.Definitions, mounted: dg.Definitions) -> None:
-    own, others = plain.get_repository_def(), mounted.get_repository_def()
+def test_automation_is_the_same_under_a_prefix_and_targets_its_assets(
+    plain: dg.Definitions, mounted: dg.Definitions
+) -> None:
+    own, others, graph = plain.get_repository_def(), mounted.get_repository_def(), mounted.resolve_asset_graph()
 
     def named(repository: dg.RepositoryDefinition) -> tuple[set[str], set[str]]:
         return {each.name for each in repository.schedule_defs}, {each.name for each in repository.sensor_defs}
 
-    assert named(others) == tuple({f"shop_market_{name}" for name in names} for names in named(own))
-    assert {"shop_market_request_reports", "shop_market_write_costs"} <= {each.name for each in others.get_all_jobs()}
-    assert {each.default_status for each in others.schedule_defs} == {dg.DefaultScheduleStatus.STOPPED}
-
-
-def test_sensors_and_schedules_target_the_prefixed_assets(mounted: dg.Definitions) -> None:
-    repository, graph = mounted.get_repository_def(), mounted.resolve_asset_graph()
-
     def assets_of(job: str) -> Set[dg.AssetKey]:
-        return repository.get_job(job).asset_layer.selected_asset_keys
+        return others.get_job(job).asset_layer.selected_asset_keys
 
     sensors = {
         each.name: each.asset_selection.resolve(graph)
         if each.asset_selection is not None
         else {key for target in each.targets for key in assets_of(target.job_name)}
-        for each in repository.sensor_defs
+        for each in others.sensor_defs
     }
-    schedules = {each.name: assets_of(each.job_name) for each in repository.schedule_defs}
+    schedules = {each.name: assets_of(each.job_name) for each in others.schedule_defs}
 
+    assert named(others) == tuple({f"shop_market_{name}" for name in names} for names in named(own))
+    assert {"shop_market_request_reports", "shop_market_write_costs"} <= {each.name for each in others.get_all_jobs()}
     assert {name for name, keys in sensors.items() if keys} == {
         f"shop_market_{name}" for name in ("discover_accounts", "report_jobs", "marts_and_exports")
     }
@@ -97,16 +107,10 @@ def test_sensors_and_schedules_target_the_prefixed_assets(mounted: dg.Definition
     }
     for keys in (*sensors.values(), *schedules.values()):
         assert all(list(key.path[:2]) == PREFIX for key in keys)
-
-
-def test_lineage_names_the_prefixed_assets(mounted: dg.Definitions) -> None:
-    graph = mounted.resolve_asset_graph()
-    nodes = [graph.get(key) for key in graph.materializable_asset_keys]
-
-    for node in nodes:
-        lineage = node.metadata.get("dagster/column_lineage")
-        deps = lineage.deps_by_column.values() if lineage is not None else ()
-        assert {dep.asset_key for columns in deps for dep in columns} <= node.parent_keys
+    # Without schedules nothing waits for what they would read.
+    stopped = _running(own) - {name.removeprefix("shop_market_") for name in _running(others)}
+    assert stopped >= {each.name for each in own.schedule_defs if each.name in _running(own)}
+    assert ("freshness_of_accounts" in stopped, "problems" in stopped) == (True, False)
 
 
 def test_marts_without_one_of_their_inputs_are_left_out() -> None:
@@ -117,26 +121,11 @@ def test_marts_without_one_of_their_inputs_are_left_out() -> None:
 
     complete = {mart.name for mart in MARTS if {each.dataset.name for each in mart.inputs} <= names}
     assert complete
-    assert {key for key in keys if key.startswith("seller/")} == {f"seller/{name}" for name in names}
-    assert {key for key in keys if key.startswith("marts/")} == {f"marts/{name}" for name in complete}
-    assert {key for key in keys if key.startswith("export/")} == {f"export/{name}" for name in names | complete}
-
-
-def test_without_schedules_nothing_waits_for_what_they_would_read(
-    plain: dg.Definitions, mounted: dg.Definitions
-) -> None:
-    def running(definitions: dg.Definitions, prefix: str = "") -> set[str]:
-        repository = definitions.get_repository_def()
-        on = [each.name for each in repository.sensor_defs if each.default_status is dg.DefaultSensorStatus.RUNNING]
-        on += [
-            each.name for each in repository.schedule_defs if each.default_status is dg.DefaultScheduleStatus.RUNNING
-        ]
-        return {name.removeprefix(prefix) for name in on}
-
-    stopped = running(plain) - running(mounted, "shop_market_")
-
-    assert {"freshness_of_accounts", "coverage_hourly", "refresh_sales"} <= stopped
-    assert "problems" not in stopped
+    assert {key for key in keys if not key.startswith("platform/")} == {
+        *(f"seller/{name}" for name in names),
+        *(f"marts/{name}" for name in complete),
+        *(f"export/{name}" for name in names | complete),
+    }
 
 
 def _names(definitions: dg.Definitions) -> dict[str, set[str]]:
@@ -151,9 +140,8 @@ def _names(definitions: dg.Definitions) -> dict[str, set[str]]:
 
 def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None:
     alone = _names(_definitions(datasets=["orders"], alerts=False))
-    extended = _names(
-        _definitions(datasets=["orders", "coverage", "freshness", "orders_today", "sample"], alerts=False)
-    )
+    more = ["orders", "coverage", "freshness", "orders_today", "sample"]
+    extended = _names(_definitions(datasets=more, alerts=False))
 
     assert alone == {
         "assets": {"seller/accounts", "seller/orders", "export/accounts", "export/orders"},
@@ -167,19 +155,12 @@ def test_a_component_of_one_dataset_brings_only_what_the_dataset_needs() -> None
         "schedules": {"coverage_hourly", "orders_today", "sample_hourly"},
         "sensors": {"freshness_of_accounts"},
     }
-
-
-@pytest.mark.parametrize(
-    ("attributes", "is_brought"),
-    [({}, True), ({"accounts": ["A"]}, False), ({"connections": ["default"]}, False)],
-    ids=["all accounts", "chosen accounts", "a chosen connection"],
-)
-def test_only_a_component_that_speaks_for_all_accounts_compares_at_random(
-    attributes: dict[str, Any], is_brought: bool
-) -> None:
-    definitions = _definitions(datasets=["orders", "sample"], alerts=False, key_prefix=["a"], **attributes)
-
-    assert ("a_sample_hourly" in _names(definitions)["schedules"]) is is_brought
+    for chosen in ({"accounts": ["A"]}, {"connections": ["default"]}):  # it does not speak for all accounts
+        names = _names(_definitions(datasets=["orders", "sample"], alerts=False, **chosen))
+        assert "sample_hourly" not in names["schedules"]
+    for dataset in DATASETS:
+        needed = [dataset.name, "inventory"] if dataset.name == "cost_periods" else [dataset.name]
+        assert f"seller/{dataset.name}" in _keys(_definitions(datasets=needed))
 
 
 @pytest.mark.parametrize(
@@ -212,17 +193,20 @@ def test_attributes_of_another_form_are_refused(attributes: dict[str, Any], mess
         SellerPlatformComponent.from_attributes_dict(attributes=attributes)
 
 
-def test_a_component_of_one_connection_has_its_own_pool_and_tag() -> None:
-    orders = dg.AssetKey(["seller", "orders"])
+def test_components_of_a_project_share_resources_and_have_their_own_pools() -> None:
+    def facts(definitions: dg.Definitions, *key: str) -> tuple[str | None, str | None]:
+        op = definitions.resolve_assets_def(dg.AssetKey([*key, "seller", "orders"])).op
+        return op.pool, op.tags.get("seller_platform/connection")
 
-    def facts(**attributes: Any) -> tuple[set[str | None], dict[str, str]]:
-        definitions = _definitions(**attributes)
-        op = definitions.resolve_assets_def(orders).op
-        return {op.pool}, {name: value for name, value in op.tags.items() if name.startswith("seller_platform/")}
+    components = [_definitions(key_prefix=[name], connections=[name]) for name in ("eu", "us")]
+    repository = dg.Definitions.merge(*components).get_repository_def()
 
-    assert facts() == ({"seller_api"}, {})
-    assert facts(connections=["eu", "us"]) == ({"seller_api"}, {})
-    assert facts(connections=["eu"]) == ({"seller_api_eu"}, {"seller_platform/connection": "eu"})
+    assert {"eu_run_failures", "us_run_failures"} <= {each.name for each in repository.sensor_defs}
+    assert [facts(each, name) for each, name in zip(components, ("eu", "us"), strict=True)] == [
+        ("seller_api_eu", "eu"),
+        ("seller_api_us", "us"),
+    ]
+    assert facts(_definitions(connections=["eu", "us"])) == ("seller_api", None)
 
 
 def test_steps_that_call_the_api_are_in_the_pool_and_others_are_not(plain: dg.Definitions) -> None:
@@ -235,6 +219,64 @@ def test_steps_that_call_the_api_are_in_the_pool_and_others_are_not(plain: dg.De
     jobs = {job.name: job for job in plain.get_repository_def().get_all_jobs()}
     for name in ("request_reports", "write_costs"):
         assert {node.definition.pool for node in jobs[name].graph.nodes} == {"seller_api"}  # type: ignore[attr-defined]
+
+
+def test_no_more_runs_call_the_api_than_the_pool_allows(plain: dg.Definitions, tmp_path: Path) -> None:
+    _, _, limits = (TOP / "dagster.yaml").read_text().partition("run_queue:")
+    (tmp_path / "dagster.yaml").write_text(f"run_queue:{limits}")
+    job = plain.resolve_implicit_global_asset_job_def()
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+
+        def created(*key: str) -> dg.DagsterRun:
+            assets = {dg.AssetKey(key)}
+            subset = job.get_subset(asset_selection=assets)
+            return instance.create_run_for_job(subset, asset_selection=frozenset(assets))
+
+        runs = [*(created("seller", "orders") for _ in range(6)), created("marts", "account_profit_daily")]
+        storage, config = instance.event_log_storage, instance.get_concurrency_config()
+        storage.initialize_concurrency_limit_to_default("seller_api")
+        counter = GlobalOpConcurrencyLimitsCounter(
+            instance,
+            runs,
+            [],
+            concurrency_keys=storage.get_concurrency_keys(),
+            pool_limits=storage.get_pool_limits(),
+            pool_granularity=config.pool_config.pool_granularity,
+        )
+        started = []
+        for run in runs:
+            if not counter.is_blocked(run):
+                counter.update_counters_with_launched_item(run)
+                started.append(run)
+
+    assert started == [*runs[:4], runs[-1]]
+    queue = config.run_queue_config
+    assert queue is not None
+    assert queue.max_concurrent_runs == 5
+    assert queue.tag_concurrency_limits == [
+        {"key": "seller_platform/account", "value": {"applyLimitPerUniqueValue": True}, "limit": 1}
+    ]
+
+
+def test_a_mart_depends_on_the_same_account_and_month_of_its_inputs(plain: dg.Definitions) -> None:
+    graph = plain.resolve_asset_graph()
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_accounts(instance, ["A", "B"])
+
+        def inputs(mart: str, dataset: str, partition: str) -> set[str]:
+            with dg.partition_loading_context(datetime(2026, 2, 9, tzinfo=UTC), instance):
+                keys = graph.get_parent_partition_keys_for_child(
+                    partition, asset_key(dataset_named(dataset)), asset_key(mart_named(mart))
+                )
+                return set(keys.partitions_subset.get_partition_keys())
+
+        of_account = {str(partition_key("A", month)) for month in MONTHS[:2]}
+        of_month = str(partition_key("A", MONTHS[0]))
+        assert inputs("account_profit_daily", "transactions", of_month) == {of_month}
+        assert inputs("account_profit_daily", "cost_periods", of_month) == {"A"}
+        assert inputs("restock_plan", "inventory", "A") == {"A"}
+        assert inputs("restock_plan", "daily_product_sales", "A") == of_account
 
 
 @pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")  # in Dagster
@@ -351,17 +393,3 @@ def test_only_chosen_accounts_are_read_judged_and_scheduled(
     reported = newest_checks(platform.instance, dataset_named("orders"), Placement(key_prefix=tuple(PREFIX)))
     assert (executed.partition, executed.metadata["slices"].value) == (None, 1)
     assert reported[ROW_COUNT].metadata["slices"].value == 1
-
-
-def test_components_of_a_project_share_their_resources() -> None:
-    components = [_definitions(key_prefix=[name], connections=[name]) for name in ("eu", "us")]
-
-    repository = dg.Definitions.merge(*components).get_repository_def()
-
-    assert {"eu_run_failures", "us_run_failures"} <= {each.name for each in repository.sensor_defs}
-
-
-def test_every_dataset_can_be_mounted_alone() -> None:
-    for dataset in DATASETS:
-        names = [dataset.name, "inventory"] if dataset.name == "cost_periods" else [dataset.name]
-        assert f"seller/{dataset.name}" in _keys(_definitions(datasets=names))

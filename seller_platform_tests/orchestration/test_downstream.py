@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -90,22 +91,27 @@ def test_months_snapshots_marts_and_unpartitioned_tables_are_read_together(loade
     }
 
 
-def test_a_script_loads_values_by_key(loaded: Platform) -> None:
+def test_a_script_loads_values_by_key_also_of_a_mounted_project(loaded: Platform) -> None:
     resources = {IO_MANAGER_KEY: WarehouseIOManager(database_url=loaded.database.url)}
     defs = dg.Definitions(assets=seller_asset_specs(HISTORY_START), resources=resources)
+    specs = seller_asset_specs(database_url=loaded.database.url, same_instance=False, key_prefix=["shop"])
+    orders, load = ["seller", "orders"], partial(defs.load_asset_value, instance=loaded.instance)
 
-    frame = defs.load_asset_value(["seller", "orders"], partition_key=FEBRUARY, instance=loaded.instance)
-    table = defs.load_asset_value(
-        ["seller", "orders"], python_type=pa.Table, partition_key=FEBRUARY, instance=loaded.instance
-    )
+    frame = load(orders, partition_key=FEBRUARY)
+    table = load(orders, python_type=pa.Table, partition_key=FEBRUARY)
     named = defs.get_asset_value_loader(loaded.instance).load_asset_value(
         ["seller", "inventory"], partition_key=KEYS[1], input_definition_metadata={"seller_platform/form": "arrow"}
     )
+    with dg.DagsterInstance.ephemeral() as other:
+        mounted = dg.Definitions(assets=specs, resources=resources).load_asset_value(
+            ["shop", *orders], partition_key=FEBRUARY, instance=other
+        )
 
     assert isinstance(frame, pd.DataFrame)
+    assert isinstance(mounted, pd.DataFrame)
     assert isinstance(table, pa.Table)
     assert isinstance(named, pa.Table)
-    assert (len(frame), table.num_rows, named.num_rows) == (703, 703, 45)
+    assert (len(frame), table.num_rows, named.num_rows, len(mounted)) == (703, 703, 45, 703)
     assert set(frame["account"]) == {KEYS[0]}
 
 
@@ -130,18 +136,6 @@ def test_partitions_of_another_instance_are_read_from_the_warehouse(loaded: Plat
     assert months == seller_month_partitions(database_url=loaded.database.url, same_instance=False)
     assert months is not None
     assert months.get_partition_keys()[0] == f"{KEYS[0]}|{HISTORY_START:%Y-%m-01}"
-
-
-def test_an_asset_of_another_instance_reads_a_mounted_projects_rows(loaded: Platform) -> None:
-    specs = seller_asset_specs(database_url=loaded.database.url, same_instance=False, key_prefix=["shop"])
-    resources = {IO_MANAGER_KEY: WarehouseIOManager(database_url=loaded.database.url)}
-    defs = dg.Definitions(assets=specs, resources=resources)
-
-    with dg.DagsterInstance.ephemeral() as other:
-        frame = defs.load_asset_value(["shop", "seller", "orders"], partition_key=FEBRUARY, instance=other)
-
-    assert isinstance(frame, pd.DataFrame)
-    assert len(frame) == 703
 
 
 def test_the_io_manager_refuses_to_write_and_to_read_other_assets(loaded: Platform) -> None:

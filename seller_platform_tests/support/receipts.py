@@ -1,10 +1,11 @@
 """Receipts without rows, for tests that store rows without a load, and the last receipts."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import func, insert, select, text
 
-from seller_platform.contract import Dataset, Window
+from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.postgres.database import Database
@@ -32,6 +33,14 @@ def store_receipt(
     }
     with database.begin() as connection:
         return int(connection.execute(insert(LOADS).values(values | columns).returning(LOADS.c.id)).scalar_one())
+
+
+def store_receipts(database: Database, names: Sequence[str], account: str, window: Window, at: datetime) -> None:
+    """Store receipts of each month of a window, of loads of datasets that found no row and took no request."""
+    for name in names:
+        for month in window.months():
+            none = {"requests": 0, "pages": 0, "announced": 0}
+            store_receipt(database, dataset_named(name), account, month, at=at, **none)
 
 
 def end_in_the_past(database: Database, load: int) -> None:

@@ -1,13 +1,15 @@
 """Ticks of the sensor of marts and exports, and the partitions that they request."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.backfill import PartitionBackfill
+from dagster._core.utils import make_new_backfill_id
 
 from seller_platform.clocks import utc_now
 from seller_platform.contract import LISTS
@@ -35,6 +37,29 @@ def tick(
         dg.build_sensor_context(instance, cursor=cursor, definitions=definitions, resources=opened) as context,
     ):
         return definitions.resolve_sensor_def(sensor).evaluate_tick(context)
+
+
+def store_backfill(
+    instance: dg.DagsterInstance,
+    graph: BaseAssetGraph[Any],
+    keys: Collection[dg.AssetKey],
+    partitions: Sequence[str] | None = None,
+) -> PartitionBackfill:
+    """Store a backfill of assets, by default of all their partitions, whose runs are yet to be requested."""
+    absent: dict[str, Any] = dict.fromkeys(("title", "description", "run_config"))
+    backfill = PartitionBackfill.from_asset_partitions(
+        **absent,
+        backfill_id=make_new_backfill_id(),
+        asset_graph=graph,
+        partition_names=partitions,
+        asset_selection=sorted(keys),
+        backfill_timestamp=utc_now().timestamp(),
+        tags={},
+        dynamic_partitions_store=instance,
+        all_partitions=partitions is None,
+    )
+    instance.add_backfill(backfill)
+    return backfill
 
 
 @dataclass
@@ -67,21 +92,7 @@ class Ticks:
 
     def request_backfill(self, key: dg.AssetKey) -> PartitionBackfill:
         """Store a backfill of all partitions of an asset, whose runs are yet to be requested."""
-        backfill = PartitionBackfill.from_asset_partitions(
-            backfill_id=key.to_user_string(),
-            asset_graph=self.definitions.resolve_asset_graph(),
-            partition_names=None,
-            asset_selection=[key],
-            backfill_timestamp=utc_now().timestamp(),
-            tags={},
-            dynamic_partitions_store=self.instance,
-            all_partitions=True,
-            title=None,
-            description=None,
-            run_config=None,
-        )
-        self.instance.add_backfill(backfill)
-        return backfill
+        return store_backfill(self.instance, self.definitions.resolve_asset_graph(), [key])
 
     def _partitions(self, tags: Mapping[str, str]) -> set[str]:
         """Return the partitions of a range: every account between its ends, in every month between them."""

@@ -13,8 +13,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount, account
 from seller_platform.warehouse.connections.sent_requests import take_requests
 from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.orchestration.automation.test_schedules import read
-from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.receipts import store_receipt, store_receipts
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 ORDERS, LEDGER, INVENTORY, BY_DATE = map(dataset_named, ("orders", "transactions", "inventory", "sales_by_date"))
@@ -65,8 +64,8 @@ def test_the_newest_days_of_all_accounts_come_first(database: Database, accounts
 def test_days_that_are_read_again_come_after_all_that_were_never_read(
     database: Database, accounts: list[KnownAccount]
 ) -> None:
-    read(database, ["orders"], "A.DE", SINCE_MARCH, YESTERDAY)
-    read(database, ["orders"], "B.DE", Window(APRIL.start, date(2026, 5, 20)), YESTERDAY)
+    store_receipts(database, ["orders"], "A.DE", SINCE_MARCH, YESTERDAY)
+    store_receipts(database, ["orders"], "B.DE", Window(APRIL.start, date(2026, 5, 20)), YESTERDAY)
 
     slices = due(database, accounts, ORDERS)
     division = divided(database, slices, 9)
@@ -86,7 +85,7 @@ def test_a_refresh_looks_products_up_after_a_list_has_named_them(
 
     first = planner.of_refresh([COST_PERIODS], [COST_PERIODS, INVENTORY])
     without_lists = planner.of_refresh([COST_PERIODS], [COST_PERIODS])
-    read(database, ["inventory"], "A.DE", Window.day(NOON.date()), NOON)
+    store_receipts(database, ["inventory"], "A.DE", Window.day(NOON.date()), NOON)
     later = planner.of_refresh([COST_PERIODS], [COST_PERIODS, INVENTORY])
 
     assert names(first.fitting) == []
@@ -98,7 +97,7 @@ def test_a_slice_that_never_fits_beside_today_gets_the_first_turn(
     database: Database, accounts: list[KnownAccount]
 ) -> None:
     for account in accounts:
-        read(database, ["inventory"], account.key, Window.day(date(2026, 5, 19)), YESTERDAY)
+        store_receipts(database, ["inventory"], account.key, Window.day(date(2026, 5, 19)), YESTERDAY)
     march = DueSlice(ORDERS, "A.DE", MARCH, MARCH, days_behind=50)  # three requests
 
     slices = [*due(database, accounts, INVENTORY), march]
@@ -140,7 +139,7 @@ def test_a_slice_that_no_day_suffices_for_names_the_setting(database: Database, 
 
 def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, accounts: list[KnownAccount]) -> None:
     for account in accounts:
-        read(database, ["transactions"], account.key, Window(SINCE, date(2026, 5, 21)), NOON)
+        store_receipts(database, ["transactions"], account.key, Window(SINCE, date(2026, 5, 21)), NOON)
     assert due(database, accounts, LEDGER) == []
     march = DueSlice(LEDGER, "A.DE", MARCH, MARCH, whole=True, days_behind=50, is_background=True)
     assert take_requests(database, "default", [NOON.date()], 1, per_day=1) is None
@@ -154,7 +153,7 @@ def test_a_whole_month_that_is_left_is_due_from_then_on(database: Database, acco
 def test_a_postponed_month_stays_due_if_its_load_fails_for_another_reason(
     database: Database, accounts: list[KnownAccount]
 ) -> None:
-    read(database, ["transactions"], "A.DE", Window(SINCE, date(2026, 5, 21)), NOON)
+    store_receipts(database, ["transactions"], "A.DE", Window(SINCE, date(2026, 5, 21)), NOON)
     for error in (RequestsUsedUpError("default", per_day=1, renews_at=NOON), CheckFailedError("it was away")):
         keep_refusal(database, LEDGER, "A.DE", MARCH, error, run_id=None)
 
@@ -173,7 +172,7 @@ def test_what_the_upstream_does_not_offer_comes_last(database: Database, account
 
 
 def test_a_person_can_read_today_again(database: Database, accounts: list[KnownAccount]) -> None:
-    read(database, ["orders"], "A.DE", Window(SINCE, date(2026, 5, 21)), NOON)
+    store_receipts(database, ["orders"], "A.DE", Window(SINCE, date(2026, 5, 21)), NOON)
     planner = Planner(database, accounts[:1], SINCE, NOON)
 
     assert planner.due([ORDERS], scheduled=True) == []

@@ -1,6 +1,9 @@
 """Tests a backfill in another project, of three accounts of which the upstream does not answer one month."""
 
-from collections.abc import Iterator
+import logging
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,18 +11,38 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.remote_origin import InProcessCodeLocationOrigin
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
+from dagster._daemon.backfill import execute_backfill_iteration
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.orchestration.placement import Placement
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.orchestration.assets.backfills import Backfill, Backfills, backfills
+from seller_platform_tests.orchestration.assets import mounted_location
 from seller_platform_tests.orchestration.assets.mounted_location import PREFIX, location
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import open_platform
 from seller_platform_tests.support.receiver import Receiver, webhook_receiver
-from seller_platform_tests.support.ticks import tick
+from seller_platform_tests.support.ticks import store_backfill, tick
+
+_RUNS_HERE = """
+telemetry:
+  enabled: false
+run_launcher:
+  module: dagster._core.launcher.sync_in_memory_run_launcher
+  class: SyncInMemoryRunLauncher
+run_coordinator:
+  module: dagster._core.run_coordinator
+  class: DefaultRunCoordinator
+"""
+_MOST_ITERATIONS = 30
+_LOG = logging.getLogger("backfills")
 
 pytestmark = [
     pytest.mark.slow,
@@ -47,6 +70,19 @@ COVERAGE = _KEY_OF(mart_named("cost_coverage"))
 OWN = dg.AssetKey(["shop", "margin"])
 
 
+@dataclass(frozen=True)
+class Backfill:
+    """The end of a backfill.
+
+    Attributes:
+        status: Dagster's status, such as COMPLETED_SUCCESS.
+        failed: The partitions that did not get a materialization, by the name of their asset.
+    """
+
+    status: str
+    failed: dict[str, set[str]]
+
+
 @dataclass
 class Shop:
     """A project that mounts the component, its webhook, and an upstream that may not answer a month.
@@ -55,19 +91,38 @@ class Shop:
         is_bad: Whether it does not.
     """
 
-    backfills: Backfills
+    instance: dg.DagsterInstance
+    workspace: WorkspaceProcessContext
     receiver: Receiver
     is_bad: bool = True
     cursors: dict[str, str | None] = field(default_factory=dict)
 
+    def backfill(self, keys: Collection[dg.AssetKey], partitions: Sequence[str] | None = None) -> Backfill:
+        """Launch a backfill, of all partitions by default, and iterate as the daemon does until it ends."""
+        graph = self.workspace.create_request_context().asset_graph
+        backfill: PartitionBackfill | None = store_backfill(self.instance, graph, keys, partitions)
+        for _ in range(_MOST_ITERATIONS):
+            assert backfill is not None
+            if backfill.status is not BulkActionStatus.REQUESTED:
+                break
+            errors = [error for error in execute_backfill_iteration(self.workspace, _LOG) if error]
+            assert not errors, errors
+            backfill = self.instance.get_backfill(backfill.backfill_id)
+        assert backfill is not None
+        failed: dict[str, set[str]] = defaultdict(set)
+        subset = backfill.get_asset_backfill_data(graph).failed_and_downstream_subset
+        for each in subset.iterate_asset_partitions():
+            failed[each.asset_key.to_user_string()].add(str(each.partition_key))
+        return Backfill(backfill.status.value, failed)
+
     def red(self, *keys: dg.AssetKey) -> set[str]:
         """Return the partitions that are not materialized in each of these assets; they have the same."""
-        (missing,) = {frozenset(EVERYTHING - self.backfills.instance.get_materialized_partitions(key)) for key in keys}
+        (missing,) = {frozenset(EVERYTHING - self.instance.get_materialized_partitions(key)) for key in keys}
         return set(missing)
 
     def runs(self, key: dg.AssetKey) -> dict[str, str]:
         """Return the run that materialized each partition."""
-        records = self.backfills.instance.fetch_materializations(key, limit=1_000).records
+        records = self.instance.fetch_materializations(key, limit=1_000).records
         return {str(record.partition_key): record.run_id for record in records}
 
     def alerts(self) -> list[str]:
@@ -79,7 +134,7 @@ class Shop:
 
     def tick(self, name: str) -> list[dg.RunRequest]:
         """Return what a sensor of the project requests."""
-        result = tick(location(), f"{PREFIX}_{name}", self.backfills.instance, self.cursors.get(name))
+        result = tick(location(), f"{PREFIX}_{name}", self.instance, self.cursors.get(name))
         self.cursors[name] = result.cursor
         return list(result.run_requests or ())
 
@@ -95,10 +150,15 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
         "SELLER_API_CLIENT_SECRET": independent_upstream.CLIENT_SECRET,
     }.items():
         monkeypatch.setenv(name, value)
+    origin = LoadableTargetOrigin(
+        executable_path=sys.executable, module_name=mounted_location.__name__, attribute="location"
+    )
+    target = InProcessWorkspaceLoadTarget(InProcessCodeLocationOrigin(origin))
     with (
         webhook_receiver() as receiver,
-        backfills(database_url, tmp_path, "mounted_location") as launched,
-        open_platform(database, database_url, tmp_path, launched.instance) as platform,
+        postgres_instance(database_url, tmp_path, _RUNS_HERE) as instance,
+        WorkspaceProcessContext(instance, target) as workspace,
+        open_platform(database, database_url, tmp_path, instance) as platform,
     ):
         monkeypatch.setenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL", receiver.url)
         (served, *_), (first, *_) = independent_upstream.KEYS, independent_upstream.ACCOUNTS
@@ -107,7 +167,7 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
             {**first, "id": 100 + number, "account_title": f"Shop {number}", "seller_id": seller}
             for number, seller in enumerate(SELLERS)
         ]
-        opened, honest = Shop(launched, receiver), platform.upstream.page
+        opened, honest = Shop(instance, workspace, receiver), platform.upstream.page
 
         def page(path: str, query: dict[str, str]) -> Any:
             bad = _DATASETS["transactions"].path, SELLERS[THIRD], str(BAD_MONTH.start)
@@ -117,15 +177,15 @@ def shop(database: Database, database_url: str, tmp_path: Path, monkeypatch: pyt
 
         monkeypatch.setattr(platform.upstream, "page", page)
         platform.discover()
-        add_accounts(launched.instance, KEYS)
+        add_accounts(instance, KEYS)
         for name in ("inventory", "cost_periods"):
-            launched.run([_KEY_OF(dataset_named(name))])
+            opened.backfill([_KEY_OF(dataset_named(name))])
         assert opened.alerts() == []
         yield opened
 
 
 def test_one_bad_month_is_red_alone_and_reported_once_until_it_is_repaired(shop: Shop) -> None:
-    result = shop.backfills.run([SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN])
+    result = shop.backfill([SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN])
     red = shop.red(TRANSACTIONS, *OF_TRANSACTIONS, OWN)
     green = shop.red(SALES, COVERAGE)
     loaded, built = shop.runs(TRANSACTIONS), [shop.runs(key) for key in OF_TRANSACTIONS]
@@ -133,9 +193,9 @@ def test_one_bad_month_is_red_alone_and_reported_once_until_it_is_repaired(shop:
     followed_by = {key for request in shop.tick("marts_and_exports") for key in request.asset_selection or ()}
 
     shop.is_bad = False
-    shop.backfills.run([TRANSACTIONS], [BAD])
+    shop.backfill([TRANSACTIONS], [BAD])
     while_marts_are_red = shop.alerts()
-    shop.backfills.run([*OF_TRANSACTIONS, OWN], [BAD])
+    shop.backfill([*OF_TRANSACTIONS, OWN], [BAD])
     still_red, resolved = shop.red(SALES, TRANSACTIONS, *OF_TRANSACTIONS, COVERAGE, OWN), shop.alerts()
 
     failed = [key.to_user_string() for key in (TRANSACTIONS, *OF_TRANSACTIONS, OWN)]

@@ -1,22 +1,25 @@
 """Tests runs over many partitions: each has events, and a failed one stops no other."""
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_named
+from seller_platform.contract import LISTS, Dataset, Slicing, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.descriptions import describe_dataset
 from seller_platform.orchestration.assets.events import table_schema
 from seller_platform.orchestration.assets.reporting import checks_for
+from seller_platform.orchestration.assets.waits import WAITS
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.dagster_instance import newest_metadata
+from seller_platform_tests.support.dagster_instance import newest_metadata, postgres_instance
 from seller_platform_tests.support.platform import (
     HISTORY_START,
     KEYS,
@@ -26,6 +29,7 @@ from seller_platform_tests.support.platform import (
     newest_checks,
     reported_partitions,
 )
+from seller_platform_tests.support.waiting import wait_for
 
 ORDERS, TRANSACTIONS, BY_DATE = map(dataset_named, ("orders", "transactions", "sales_by_date"))
 EVERY_MONTH = {str(partition_key(key, month)) for key in KEYS for month in MONTHS}
@@ -189,9 +193,36 @@ def test_every_list_has_an_asset_with_columns_check_and_backfill_policy(dataset:
     assert asset.backfill_policy.max_partitions_per_run == (36 if dataset.slicing is Slicing.MONTH else 100)
 
 
-def test_every_dataset_that_is_read_is_loaded_by_the_definitions(loaded: Platform) -> None:  # its settings
-    from seller_platform.orchestration.definitions import defs
+@pytest.mark.slow
+@pytest.mark.dagster_tables
+def test_a_run_that_waits_for_a_silent_upstream_reports_it(
+    platform: Platform, database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with postgres_instance(database_url, tmp_path) as instance, ThreadPoolExecutor(1) as thread:
 
-    keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
+        def observed() -> list[dg.AssetObservation | None]:
+            records = instance.fetch_observations(asset_key(TRANSACTIONS), limit=10).records
+            return [record.event_log_entry.asset_observation for record in records]
 
-    assert {f"seller/{dataset.name}" for dataset in (*LISTS, DATASETS[0])} <= keys
+        january = str(partition_key(LOST, MONTHS[0]))
+        platform.instance = instance
+        platform.discover()
+        with platform.upstream.silent():
+            running = thread.submit(platform.run, [TRANSACTIONS], january, january)
+            (observation, *_) = wait_for(observed)
+            (run,) = instance.get_runs(filters=dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+            (line, *_) = (
+                each.user_message for each in instance.all_logs(run.run_id) if " waits: " in each.user_message
+            )
+            is_over = running.done()
+        result = running.result()
+
+    assert (is_over, result.success) == (False, True)
+    assert observation is not None
+    assert observation.partition == january
+    sentence = str(observation.metadata[WAITS].value)
+    assert sentence.startswith(
+        f"GET {TRANSACTIONS.path}: no complete answer in 5 s; attempt 1 of 6 goes on, no attempt"
+    )
+    assert line == f"transactions of account-42, 2026-01 waits: {sentence}"
+    assert line in caplog.text

@@ -1,7 +1,7 @@
-"""Tests that scheduled assets have a freshness policy, and that Dagster evaluates it."""
+"""Tests that an account that is not read fails the check of its freshness, and no other, and Dagster's policies."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -10,40 +10,183 @@ import time_machine
 from dagster._core.test_utils import create_test_daemon_workspace_context
 from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.freshness import FreshnessDaemon
+from sqlalchemy import text
 
-from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
+from seller_platform.contract import DATASETS, REFRESHED, Account, Dataset, Source, Window, dataset_named
 from seller_platform.orchestration.assets.events import freshness_for
-from seller_platform.orchestration.partitions import asset_key
+from seller_platform.orchestration.assets.freshness import FRESHNESS, SENSOR, check_name_of, freshness_definitions
+from seller_platform.orchestration.partitions import add_accounts, asset_key
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.stored_rows import connect_accounts
+from seller_platform_tests.support.ticks import tick
 
+ORDERS, INVENTORY, BY_DATE = (dataset_named(name) for name in ("orders", "inventory", "sales_by_date"))
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+TODAY = Window(date(2026, 3, 10), date(2026, 3, 11))
+MARCH_SO_FAR = Window(date(2026, 3, 1), date(2026, 3, 11))
+US, JP = "A1.US", "A2.JP"
 _ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: str(dataset.name))
-def test_scheduled_assets_have_a_policy(dataset: Dataset) -> None:
-    assert (freshness_for(dataset) is None) == (dataset.source is Source.REPORT)
+class Freshness:
+    """Accounts with readings, and the sensor over them."""
+
+    def __init__(
+        self, database: Database, url: str, instance: dg.DagsterInstance, datasets: tuple[Dataset, ...]
+    ) -> None:
+        self.database, self.instance, self.now = database, instance, NOON
+        self.cursor: str | None = None
+        self.last_event = 0
+        self.resources = {"warehouse": WarehouseResource(database_url=url)}
+        self.definitions = dg.Definitions.merge(
+            freshness_definitions(datasets=datasets, clock=lambda: self.now), dg.Definitions(resources=self.resources)
+        )
+
+    def discover(self, key: str, zone: str, seen: datetime) -> None:
+        others = [(each.key, each.account) for each in accounts(self.database)]
+        connect_accounts(self.database, [*others, (key, Account(1, key, None, None, zone, "M", "S"))])
+        with self.database.begin() as connection:
+            statement = text("UPDATE platform.accounts SET first_seen_at = :seen WHERE key = :key")
+            connection.execute(statement, {"key": key, "seen": seen})
+        add_accounts(self.instance, [key])
+
+    def read(self, dataset: Dataset, account: str, window: Window, at: datetime, verdict: str = "match") -> None:
+        store_receipt(self.database, dataset, account, window, at=at, verdict=verdict)
+
+    def tick(self) -> dict[str, dg.AssetCheckEvaluation]:
+        """Evaluate the sensor, and return what it reports."""
+        self.cursor = tick(self.definitions, SENSOR, self.instance, self.cursor, self.resources).cursor
+        kind = dg.EventRecordsFilter(dg.DagsterEventType.ASSET_CHECK_EVALUATION, after_cursor=self.last_event)
+        records = self.instance.event_log_storage.get_event_records(kind)
+        self.last_event = max((each.storage_id for each in records), default=self.last_event)
+        evaluations = [each.event_log_entry.get_dagster_event().asset_check_evaluation_data for each in records]
+        return {each.check_name: each for each in evaluations}
+
+    def execute(self, checks: Sequence[dg.AssetCheckKey]) -> Sequence[dg.AssetCheckEvaluation]:
+        """Run checks alone, as the UI and the sensor do."""
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        chosen = job.get_subset(asset_selection=set(), asset_check_selection=set(checks))
+        return chosen.execute_in_process(instance=self.instance).get_asset_check_evaluations()
+
+
+@pytest.fixture
+def freshness(database: Database, database_url: str) -> Iterator["Freshness"]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        opened = Freshness(database, database_url, instance, (ORDERS, INVENTORY, BY_DATE))
+        opened.discover(US, "America/New_York", NOON - timedelta(days=90))
+        opened.discover(JP, "Asia/Tokyo", NOON - timedelta(days=90))
+        for account in (US, JP):
+            opened.read(ORDERS, account, MARCH_SO_FAR, NOON - timedelta(hours=1))
+            opened.read(INVENTORY, account, TODAY, NOON - timedelta(hours=1))
+        yield opened
+
+
+def test_an_account_that_is_not_read_fails_alone_with_its_age_and_recovers(freshness: Freshness) -> None:
+    fresh = freshness.tick()
+    freshness.now = NOON + timedelta(hours=26)
+    freshness.read(ORDERS, JP, Window(date(2026, 3, 1), date(2026, 3, 12)), freshness.now - timedelta(hours=2))
+    freshness.read(INVENTORY, JP, Window(date(2026, 3, 11), date(2026, 3, 12)), freshness.now - timedelta(hours=2))
+    late = freshness.tick()
+    repeated = freshness.tick()
+    freshness.read(ORDERS, US, Window(date(2026, 3, 1), date(2026, 3, 12)), freshness.now)
+    recovered = freshness.tick()
+
+    orders, inventory = check_name_of(ORDERS), check_name_of(INVENTORY)
+    assert {name: each.passed for name, each in fresh.items()} == dict.fromkeys(fresh, True)
+    assert {name: each.passed for name, each in late.items() if not each.passed} == {orders: False, inventory: False}
+    assert {name: late[orders].metadata[name].value for name in ("accounts", "late_accounts", "oldest_hours")} == {
+        "accounts": 2,
+        "late_accounts": 1,
+        "oldest_hours": 27.0,
+    }
+    assert str(late[orders].description).startswith(
+        "1 of 2 accounts breaks this rule: seller.orders of every account was read within 26 hours. It is A1.US: it "
+        "was last read at 2026-03-10 11:00 UTC, 27 hours ago; the schedule reads it every day."
+    )
+    assert repeated == {}
+    assert (recovered[orders].passed, inventory in recovered) == (True, False)
+
+
+def test_only_a_reading_of_recent_days_makes_an_account_fresh(
+    freshness: Freshness,
+) -> None:
+    freshness.now = NOON + timedelta(hours=30)
+    freshness.read(ORDERS, US, Window(date(2026, 1, 1), date(2026, 2, 1)), freshness.now)
+    freshness.read(ORDERS, JP, Window(date(2026, 3, 1), date(2026, 3, 12)), freshness.now, verdict="held")
+
+    assert set(_late(freshness.tick())) == {JP, US}
+
+
+def _late(reported: dict[str, dg.AssetCheckEvaluation], dataset: Dataset = ORDERS) -> list[str]:
+    """Return the accounts that the table of a check names."""
+    table = reported[check_name_of(dataset)].metadata.get("failing")
+    return [str(each.data["account"]) for each in table.records] if isinstance(table, dg.TableMetadataValue) else []
+
+
+def test_new_accounts_have_a_day_and_retired_ones_are_not_expected(freshness: Freshness) -> None:
+    freshness.discover("A3.DE", "Europe/Berlin", NOON)
+    new = freshness.tick()
+    freshness.now = NOON + timedelta(hours=30)
+    never_read = freshness.tick()
+    with freshness.database.begin() as connection:
+        connection.execute(text("UPDATE platform.accounts SET retired_at = now() WHERE key = 'A3.DE'"))
+    retired = freshness.tick()
+
+    assert _late(new) == []
+    assert set(_late(never_read)) == {US, JP, "A3.DE"}
+    assert "was never read since the account was discovered" in str(
+        never_read[check_name_of(ORDERS)].metadata["failing"].value
+    )
+    assert set(_late(retired)) == {US, JP}
+
+
+def test_what_is_not_offered_is_not_expected_also_by_an_executed_check(
+    freshness: Freshness,
+) -> None:
+    before = freshness.tick()
+    freshness.read(BY_DATE, US, MARCH_SO_FAR, NOON - timedelta(days=2, hours=1))
+    offered = freshness.tick()
+    freshness.now = NOON + timedelta(hours=30)
+    (executed,) = freshness.execute([dg.AssetCheckKey(FRESHNESS, check_name_of(ORDERS))])
+
+    assert before[check_name_of(BY_DATE)].metadata["accounts"].value == 0
+    assert _late(offered, BY_DATE) == [US]
+    assert (executed.passed, executed.partition, executed.metadata["late_accounts"].value) == (False, None, 2)
+
+
+def test_every_refreshed_dataset_has_a_check() -> None:
+    (checks,) = freshness_definitions().asset_checks or ()
+    assert isinstance(checks, dg.AssetChecksDefinition)
+
+    names = {key.name for key in checks.check_keys}
+
+    assert names == {check_name_of(dataset) for dataset in REFRESHED}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.slow
 def test_the_daemon_reports_late_assets(database_url: str, tmp_path: Path) -> None:
-    names = ("accounts", "orders", "inventory", "report_rows")
+    keys = [asset_key(dataset_named(name)) for name in ("accounts", "orders", "inventory", "report_rows")]
     target = ModuleTarget("seller_platform_tests.orchestration.assets.fresh_location", None, str(_ROOT), "fresh")
     with (
         postgres_instance(database_url, tmp_path) as instance,
         create_test_daemon_workspace_context(target, instance) as workspace,
     ):
-        for name in names:
-            instance.report_runless_asset_event(dg.AssetMaterialization(asset_key(dataset_named(name))))
+        for key in keys:
+            instance.report_runless_asset_event(dg.AssetMaterialization(key))
 
         def states(after: timedelta) -> Mapping[str, str]:
             with time_machine.travel(datetime.now(UTC) + after):
                 assert instance.freshness_enabled
                 list(FreshnessDaemon().run_iteration(workspace))
-            keys = {asset_key(dataset_named(name)): name for name in names}
-            states = instance.get_freshness_state_records(list(keys))
-            return {keys[key]: record.freshness_state.value for key, record in states.items()}
+            records = instance.get_freshness_state_records(keys)
+            return {key.path[-1]: records[key].freshness_state.value for key in keys}
 
-        assert states(timedelta(hours=1)) == dict(zip(names, ["PASS", "PASS", "PASS", "NOT_APPLICABLE"], strict=True))
-        assert states(timedelta(hours=27)) == dict(zip(names, ["FAIL", "WARN", "WARN", "NOT_APPLICABLE"], strict=True))
-        assert states(timedelta(hours=51)) == dict(zip(names, ["FAIL", "FAIL", "FAIL", "NOT_APPLICABLE"], strict=True))
+        for hours, expected in {1: "PASS PASS PASS", 27: "FAIL WARN WARN", 51: "FAIL FAIL FAIL"}.items():
+            assert [*states(timedelta(hours=hours)).values()] == [*expected.split(), "NOT_APPLICABLE"]
+    for dataset in DATASETS:
+        assert (freshness_for(dataset) is None) == (dataset.source is Source.REPORT)

@@ -159,11 +159,18 @@ def test_a_report_of_our_service_is_requested_polled_and_loaded(
 
 
 def test_reports_of_all_accounts_are_loaded_each_in_its_own_run(reports: Reports, upstream: ReportUpstream) -> None:
+    reports.instance.delete_dynamic_partition("accounts", "S1.US")  # without a partition it gets no run
+    schedule = reports.defs.resolve_schedule_def("request_reports_daily")
+    ticked = schedule.evaluate_tick(dg.build_schedule_context(scheduled_execution_time=NOON))
     requested = reports.request()
 
-    runs = {request.partition_key: reports.launch(request) for request in reports.tick(seconds=5)}
+    (first,) = reports.tick(seconds=5)
+    add_accounts(reports.instance, ["S1.US"])
+    runs = {request.partition_key: reports.launch(request) for request in (first, *reports.tick())}
 
-    assert requested.success
+    assert (len(ticked.run_requests or []), requested.success) == (1, True)
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    assert reports.defs.resolve_sensor_def("report_jobs").default_status is dg.DefaultSensorStatus.RUNNING
     days = [asked.query["dps_date"] for asked in upstream.asked]
     assert sorted(days) == ["2026-03-09", "2026-03-10"]
     assert {key: run.success for key, run in runs.items()} == {"S1.US": True, "S2.NZ": True}
@@ -219,17 +226,6 @@ def test_the_launchpad_refuses_values_that_no_report_can_have(config: dict[str, 
 
     with pytest.raises(dg.DagsterInvalidConfigError, match=next(iter(config))):
         dg.validate_run_config(job, {"ops": {"request": {"config": config}}})
-
-
-def test_a_ready_report_requested_by_a_clock_ahead_is_loaded(reports: Reports) -> None:
-    reports.request(accounts=["S1.US"])
-    asked = reports.tick(days=400)
-
-    again = reports.tick(days=-400, seconds=5)
-    run = reports.launch(again[0])
-
-    assert (len(asked), len(again)) == (1, 1)
-    assert (run.success, reports.states()) == (True, ["loaded"])
 
 
 def test_one_report_that_fails_fails_one_run_and_stops_no_other(reports: Reports, upstream: ReportUpstream) -> None:
@@ -297,16 +293,6 @@ def test_a_report_that_no_run_can_store_fails_in_the_end(reports: Reports) -> No
     assert "none of 12 runs stored its rows" in sentence
 
 
-def test_an_account_without_a_partition_gets_no_run(reports: Reports) -> None:
-    reports.instance.delete_dynamic_partition("accounts", "S1.US")
-    reports.request()
-
-    first = reports.tick(seconds=5)
-    add_accounts(reports.instance, ["S1.US"])
-
-    assert [request.partition_key for request in (*first, *reports.tick())] == ["S2.NZ", "S1.US"]
-
-
 def test_a_run_with_nothing_to_load_reports_what_is_stored(reports: Reports) -> None:
     by_hand = dg.RunRequest(run_key="by hand", partition_key="S1.US", tags={})
     before = reports.launch(by_hand)
@@ -321,13 +307,3 @@ def test_a_run_with_nothing_to_load_reports_what_is_stored(reports: Reports) -> 
     no_report = "No report was ever loaded; request one by the job request_reports."
     assert (nothing.metadata["rows"].value, nothing.metadata["nothing_stored"].value) == (0, no_report)
     assert (again.tags, again.metadata["load_id"]) == (report.tags, report.metadata["load_id"])
-
-
-def test_the_schedule_and_the_sensor_run_without_being_switched_on(reports: Reports) -> None:
-    schedule = reports.defs.resolve_schedule_def("request_reports_daily")
-
-    tick = schedule.evaluate_tick(dg.build_schedule_context(scheduled_execution_time=NOON))
-
-    assert len(tick.run_requests or []) == 1
-    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    assert reports.defs.resolve_sensor_def("report_jobs").default_status is dg.DefaultSensorStatus.RUNNING

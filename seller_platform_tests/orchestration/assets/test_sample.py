@@ -11,8 +11,7 @@ from sqlalchemy import text
 
 from seller_platform.clocks import use_clock
 from seller_platform.contract import dataset_named
-from seller_platform.orchestration.assets.sample import SAMPLE, SCHEDULE, sample_definitions
-from seller_platform.orchestration.placement import Placement
+from seller_platform.orchestration.assets.sample import sample_definitions
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
 
@@ -63,12 +62,3 @@ def test_months_that_cannot_be_read_fail_the_step(platform: Platform) -> None:
         connection.execute(text("UPDATE platform.accounts SET timezone = 'Mars/Olympus'"))
 
     assert not _materialize(platform)[0].success
-
-
-def test_names_follow_the_prefix() -> None:
-    (schedule,) = sample_definitions(Placement(("shop",)), schedules=False).schedules or ()
-
-    assert isinstance(schedule, dg.ScheduleDefinition)
-    assert schedule.name == f"shop_{SCHEDULE}"
-    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
-    assert Placement(("shop",)).key(SAMPLE) == dg.AssetKey(["shop", "platform", "sample"])

@@ -69,13 +69,18 @@ def test_what_a_run_under_way_builds_or_loads_is_not_requested(
     assert message == "1 partition waits for a run under way"
 
 
-def test_what_a_backfill_has_yet_to_build_is_not_requested(ticks: Ticks) -> None:
+def test_what_a_backfill_or_a_failed_input_will_change_is_not_requested(ticks: Ticks, database: Database) -> None:
     backfill = ticks.request_backfill(asset_key(PROFIT))
-
-    during = ticks.tick()
+    before_its_end = ticks.tick()
     ticks.instance.update_backfill(backfill._replace(status=BulkActionStatus.CANCELED))
+    canceled = ticks.tick()
+    _slice(database, "error = 'ListChangedError', message = 'It changed.', failed_since = now(), failed_at = now()")
+    while_failed, message = ticks.tick(), ticks.message
+    _slice(database, "error = NULL")
+    mark_loaded(database, dataset_named("transactions"), ACCOUNT, JANUARY)
 
-    assert (during, ticks.tick()) == ({}, DUE)
+    assert (before_its_end, canceled, while_failed, ticks.tick()) == ({}, DUE, {}, DUE)
+    assert message == "1 partition waits for an input that has a problem"
 
 
 def test_a_run_that_left_no_trace_is_requested_once_an_hour(ticks: Ticks, database: Database) -> None:
@@ -89,25 +94,6 @@ def test_a_run_that_left_no_trace_is_requested_once_an_hour(ticks: Ticks, databa
     assert len(set(ticks.run_keys)) == 1 + len(hours)
 
 
-def test_a_partition_whose_input_has_a_problem_is_requested_after_it(ticks: Ticks, database: Database) -> None:
-    _slice(database, "error = 'ListChangedError', message = 'It changed.', failed_since = now(), failed_at = now()")
-    during, message = ticks.tick(), ticks.message
-    _slice(database, "error = NULL")
-    mark_loaded(database, dataset_named("transactions"), ACCOUNT, JANUARY)
-
-    assert (during, ticks.tick()) == ({}, DUE)
-    assert message == "1 partition waits for an input that has a problem"
-
-
-def test_a_tick_without_new_loads_asks_for_nothing_but_the_newest(ticks: Ticks, database: Database) -> None:
-    build_partition(database, PROFIT, ACCOUNT, JANUARY, run_id="run")
-    ticks.tick()
-
-    requested = ticks.tick()
-
-    assert (requested, ticks.message) == ({}, "nothing was loaded or built since nothing was due")
-
-
 def test_what_a_command_built_and_did_not_report_is_built_an_hour_later(ticks: Ticks, database: Database) -> None:
     build_partition(database, PROFIT, ACCOUNT, JANUARY)
     under_way = ticks.tick()
@@ -118,3 +104,5 @@ def test_what_a_command_built_and_did_not_report_is_built_an_hour_later(ticks: T
     build_partition(database, PROFIT, ACCOUNT, JANUARY, run_id="run")
 
     assert (under_way, after_an_hour, ticks.tick()) == ({}, DUE, {})
+    ticks.tick()
+    assert (ticks.tick(), ticks.message) == ({}, "nothing was loaded or built since nothing was due")

@@ -23,7 +23,7 @@ from seller_platform.warehouse.loads.refusals import keep_refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, Platform
-from seller_platform_tests.support.receipts import store_receipt
+from seller_platform_tests.support.receipts import store_receipts
 from seller_platform_tests.support.stored_rows import connect_accounts
 
 pytestmark = pytest.mark.dagster_tables
@@ -67,9 +67,7 @@ class Schedules:
 
     def read(self, names: Sequence[str], account: str, window: Window, at: datetime) -> None:
         """Store receipts of successful loads."""
-        for name in names:
-            for month in window.months():
-                store_receipt(self.database, dataset_named(name), account, month, at=at)
+        store_receipts(self.database, names, account, window, at)
 
     def tick(self, schedule: str, at: datetime, history_start: date = HISTORY_START) -> list[dg.RunRequest]:
         """Return the runs that a schedule requests at a moment."""

@@ -1,15 +1,21 @@
 """Tests the storage in another Dagster project, and that its old events are deleted without a visible change."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import dagster as dg
 import psycopg
 import pytest
 from dagster._core.utils import make_new_run_id
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import PythonFileTarget
+from dagster_graphql.cli import execute_query
 
 from seller_platform.orchestration.instance.retention import prune_instance
-from seller_platform_tests.orchestration.instance.other_project import OtherProject, other_project
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import drop_database
 
 pytestmark = pytest.mark.slow
@@ -29,19 +35,110 @@ VALUES ('old', 'COMPLETED_SUCCESS', now() - interval '60 days', ''), ('running',
 """
 
 
+_STORAGE = """
+storage:
+  custom:
+    module: seller_platform.orchestration.storage
+    class: PooledPostgresStorage
+    config:
+      postgres_url: {env: OTHER_DAGSTER_URL}
+telemetry: {enabled: false}
+code_servers: {wait_for_local_processes_on_shutdown: true}
+"""
+_DEFINITIONS = """
+import dagster as dg
+
+partitions = dg.MultiPartitionsDefinition(
+    {
+        "shop": dg.DynamicPartitionsDefinition(name="shops"),
+        "month": dg.MonthlyPartitionsDefinition("2026-01-01", end_date="2026-04-01"),
+    }
+)
+
+
+@dg.asset(partitions_def=partitions, check_specs=[dg.AssetCheckSpec("good", asset="sales")])
+def sales(context):
+    if context.run.tags.get("fails"):
+        raise RuntimeError("no sales")
+    passed = not context.partition_key.endswith("|closed")
+    yield dg.MaterializeResult(
+        metadata={"rows": int(context.run.tags.get("rows", 1))},
+        check_results=[dg.AssetCheckResult(check_name="good", passed=passed)],
+    )
+
+
+defs = dg.Definitions(assets=[sales])
+"""
+_ASSET = '{ assetNodeOrError(assetKey: {path: ["sales"]}) { ... on AssetNode { %s } } }'
+_STATE = """
+  partitionStats { numMaterialized numFailed numMaterializing }
+  assetPartitionStatuses { ... on MultiPartitionStatuses { ranges {
+    primaryDimStartKey primaryDimEndKey
+    secondaryDim { ... on DefaultPartitionStatuses { materializedPartitions failedPartitions materializingPartitions } }
+  } } }
+  assetChecksOrError { ... on AssetChecks {
+    checks { name executionForLatestMaterialization { status evaluation { success } } }
+  } }
+  latestMaterializationByPartition { partition runId metadataEntries { ... on IntMetadataEntry { intValue } } }
+"""
+_PLOTTED = "assetMaterializations(limit: 100) { partition metadataEntries { ... on IntMetadataEntry { intValue } } }"
+
+
+@dataclass
+class OtherProject:
+    """A project of other people that uses nothing of ours but the storage, its instance, and its GraphQL."""
+
+    instance: dg.DagsterInstance
+    definitions: dg.Definitions
+    context: WorkspaceProcessContext
+
+    def materialize(self, partition: str, **tags: str) -> dg.ExecuteInProcessResult:
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        return job.execute_in_process(instance=self.instance, partition_key=partition, tags=tags, raise_on_error=False)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the UI shows of the asset: partitions, checks, and the newest materializations."""
+        return self._ask(_STATE)
+
+    @property
+    def plotted(self) -> list[tuple[str, int]]:
+        """The partition and the number of each materialization in the asset's plot."""
+        events = self._ask(_PLOTTED)["assetMaterializations"]
+        return [(each["partition"], each["metadataEntries"][0]["intValue"]) for each in events]
+
+    def _ask(self, fields: str) -> dict[str, Any]:
+        answer = execute_query(self.context, _ASSET % fields)
+        assert "errors" not in answer, json.dumps(answer, indent=1)
+        node: dict[str, Any] = answer["data"]["assetNodeOrError"]
+        return node
+
+
 @pytest.fixture(scope="module")
-def url(postgres: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    address = postgres.database("other_dagster")  # type: ignore[attr-defined]
+def url(postgres: EmbeddedServer) -> Iterator[str]:
+    address = postgres.database("other_dagster")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTHER_DAGSTER_URL", address.replace("postgresql:", "postgresql+psycopg2:"))
         yield address
-    drop_database(postgres, "other_dagster")  # type: ignore[arg-type]
+    drop_database(postgres, "other_dagster")
 
 
 @pytest.fixture(scope="module")
 def project(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherProject]:
-    with other_project(tmp_path_factory.mktemp("other")) as opened:
-        yield opened
+    folder = tmp_path_factory.mktemp("other")
+    (folder / "dagster.yaml").write_text(_STORAGE)
+    (folder / "definitions.py").write_text(_DEFINITIONS)
+    names: dict[str, Any] = {"__name__": "definitions"}
+    exec(compile(_DEFINITIONS, str(folder / "definitions.py"), "exec"), names)
+    target = PythonFileTarget(
+        python_file=str(folder / "definitions.py"), attribute=None, working_directory=str(folder), location_name="other"
+    )
+    with (
+        dg.DagsterInstance.from_config(str(folder)) as instance,
+        WorkspaceProcessContext(instance, target) as context,
+    ):
+        instance.add_dynamic_partitions("shops", ["open", "closed"])
+        yield OtherProject(instance, names["defs"], context)
 
 
 def test_another_project_shows_partitions_and_checks_with_the_storage(project: OtherProject) -> None:

@@ -111,81 +111,58 @@ def location(
     dagster_databases.take_back(name)
 
 
-def test_runs_are_forked_from_one_process_and_load_their_definitions(location: Location) -> None:
+def test_runs_are_forked_from_one_process_which_is_started_again(location: Location) -> None:
     described = [location.described() for _ in range(2)]
+    parent = described[0]["parent"]
+    assert isinstance(parent, int)
+    os.kill(parent, signal.SIGKILL)
+    location.ended.unlink(missing_ok=True)
+    run = location.launch("process")
+    ends = location.end_of(run)
+    messages = location.messages(run)
+
+    def is_named() -> bool:  # a process of a former run may end, and write its number, in between
+        ended = location.ended.read_text().strip() if location.ended.exists() else ""
+        return f"Started process for run (pid: {ended})." in messages
 
     assert [each["loads its definitions itself"] for each in described] == [True, True]
     assert [each["threads of the parent"] for each in described] == [1, 1]
-    assert described[0]["parent"] == described[1]["parent"]
+    assert parent == described[1]["parent"]
+    assert ends is dg.DagsterRunStatus.SUCCESS
+    wait_for(is_named)  # what was registered for its end was executed
 
 
-def test_a_fork_server_that_was_killed_is_started_again(location: Location) -> None:
-    parent = location.described()["parent"]
-    assert isinstance(parent, int)
-
-    os.kill(parent, signal.SIGKILL)
-
-    assert location.described()["parent"] != parent
-
-
-def test_a_forked_run_executes_what_was_registered_for_its_end(location: Location) -> None:
-    location.ended.unlink(missing_ok=True)
-    run = location.launch("process")
-    location.end_of(run)
-    messages = location.messages(run)
-
-    def is_told() -> bool:  # a process of a former run may end, and tell so, in between
-        told = location.ended.read_text().strip() if location.ended.exists() else ""
-        return f"Started process for run (pid: {told})." in messages
-
-    wait_for(is_told)
-
-
-def test_a_forked_run_is_canceled(location: Location) -> None:
-    run = location.launch("waiting")
-    location.await_waiting(run)
-
-    assert location.instance.run_launcher.terminate(run)
-    assert location.end_of(run) is dg.DagsterRunStatus.CANCELED
-
-
-def test_a_forked_run_that_is_killed_has_failed(location: Location) -> None:
-    run = location.launch("waiting")
-
-    os.kill(location.await_waiting(run), signal.SIGKILL)
-
-    assert location.end_of(run) is dg.DagsterRunStatus.FAILURE
-    assert any("terminated by signal 9 (SIGKILL)" in message for message in location.messages(run))
-
-
-def test_a_run_is_healthy_while_its_process_runs_and_holds_its_lock(location: Location) -> None:
-    run = location.launch("waiting")
-    process = location.await_waiting(run)
+def test_a_forked_run_is_canceled_or_fails_when_it_is_killed(location: Location) -> None:
+    canceled, killed = location.launch("waiting"), location.launch("waiting")
+    location.await_waiting(canceled)
+    process = location.await_waiting(killed)
     storage = location.instance.event_log_storage
     assert isinstance(storage, PostgresEventLogStorage)
+
+    assert location.instance.run_launcher.terminate(canceled)
     with storage.index_connection() as connection:
-        is_free = try_lock(connection, f"worker|{run}")
-
-    health = location.health_of(run)
+        is_free = try_lock(connection, f"worker|{killed}")
+    health = location.health_of(killed)
     os.kill(process, signal.SIGKILL)
-    location.end_of(run)
 
+    assert location.end_of(canceled) is dg.DagsterRunStatus.CANCELED
     assert (is_free, health) == (False, WorkerStatus.RUNNING)
+    assert location.end_of(killed) is dg.DagsterRunStatus.FAILURE
+    assert any("terminated by signal 9 (SIGKILL)" in message for message in location.messages(killed))
 
 
 def test_a_run_has_failed_if_neither_its_server_nor_a_process_has_it(location: Location) -> None:
-    server = location.run(location.launch("process")).tags[GRPC_INFO_TAG]
-    lost, of_silent_server = (
-        location.instance.add_run(
-            dg.DagsterRun(
-                job_name="lost",
-                run_id=make_new_run_id(),
-                status=dg.DagsterRunStatus.STARTED,
-                tags={GRPC_INFO_TAG: tag},
-            )
-        ).run_id
-        for tag in (server, json.dumps({"host": "127.0.0.1", "port": free_port()}))
-    )
+    first = location.launch("process")
+    location.end_of(first)
+    tags = dict(location.run(first).tags)
+
+    def started(tags: dict[str, str]) -> str:
+        status = dg.DagsterRunStatus.STARTED
+        return location.instance.add_run(dg.DagsterRun("lost", make_new_run_id(), status=status, tags=tags)).run_id
+
+    silent = json.dumps({"host": "127.0.0.1", "port": free_port()})
+    lost, of_silent_server = (started({GRPC_INFO_TAG: tag}) for tag in (tags[GRPC_INFO_TAG], silent))
+    retry = started(tags)
 
     of_no_lock = location.health_of(lost)
     with attend(location.instance.get_ref(), lost), attend(location.instance.get_ref(), of_silent_server):
@@ -194,18 +171,8 @@ def test_a_run_has_failed_if_neither_its_server_nor_a_process_has_it(location: L
     assert (of_no_lock, outliving) == (WorkerStatus.RUNNING, WorkerStatus.RUNNING)
     wait_for(lambda: location.health_of(lost), lambda health: health is WorkerStatus.FAILED)
     assert location.health_of(of_silent_server) is WorkerStatus.RUNNING
-
-
-def test_a_retry_is_not_taken_for_failed_by_the_tags_of_its_first_run(location: Location) -> None:
-    first = location.run(location.launch("process"))
-    location.end_of(first.run_id)
-    tags = dict(location.run(first.run_id).tags)
-    again = dg.DagsterRun("again", run_id=make_new_run_id(), status=dg.DagsterRunStatus.STARTED, tags=tags)
-
-    location.instance.add_run(again)
-
-    assert first.run_id in [value for name, value in tags.items() if name.endswith("/attended")]
-    assert location.health_of(again.run_id) is WorkerStatus.RUNNING
+    assert first in [value for name, value in tags.items() if name.endswith("/attended")]
+    assert location.health_of(retry) is WorkerStatus.RUNNING, "a retry is not judged by the tags of its first run"
 
 
 def test_a_lock_that_cannot_be_taken_is_tried_again(location: Location) -> None:

@@ -1,13 +1,12 @@
 """Tests the job that reads today's orders, and its schedule."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
 import pytest
-from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
@@ -91,23 +90,6 @@ def test_a_run_reads_the_local_today_of_every_account_and_reports_what_changed(
     assert today.receipts(without_requests) == ()
 
 
-def test_each_account_has_its_own_today(today: Today) -> None:
-    today.now = datetime(2026, 2, 6, 23, 30, tzinfo=UTC)
-    change = text("UPDATE platform.accounts SET timezone = :zone WHERE key = :key")
-    with today.platform.database.begin() as connection:
-        zones = dict(connection.execute(text("SELECT key, timezone FROM platform.accounts")).tuples().all())
-        for key, zone in zip(KEYS, ("Asia/Tokyo", "America/New_York"), strict=True):
-            connection.execute(change, {"key": key, "zone": zone})
-
-    result = today.read()
-
-    with today.platform.database.begin() as connection:
-        for key, zone in zones.items():
-            connection.execute(change, {"key": key, "zone": zone})
-    days = {each.account: each.window.start for each in today.receipts(result)}
-    assert days == {KEYS[0]: date(2026, 2, 7), KEYS[1]: date(2026, 2, 6)}
-
-
 def test_a_failure_about_other_days_stays_until_these_are_read_again(
     today: Today, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,12 +137,19 @@ def test_an_account_that_cannot_be_read_fails_by_name_and_others_are_read(
         (datetime(2026, 2, 28, 23, 0, tzinfo=UTC), [("2026-02-28", "2026-03-01"), ("2026-03-01", "2026-03-02")]),
     ],
 )
-def test_yesterday_is_read_with_today_soon_after_midnight(now: datetime, windows: list[tuple[str, str]]) -> None:
+def test_yesterday_is_read_with_the_accounts_today_soon_after_midnight(
+    now: datetime, windows: list[tuple[str, str]]
+) -> None:
     account = KnownAccount("S1.DE", "default", BERLIN)
+    others = [
+        KnownAccount(zone, "default", replace(BERLIN, timezone=zone)) for zone in ("Asia/Tokyo", "America/New_York")
+    ]
 
     slices = today_slices([account], now)
 
     assert [(str(each.window.start), str(each.window.end)) for each in slices] == windows
+    days = [each.window.start for each in today_slices(others, datetime(2026, 2, 6, 23, 30, tzinfo=UTC))]
+    assert days == [date(2026, 2, 7), date(2026, 2, 6)]
 
 
 def test_a_tick_requests_one_run_unless_another_needs_the_requests(
