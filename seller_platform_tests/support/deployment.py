@@ -86,11 +86,6 @@ _SCHEDULES = """
   ) { ... on Repository { schedules { name scheduleState { status } } } }
 }
 """
-_EVALUATION = """
-query ($asset: AssetKeyInput!, $check: String!) {
-  assetCheckExecutions(assetKey: $asset, checkName: $check, limit: 1) { evaluation { description } }
-}
-"""
 _FAILURES = """
 {
   runsOrError(filter: {statuses: [FAILURE]}) {
@@ -299,11 +294,6 @@ class Deployment:
                 if (check["executionForLatestMaterialization"] or {}).get("status") != "SUCCEEDED":
                     red.setdefault("/".join(node["assetKey"]["path"]), []).append(check["name"])
         return red
-
-    def newest_evaluation(self, asset: str, check: str) -> str:
-        """Return what the UI shows as the description of a check's newest evaluation."""
-        found = self.ask(_EVALUATION, asset={"path": asset.split("/")}, check=check)["assetCheckExecutions"]
-        return str(found[0]["evaluation"]["description"])
 
     def failures(self) -> list[str]:
         """Return why runs failed, as the UI tells it."""

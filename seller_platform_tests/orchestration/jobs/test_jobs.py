@@ -120,7 +120,7 @@ def test_every_field_of_the_launchpad_has_a_description(desk: Desk) -> None:
         assert all(field.description for field in config.config_field.config_type.fields.values()), job
 
 
-def test_held_readings_fail_their_check_until_they_are_accepted_with_a_reason(desk: Desk) -> None:
+def test_held_readings_fail_their_check_until_they_are_accepted(desk: Desk) -> None:
     hold_february(desk.platform, ACCOUNT)
     (held,) = open_holds(desk.platform.database)
     report_checks(desk.platform.instance, desk.platform.database, WHOLE, [ORDERS])

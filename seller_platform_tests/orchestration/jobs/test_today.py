@@ -71,9 +71,7 @@ def today(postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pyte
         yield Today(platform)
 
 
-def test_a_run_reads_the_local_today_of_every_account_and_reports_what_changed(
-    today: Today, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_reads_the_local_today_of_every_account(today: Today, monkeypatch: pytest.MonkeyPatch) -> None:
     first, again = today.read(), today.read()
     monkeypatch.setenv("SELLER_API_REQUESTS_PER_DAY", "1")
     without_requests = today.read()
