@@ -31,7 +31,7 @@ class SplitListReader:
         # Only the total is needed, so the page is as small as possible.
         self._whole = replace(reader.query, per_page=min(reader.query.dataset.page_sizes, default=None))
         self._ignored: _Counts | None = None
-        self._was_wrong = False
+        self._wrong: _Counts | None = None
 
     def read(self, windows: Sequence[Window | None]) -> ReadResult:
         """Read the unfiltered list's total, then every value's list, and compare."""
@@ -69,8 +69,7 @@ class SplitListReader:
     def _compared(self, whole: Page, results: Sequence[ReadResult], windows: Sequence[Window | None]) -> ReadResult:
         """Judge whether the parts add up to the unfiltered list, which may have changed meanwhile."""
         result = sum(results, start=ReadResult())
-        # The rows of a page that is not full are right where its total is wrong; without a total, more may follow.
-        total = whole.total if whole.total is None or is_full(whole, self._whole) else len(whole.rows)
+        total = self._size(whole)
         counts = [part.rows for part in results]
         if total is None or self._fits(total, total, counts):
             is_wrong = whole.total not in (None, total)
@@ -79,15 +78,23 @@ class SplitListReader:
         if surplus and self._fits(total - surplus, total + surplus, counts):
             # The parts contradict their own totals, which explains why these do not add up.
             return replace(result, announced=whole.total)
-        after = self._reader.fetcher.one(self._whole).total
-        if whole.total is not None and after is not None and after != whole.total:
-            if self._fits(min(whole.total, after), max(whole.total, after), counts):
-                return replace(result, notes={**result.notes, "moved": {"before": whole.total, "after": after}})
-        elif self._was_wrong:
-            return self._unfiltered(windows, (whole.total, *counts))
-        self._was_wrong = True
+        after = self._size(self._reader.fetcher.one(self._whole))
+        if after is not None and after != total:
+            if self._fits(min(total, after), max(total, after), counts):
+                return replace(result, notes={**result.notes, "moved": {"before": total, "after": after}})
+        # A filter that loses rows does so again; several faults of one load leave other numbers each time.
+        elif self._wrong == (whole.total, *counts):
+            return self._unfiltered(windows, self._wrong)
+        self._wrong = (whole.total, *counts)
         doubt = f"{count_of(total, 'row', 'was')} announced in all, {sum(counts)} by {self._split_by.parameter}"
         return replace(result, announced=whole.total, doubt=result.doubt or doubt)
+
+    def _size(self, whole: Page) -> int | None:
+        """Return how many rows the unfiltered list has.
+
+        The rows of a page that is not full are right where its total is wrong; without a total, more may follow.
+        """
+        return whole.total if whole.total is None or is_full(whole, self._whole) else len(whole.rows)
 
     def _fits(self, least: int, most: int, counts: Sequence[int]) -> bool:
         """Whether parts of so many rows may be a list whose total lay between two numbers meanwhile."""

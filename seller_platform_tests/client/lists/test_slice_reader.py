@@ -150,6 +150,16 @@ def test_an_order_that_arrives_between_the_totals_does_not_cost_the_tags() -> No
     assert reading.notes == {"moved": {"before": 7, "after": 8}}
 
 
+def test_sums_that_are_wrong_in_two_ways_are_no_filter_that_loses_rows() -> None:
+    upstream, rows, sink = platform_orders(orders(7)), orders(9), KeptRows()
+    surplus = {1: 8, 4: 8, 5: 9, 8: 9}
+    upstream.before_request = lambda number: upstream.rows.__setitem__(slice(None), rows[: surplus.get(number, 7)])
+
+    reading = read(upstream, ORDERS, sink)
+
+    assert (sink.tags, reading.verdict, len(upstream.requests)) == ({("platform",): 7}, CountVerdict.MATCH, 11)
+
+
 def test_a_window_of_few_pages_is_split_by_days_at_no_more_requests() -> None:
     upstream = ledger(orders(2700, minutes=15))
     sink = KeptRows()
