@@ -700,16 +700,12 @@ class ErrorAnswerError(UnreadableBodyError):
 class CutBodyError(UnreadableBodyError):
     """The body of an answer ends early."""
 
-    next_step = UnreadableBodyError.next_step
-
     def __init__(self, what: str = "body") -> None:
         super().__init__(f"a {what} that was cut")
 
 
 class RepeatedNameError(UnreadableBodyError):
     """An object of an answer has a name twice, of which only one value would be read."""
-
-    next_step = UnreadableBodyError.next_step
 
     def __init__(self, name: str) -> None:
         super().__init__(f"an object that has the name {name!r} twice")
@@ -791,8 +787,6 @@ class ContractViolationError(UpstreamError):
 
 class RowsMissingError(ContractViolationError):
     """An answer has nothing where the rows should be."""
-
-    next_step = ContractViolationError.next_step
 
 
 class UnusableAccountError(ContractViolationError):

@@ -9,24 +9,24 @@ import subprocess
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS
 
 BUDGETS = {
-    "root": 3_290,
-    "cli": 9_560,
-    "orchestration": 7_590,
-    "service": 12_340,
-    "sandbox": 2_400,
-    "answers": 1_110,
-    "ingest": 3_560,
+    "root": 3_289,
+    "cli": 9_174,
+    "orchestration": 6_915,
+    "service": 11_996,
+    "sandbox": 2_394,
+    "answers": 1_103,
+    "ingest": 3_406,
     "client": 4_840,
-    "warehouse": 19_720,
-    "contract": 1_410,
-    "tests": 66_100,
+    "warehouse": 19_465,
+    "contract": 1_408,
+    "tests": 60_244,
 }
 """The most lines of each, migrations included. The root are the modules beside the floors."""
 
-MOST_CALLED_ONCE_PERCENT = 17.7
+MOST_CALLED_ONCE_PERCENT = 17.0
 """The largest part of all private functions that may be called from one place only."""
 
-MOST_FUNCTIONS_OF_A_PAGE = {"functions": 106, "modules": 22, "deep": 14}
+MOST_FUNCTIONS_OF_A_PAGE = {"functions": 104, "modules": 22, "deep": 14}
 """How many own functions reading one page of orders may enter, in how many modules, and how deep they may nest."""
 
 

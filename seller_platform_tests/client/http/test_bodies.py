@@ -286,7 +286,7 @@ def test_a_report_that_ends_early_is_neither_stored_nor_written(form: str, answe
         b"Service is down\n",
         b'sku,note\nA,"no end\n',
         b"[{},]",
-        gzip.compress(CSV),
+        gzip.compress(CSV, mtime=0),
     ],
 )
 def test_a_report_that_comes_twice_and_cannot_be_read_is_no_outage(body: bytes) -> None:
