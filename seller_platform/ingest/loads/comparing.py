@@ -35,7 +35,7 @@ class ComparisonResult(StrEnum):
     NOT_OFFERED = "not offered"
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a stored slice compares with what the upstream lists.
 
     Attributes:

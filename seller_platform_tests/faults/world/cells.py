@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import NamedTuple
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import psycopg
@@ -208,13 +209,18 @@ class World:
         """Run a command in this process, and return its exit code and what it says."""
         said, own = StringIO(), {"SELLER_API_CLIENT_ID": "id", "SELLER_API_CLIENT_SECRET": "secret"}
         own |= {name: text.format(**self.places) for name, text in environment.variables.items()}
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
+        with (
+            patch.dict(os.environ),  # the command itself adds to it
+            pytest.MonkeyPatch.context() as changed,
+            redirect_stdout(said),
+            redirect_stderr(said),
+        ):
             for name in [name for name in os.environ if _FOREIGN.match(name)]:
-                patch.delenv(name)
+                changed.delenv(name)
             for name, value in shell(self.folder, SELLER_PLATFORM_DATABASE_URL=url, **own).items():
-                patch.setenv(name, value)
-            patch.setattr(sys, "argv", ["seller-platform", *words])
-            patch.setattr("tenacity.nap.time", SimpleNamespace(sleep=self.naps.append))  # other threads really sleep
+                changed.setenv(name, value)
+            changed.setattr(sys, "argv", ["seller-platform", *words])
+            changed.setattr("tenacity.nap.time", SimpleNamespace(sleep=self.naps.append))  # other threads really sleep
             try:
                 run(COMMAND_LINE)
             except SystemExit as end:
