@@ -380,6 +380,7 @@ def deployment(home: Path, *options: str, **variables: str) -> Iterator[Deployme
         )
     try:
         told = {found[1]: found[2] for found in map(_TOLD.fullmatch, _until_told(process)) if found}
+        assert told, (home / "dev.log").read_text()
         yield Deployment(process, home, told)
     finally:
         # Asked first: killed, it would leave the programs that it started.
