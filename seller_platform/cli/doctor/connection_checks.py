@@ -147,7 +147,7 @@ def _trial(name: str, upstream: Upstream, pair: TokenPair, database: Database) -
 
 def _redirect_port(subject: str, upstream: Upstream, *, is_needed: bool) -> Finding:
     try:
-        with CallbackServer(upstream.redirect_uri):
+        with CallbackServer(upstream.redirect_uri, state=""):
             return ok(subject, f"{upstream.redirect_uri} can be listened on")
     except SettingsError as error:
         judge = fail if is_needed else warn

@@ -16,7 +16,6 @@ from seller_platform.errors import AuthorizationDeniedError, InvalidSettingError
 
 _SETTING = "SELLER_API_REDIRECT_URI"
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1"}
-_AWAITED_WITHIN_SECONDS = 30.0
 _HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
     "Cache-Control": "no-store",
@@ -36,21 +35,24 @@ _Page = tuple[int, str, str]
 _GRANTED = 200, "Access granted", "You can close this window and go back to the terminal."
 _DENIED = 200, "Access was not granted", "You can close this window; the terminal says what to do next."
 _FOREIGN = 400, "Not the answer we wait for", "Please use the link that the terminal shows."
-_LATE = 503, "Nobody is waiting", "Please run the command again."
 _NOWHERE = 404, "Nothing here", "This address only receives the answer to an authorisation."
 
 
 class CallbackServer:
     """Listens on the redirect URI until the block ends.
 
+    Args:
+        state: The state of the request; callbacks with another one are refused.
+        issuer: The issuer that the answer must name (RFC 9207); by default any or none.
+
     Raises:
         InvalidSettingError: No server can listen on the redirect URI, or its port is in use.
     """
 
-    def __init__(self, redirect_uri: str) -> None:
+    def __init__(self, redirect_uri: str, state: str, issuer: str | None = None) -> None:
         address, path = _address(redirect_uri)
         try:
-            self._server = _Server(address, path)
+            self._server = _Server(address, path, state, issuer)
         except OSError as error:
             raise InvalidSettingError(
                 _SETTING,
@@ -68,26 +70,19 @@ class CallbackServer:
         self._thread.join()
         self._server.server_close()
 
-    def wait(self, state: str, timeout_seconds: float, *, issuer: str | None = None) -> str:
+    def wait(self, timeout_seconds: float) -> str:
         """Return the authorisation code, when the callback receives it with the expected state.
-
-        Args:
-            issuer: The issuer that the answer must name (RFC 9207); by default any or none.
 
         Raises:
             AuthorizationDeniedError: The upstream sent an error instead, or nothing in time; or another issuer
                 answered.
         """
-        self._server.state, self._server.issuer = state, issuer
-        self._server.is_awaited.set()
         try:
             result = self._server.results.get(timeout=max(0.0, timeout_seconds))
         except queue.Empty:
             raise AuthorizationDeniedError(
                 f"access was not approved within {count_of(timeout_seconds, 'second')}"
             ) from None
-        finally:
-            self._server.is_awaited.clear()
         if isinstance(result, AuthorizationDeniedError):
             raise result
         return result
@@ -137,10 +132,8 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, address: tuple[str, int], path: str) -> None:
-        self.path, self.state = path, ""
-        self.issuer: str | None = None
-        self.is_awaited = threading.Event()
+    def __init__(self, address: tuple[str, int], path: str, state: str, issuer: str | None) -> None:
+        self.path, self.state, self.issuer = path, state, issuer
         self.results: queue.Queue[str | AuthorizationDeniedError] = queue.Queue()
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
@@ -162,27 +155,21 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(_NOWHERE)
             return
         query = parse_qs(target.query, keep_blank_values=True, max_num_fields=100)
-        is_awaited = self.server.is_awaited.wait(_AWAITED_WITHIN_SECONDS)
-        page, result = _judged(query, self.server.state, self.server.issuer) if is_awaited else (_LATE, None)
+        page, result = _judged(query, self.server.state, self.server.issuer)
         try:
             self._send(page)
         finally:  # only now, because the program may end right after
             if result is not None:
                 self.server.results.put(result)
 
-    def do_HEAD(self) -> None:  # the name is the standard library's
-        self._send(_GRANTED if urlsplit(self.path).path == self.server.path else _NOWHERE, with_body=False)
-
-    def _send(self, page: _Page, *, with_body: bool = True) -> None:
+    def _send(self, page: _Page) -> None:
         status, heading, text = page
         body = _PAGE.format(heading=heading, text=text).encode()
         self.send_response(status)
         for name, value in {**_HEADERS, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
-        if with_body:
-            self.wfile.write(body)
-            self.wfile.flush()
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: the request line carries the code."""

@@ -32,10 +32,10 @@ def authorize(
         SettingsError: The redirect URI cannot be listened on.
     """
     state, verifier = secrets.token_urlsafe(32), code_verifier()
-    with CallbackServer(upstream.redirect_uri) as callback:
-        challenge, issuer = code_challenge(verifier), issuer_of(upstream.auth_url)
+    challenge, issuer = code_challenge(verifier), issuer_of(upstream.auth_url)
+    with CallbackServer(upstream.redirect_uri, state, issuer) as callback:
         show(authorization_url(upstream.auth_url, upstream.client_id, upstream.redirect_uri, state, challenge))
-        code = callback.wait(state, timeout_seconds, issuer=issuer)
+        code = callback.wait(timeout_seconds)
     try:
         first = upstream.token_endpoint.exchange(code, verifier)
     except TokenRefusedError as error:
